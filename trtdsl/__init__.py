@@ -1,0 +1,25 @@
+"""trtdsl: TensorRT networks written in Python with torch's vocabulary, and proven equal to torch without a GPU."""
+
+from .tensor import Tensor as Tensor  # first: its methods call functional, which it imports at its foot
+
+# isort: split
+
+from .errors import BackendError as BackendError
+from .errors import BuildError as BuildError
+from .errors import CancelledError as CancelledError
+from .errors import CorruptFileError as CorruptFileError
+from .errors import DefinitionError as DefinitionError
+from .errors import EngineError as EngineError
+from .errors import FeedError as FeedError
+from .errors import MismatchError as MismatchError
+from .errors import ShapeError as ShapeError
+from .errors import TrtdslError as TrtdslError
+from .errors import UnsupportedError as UnsupportedError
+from .errors import UsageError as UsageError
+from .errors import WeightsError as WeightsError
+from .interpret import Interpreter as Interpreter
+from .interpret import interpret as interpret
+from .network import Input as Input
+from .network import Network as Network
+from .shape import Dim as Dim
+from .shape import Size as Size

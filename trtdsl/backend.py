@@ -1,0 +1,231 @@
+"""Which TensorRT: ``tensorrt`` or ``tensorrt_rtx``, what it can do here, and what differs between versions."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from .errors import BackendError, UnsupportedError, UsageError
+from .lazy import torch
+
+BackendName = Literal["auto", "tensorrt", "tensorrt-rtx"]
+
+MODULES = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
+INSTALL = {
+    "tensorrt": "pip install 'trtdsl[tensorrt]'",
+    "tensorrt-rtx": "pip install tensorrt-rtx-cu13 (Linux x86-64 and Windows)",
+}
+
+# What follows a real error on a machine without a driver, and says nothing about it.
+NOISE = ("catchCudaError", "CUDA initialization failure", "cudaGetDevice")
+
+# "ITensor::getDimensions: Error Code 4: Shape Error (the text In op at /_src/…:2699)"
+ERROR = re.compile(r"Error Code \d+: [\w /]+\((?P<text>.*?)(?: In op at .*)?\)\s*$", re.DOTALL)
+
+DTYPES = {  # TensorRT's DataType member -> torch's dtype of that name
+    "FLOAT": "float32",
+    "HALF": "float16",
+    "BF16": "bfloat16",
+    "INT8": "int8",
+    "INT32": "int32",
+    "INT64": "int64",
+    "BOOL": "bool",
+    "UINT8": "uint8",
+    "FP8": "float8_e4m3fn",
+    "INT4": "int4",
+    "FP4": "float4_e2m1fn_x2",
+    "E8M0": "float8_e8m0fnu",
+}
+
+
+class Messages(list[tuple[str, str]]):
+    """What TensorRT logged in a while: ``(severity, message)`` pairs, oldest first."""
+
+    def errors(self) -> list[str]:
+        """The messages of severity ERROR or worse, without the noise that follows them."""
+        return [
+            text
+            for severity, text in self
+            if severity in ("ERROR", "INTERNAL_ERROR") and not any(noise in text for noise in NOISE)
+        ]
+
+    def summary(self) -> str:
+        """TensorRT's own words for the first error, without its boilerplate."""
+        errors = self.errors()
+        if not errors:
+            return "TensorRT gave no message"
+        match = ERROR.search(errors[0])
+        return " ".join((match["text"] if match else errors[0]).split())
+
+
+class Backend:
+    """One TensorRT: its module, version and abilities. Made by :func:`get_backend`."""
+
+    def __init__(self, name: str, trt: Any):
+        self.name = name
+        self.trt = trt
+        self.version: str = trt.__version__
+        self.is_rtx = name == "tensorrt-rtx"
+        self.major = int(self.version.split(".")[0])
+        self._sinks = threading.local()
+        self._open: list[Messages] = []  # sinks of all threads: TensorRT's own threads have none
+        self.logger = self._make_logger()
+        self._to_torch: dict[Any, torch.dtype] = {}
+        self._to_trt: dict[torch.dtype, Any] = {}
+        for member, dtype in DTYPES.items():
+            data_type = trt.DataType.__members__.get(member)
+            if data_type is not None and hasattr(torch, dtype):
+                self._to_torch[data_type] = getattr(torch, dtype)
+                self._to_trt[getattr(torch, dtype)] = data_type
+
+    def __repr__(self) -> str:
+        return f"Backend({self.name} {self.version})"
+
+    @functools.cached_property
+    def builder(self) -> Any:
+        """The one IBuilder that all networks of this process are made with."""
+        with self.listen() as messages:
+            builder = self.trt.Builder(self.logger)
+        if builder is None:
+            raise BackendError(f"{self.name} {self.version} cannot work here: {messages.summary()}")
+        return builder
+
+    def create_network(self) -> Any:
+        """A new, strongly typed INetworkDefinition."""
+        flags = 0
+        if not self.is_rtx and self.major < 11:  # from 11 on, and on RTX, all networks are strongly typed
+            flags = 1 << int(self.trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        return self.builder.create_network(flags)
+
+    def torch_dtype(self, data_type: Any) -> torch.dtype:
+        """torch's dtype for a ``trt.DataType``."""
+        return self._to_torch[data_type]
+
+    def data_type(self, dtype: torch.dtype) -> Any:
+        """``trt.DataType`` for a torch dtype; UnsupportedError for one that TensorRT does not have."""
+        try:
+            return self._to_trt[dtype]
+        except KeyError:
+            hint = "; use float32" if dtype == torch.float64 else ""
+            raise UnsupportedError(f"{self.name} {self.version} has no data type for {dtype}{hint}") from None
+
+    def compute_capability(self, text: str) -> Any:
+        """``trt.ComputeCapability`` for ``"8.9"``; refuses what this backend does not know."""
+        if not self.is_rtx:
+            raise UsageError(
+                f"{self.name} builds for the GPU of this machine alone: leave --compute-capability out, "
+                "or use --backend tensorrt-rtx"
+            )
+        members = self.trt.ComputeCapability.__members__
+        known = {_capability_text(name): member for name, member in members.items() if name.startswith("SM")}
+        if text not in known:
+            raise UsageError(
+                f"compute capability {text!r} is not one that {self.name} {self.version} knows: {', '.join(known)}"
+            )
+        return known[text]
+
+    @contextmanager
+    def listen(self) -> Iterator[Messages]:
+        """Collects what TensorRT logs from this thread (or a thread of its own) inside the block."""
+        stack: list[Messages] = self._sinks.__dict__.setdefault("stack", [])
+        sink = Messages()
+        stack.append(sink)
+        self._open.append(sink)
+        try:
+            yield sink
+        finally:
+            stack.pop()
+            self._open = [other for other in self._open if other is not sink]
+
+    def _make_logger(self) -> Any:
+        backend = self
+
+        class Logger(self.trt.ILogger):
+            def __init__(self) -> None:
+                backend.trt.ILogger.__init__(self)
+
+            def log(self, severity: Any, message: str) -> None:
+                stack = backend._sinks.__dict__.get("stack")
+                sink = stack[-1] if stack else backend._open[-1] if backend._open else None
+                if sink is not None:
+                    sink.append((severity.name, message))
+
+        return Logger()
+
+
+def _capability_text(member: str) -> str:
+    digits = member.removeprefix("SM")
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
+def installed(name: str) -> bool:
+    """Whether the backend's module can be found (it is not imported)."""
+    return importlib.util.find_spec(MODULES[name]) is not None
+
+
+def has_cuda_device() -> bool:
+    """Whether a CUDA driver with at least one device is here (asked of the driver, not of torch)."""
+    return cuda_status() is None
+
+
+@functools.cache
+def cuda_status() -> str | None:
+    """None when a CUDA device is usable, otherwise one sentence saying what is missing."""
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        return "the package cuda-python is not installed"
+    try:
+        (status,) = driver.cuInit(0)
+        if status == driver.CUresult.CUDA_ERROR_NO_DEVICE:
+            return "the CUDA driver finds no device"
+        if status != driver.CUresult.CUDA_SUCCESS:
+            return f"the CUDA driver does not start: {status.name}"
+        status, count = driver.cuDeviceGetCount()
+    except RuntimeError:  # cuda-python: the driver's library is not found
+        return "no NVIDIA driver is installed"
+    return None if status == driver.CUresult.CUDA_SUCCESS and count > 0 else "the CUDA driver finds no device"
+
+
+def get_backend(name: str | None = None) -> Backend:
+    """The backend of that name; None asks ``TRTDSL_BACKEND``, else ``"auto"``.
+
+    ``"auto"`` takes ``tensorrt`` when it imports and a CUDA device is there, else ``tensorrt-rtx``.
+
+    Raises UsageError for an unknown name, BackendError when it is not installed or does not import.
+
+    >>> get_backend("tensorrt-rtx").name
+    'tensorrt-rtx'
+    """
+    name = name or os.environ.get("TRTDSL_BACKEND") or "auto"
+    if name == "auto":
+        if installed("tensorrt") and has_cuda_device():
+            try:
+                return _load("tensorrt")
+            except BackendError:
+                if not installed("tensorrt-rtx"):
+                    raise
+        return _load("tensorrt-rtx")
+    if name not in MODULES:
+        raise UsageError(f"unknown backend {name!r}: use auto, tensorrt or tensorrt-rtx")
+    return _load(name)
+
+
+@functools.cache
+def _load(name: str) -> Backend:
+    try:
+        trt = importlib.import_module(MODULES[name])
+    except ImportError as error:
+        reason = "is not installed" if not installed(name) else f"does not import ({error})"
+        raise BackendError(
+            f"TensorRT is missing: the Python package {MODULES[name]} {reason}; {INSTALL[name]}"
+        ) from error
+    return Backend(name, trt)

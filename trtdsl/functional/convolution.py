@@ -1,0 +1,135 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Union
+
+from .. import layers as L
+from ..errors import ShapeError, UnsupportedError
+from ..network import operation
+from ..shape import shape_text
+from ..tensor import Tensor
+from .operands import per_axis
+
+Sizes = Union[int, Sequence[int]]  # one value, or one per spatial dimension
+
+
+@operation
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Union[Sizes, str] = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
+
+    IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three.
+
+    >>> net = td.Network()
+    >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
+    (N, 5, 8)
+    """
+    return _convolution(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@operation
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Union[Sizes, str] = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW): IConvolutionLayer.
+
+    ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias`` (O,) is a constant.
+
+    >>> net = td.Network()
+    >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
+    (N, 5, 4, 4)
+    """
+    return _convolution(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@operation
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Union[Sizes, str] = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
+
+    IConvolutionLayer; arguments as :func:`conv2d`.
+
+    >>> net = td.Network()
+    >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
+    (N, 5, 8, 6, 6)
+    """
+    return _convolution(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolution(
+    ndim: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Tensor:
+    if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
+        raise ShapeError(
+            f"conv{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) and a weight of {ndim + 2}, "
+            f"not {shape_text(x.shape)} and {shape_text(weight.shape)}"
+        )
+    if x.ndim == ndim + 1:
+        batched = L.unsqueeze(x, [0])
+        return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
+    strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
+    pre, post = _paddings(padding, ndim, weight.shape[2:], strides, dilations)
+    late_bias = bias is not None and not bias.is_constant
+    if ndim == 1:
+        x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
+        strides, dilations, pre, post = (1, *strides), (1, *dilations), (0, *pre), (0, *post)
+    result = L.convolution(
+        x,
+        weight,
+        None if late_bias else bias,
+        stride=strides,
+        pre_padding=pre,
+        post_padding=post,
+        dilation=dilations,
+        groups=groups,
+    )
+    if late_bias:
+        assert bias is not None
+        channels = L.shuffle(bias, reshape=(1, bias.shape[0], *(1,) * (result.ndim - 2)))
+        result = L.elementwise(result, channels, "SUM")
+    return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _paddings(
+    padding: Any, ndim: int, size: Sequence[Any], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if padding == "valid":
+        return (0,) * ndim, (0,) * ndim
+    if padding == "same":
+        if any(step != 1 for step in stride):
+            raise UnsupportedError("padding='same' is not defined for strided convolutions, in torch either")
+        totals = [d * (k - 1) for d, k in zip(dilation, size, strict=True)]
+        return tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)
+    if isinstance(padding, str):
+        raise UnsupportedError(f"padding is a number, 'valid' or 'same', not {padding!r}")
+    sides = per_axis(padding, ndim, "padding")
+    return sides, sides

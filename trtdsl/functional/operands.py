@@ -1,0 +1,114 @@
+"""What torch does to operands before it computes: type promotion, broadcasting of ranks, numbers as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from .. import layers as L
+from ..errors import DefinitionError, ShapeError
+from ..layers.base import normalize_axis as normalize_axis
+from ..layers.shape import size_tensor
+from ..lazy import np, torch
+from ..network import Network, require_network
+from ..shape import Size, SizeLike, shape_text
+from ..tensor import Tensor
+
+T = TypeVar("T")
+
+
+def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) -> Tensor:
+    """A Tensor from a Tensor, torch tensor, numpy array, number or Size; cast to ``dtype`` where one is given."""
+    if isinstance(operand, Tensor):
+        tensor = operand
+    elif isinstance(operand, Size):
+        tensor = L.squeeze(size_tensor(network, [operand]), [0])
+    elif isinstance(operand, (bool, int, float)):
+        tensor = network.constant(torch.tensor(operand, dtype=dtype) if dtype is not None else operand)
+    elif isinstance(operand, (torch.Tensor, np.ndarray)):
+        tensor = network.constant(operand)
+    else:
+        raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
+    return tensor if dtype is None else L.cast(tensor, dtype)
+
+
+def result_type(*operands: Any) -> torch.dtype:
+    """torch's promoted dtype: dimensioned tensors before 0-d tensors before Python numbers of the same category."""
+    result: Any = None
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            operand = torch.empty((1,) * min(operand.ndim, 1), dtype=operand.dtype, device="meta")
+        elif isinstance(operand, Size):
+            operand = 1
+        elif isinstance(operand, np.ndarray):
+            operand = torch.from_numpy(operand)
+        result = operand if result is None else _fold_types(result, operand)
+    return (
+        result.dtype
+        if isinstance(result, torch.Tensor)
+        else torch.result_type(torch.empty((), dtype=torch.bool), result)
+    )
+
+
+def _fold_types(a: Any, b: Any) -> Any:
+    if not isinstance(a, torch.Tensor) and not isinstance(b, torch.Tensor):
+        return a if isinstance(a, float) else b
+    ndim = max(x.ndim if isinstance(x, torch.Tensor) else 0 for x in (a, b))
+    return torch.empty((1,) * min(ndim, 1), dtype=torch.result_type(a, b), device="meta")
+
+
+def promote(*operands: Any, dtype: torch.dtype | None = None, integers_to_float: bool = False) -> list[Tensor]:
+    """The operands as Tensors of torch's common dtype and one rank.
+
+    ``integers_to_float`` makes float32 of a common type that is not floating-point, as torch does for true division
+    and the transcendental functions.
+    """
+    network = require_network(*operands)
+    common = dtype or result_type(*operands)
+    if integers_to_float and not common.is_floating_point:
+        common = torch.float32
+    return align([as_tensor(operand, network, common) for operand in operands])
+
+
+def align(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
+    rank = max(tensor.ndim for tensor in tensors)
+    return [L.unsqueeze(tensor, range(rank - tensor.ndim)) if tensor.ndim < rank else tensor for tensor in tensors]
+
+
+def floating(x: Any) -> Tensor:
+    """The operand as a floating-point Tensor; integers and bool become float32."""
+    network = require_network(x)
+    tensor = as_tensor(x, network)
+    return tensor if tensor.dtype.is_floating_point else L.cast(tensor, torch.float32)
+
+
+def axes_of(dim: int | Sequence[int] | None, ndim: int) -> list[int]:
+    """Non-negative, distinct axes; all of them for None or (). Raises DefinitionError for one named twice."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return list(range(ndim))
+    axes = [normalize_axis(axis, ndim) for axis in ([dim] if isinstance(dim, int) else dim)]
+    if len(set(axes)) != len(axes):
+        raise DefinitionError(f"a dimension appears twice in {dim}")
+    return sorted(axes)
+
+
+def per_axis(value: T | Sequence[T], count: int, name: str) -> tuple[T, ...]:
+    """One value for each of ``count`` spatial dimensions from a number or a sequence, as torch takes them."""
+    if isinstance(value, (list, tuple)):
+        if len(value) == 1:
+            return (value[0],) * count
+        if len(value) != count:
+            raise ShapeError(f"{name} needs {count} values, not {len(value)}: {tuple(value)}")
+        return tuple(value)
+    return (value,) * count  # type: ignore[return-value]
+
+
+def varargs(args: Sequence[Any]) -> tuple[Any, ...]:
+    """``f(2, 3)`` and ``f((2, 3))`` alike: the arguments as a tuple."""
+    if len(args) == 1 and isinstance(args[0], (list, tuple)):
+        return tuple(args[0])
+    return tuple(args)
+
+
+__all__ = ["SizeLike", "shape_text"]

@@ -1,0 +1,72 @@
+"""ACTIVATION: the activations that TensorRT has a layer for."""
+
+from __future__ import annotations
+
+import math
+
+from ..lazy import torch
+from ..network import operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, member
+
+
+@operation
+def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | None = None) -> Tensor:
+    """One IActivationLayer.
+
+    ``type`` is a member of ``trt.ActivationType``. Those with parameters:
+    LEAKY_RELU ``x if x >= 0 else alpha*x``; ELU ``x if x >= 0 else alpha*(exp(x) - 1)``;
+    SELU ``beta * (x if x > 0 else alpha*exp(x) - alpha)``; SOFTPLUS ``alpha * log(exp(beta*x) + 1)``;
+    CLIP ``max(alpha, min(beta, x))``; HARD_SIGMOID ``max(0, min(1, alpha*x + beta))``;
+    SCALED_TANH ``alpha * tanh(beta*x)``; THRESHOLDED_RELU ``x if x > alpha else 0``. The others
+    (RELU, SIGMOID, TANH, SOFTSIGN, GELU_ERF, GELU_TANH) take none. ``x`` is floating-point; RELU takes integers too.
+
+    >>> activation(td.Network().input("x", (2, 3)), "LEAKY_RELU", alpha=0.1).shape
+    (2, 3)
+    """
+
+    def add(site, x):
+        layer = site.definition.add_activation(x, member(site.trt.ActivationType, type, "activation"))
+        if layer is not None:
+            layer.alpha = layer.alpha if alpha is None else alpha
+            layer.beta = layer.beta if beta is None else beta
+        return layer
+
+    return add_layer(add, x, shape=x.shape)
+
+
+def _gelu_tanh(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+def _selu(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    return beta * torch.where(x > 0, x, alpha * torch.expm1(x))
+
+
+# Softplus as max(0, bx) + log1p(exp(-|bx|)): the same function without overflow.
+_EVALUATE = {
+    "RELU": lambda x, alpha, beta: torch.where(x < 0, 0, x) if not x.dtype.is_floating_point else torch.relu(x),
+    "SIGMOID": lambda x, alpha, beta: torch.sigmoid(x),
+    "TANH": lambda x, alpha, beta: torch.tanh(x),
+    "LEAKY_RELU": lambda x, alpha, beta: torch.where(x >= 0, x, alpha * x),
+    "ELU": lambda x, alpha, beta: torch.where(x >= 0, x, alpha * torch.expm1(x)),
+    "SELU": _selu,
+    "SOFTSIGN": lambda x, alpha, beta: x / (1 + x.abs()),
+    "SOFTPLUS": lambda x, alpha, beta: alpha * ((beta * x).clamp(min=0) + torch.log1p(torch.exp(-(beta * x).abs()))),
+    "CLIP": lambda x, alpha, beta: x.clamp(max=beta).clamp(min=alpha),
+    "HARD_SIGMOID": lambda x, alpha, beta: (alpha * x + beta).clamp(0, 1),
+    "SCALED_TANH": lambda x, alpha, beta: alpha * torch.tanh(beta * x),
+    "THRESHOLDED_RELU": lambda x, alpha, beta: torch.where(x > alpha, x, 0),
+    "GELU_ERF": lambda x, alpha, beta: 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5))),
+    "GELU_TANH": _gelu_tanh,
+}
+_EXACT = ("RELU", "CLIP", "THRESHOLDED_RELU")  # select one of their operands: nothing is rounded
+
+
+@evaluates("ACTIVATION", flops=1)
+def _activation(node: Node) -> Evaluate:
+    name, alpha, beta = node.layer.type.name, node.layer.alpha, node.layer.beta
+    evaluate = _EVALUATE[name]
+    if node.dtype in (torch.float16, torch.bfloat16) and name not in _EXACT:  # computed in float32, rounded once
+        return lambda x: evaluate(x.float(), alpha, beta).to(x.dtype)
+    return lambda x: evaluate(x, alpha, beta)

@@ -1,0 +1,324 @@
+"""What every layer family is made of: adding a layer, reading one back, evaluating it, its cost.
+
+A family file holds, for each layer type, three functions side by side: the public one that adds it
+(through :func:`add_layer`), the one that evaluates it (under :func:`evaluates`), and its FLOPs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..backend import Backend, Messages
+from ..errors import DefinitionError, ShapeError, UnsupportedError
+from ..lazy import torch
+from ..network import Network
+from ..shape import Shape, SizeLike, shape_text, tensor_dim
+from ..tensor import Tensor
+
+Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
+
+# TensorRT's class for each layer type, where it is not I<CamelCase>Layer.
+CLASSES = {
+    "ELEMENTWISE": "IElementWiseLayer",
+    "SOFTMAX": "ISoftMaxLayer",
+    "TOPK": "ITopKLayer",
+    "RAGGED_SOFTMAX": "IRaggedSoftMaxLayer",
+    "PARAMETRIC_RELU": "IParametricReLULayer",
+    "CONDITIONAL_INPUT": "IIfConditionalInputLayer",
+    "CONDITIONAL_OUTPUT": "IIfConditionalOutputLayer",
+    "NMS": "INMSLayer",
+    "LRN": "ILRNLayer",
+    "KV_CACHE_UPDATE": "IKVCacheUpdateLayer",
+    "MOE": "IMoELayer",
+    "PLUGIN_V2": "IPluginV2Layer",
+    "PLUGIN_V3": "IPluginV3Layer",
+}
+
+
+# -- adding ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a layer is added: the network's own definition, or the scratch one in which constants are folded."""
+
+    network: Network
+    definition: Any
+    kept: list[Any]
+    """Buffers that TensorRT points into."""
+
+    @property
+    def trt(self) -> Any:
+        return self.network.trt
+
+    def weights(self, tensor: Tensor | None) -> Any:
+        """``trt.Weights`` of a constant Tensor; empty ones for None."""
+        if tensor is None:
+            return self.trt.Weights()
+        if not tensor.is_constant:
+            raise UnsupportedError("these weights must be constants, not values computed when the network runs")
+        data = tensor.data.contiguous()
+        self.kept.append(data)
+        return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())
+
+
+def add_layer(
+    add: Callable[..., Any],
+    *operands: Tensor | None,
+    weights: Sequence[Tensor | None] = (),
+    shape: Shape | None = None,
+    network: Network | None = None,
+    fold: bool = True,
+) -> Any:
+    """Adds a layer and gives its output Tensor, or a tuple of them when there are several.
+
+    ``add(site, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it.
+    ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name. ``shape`` is
+    the first output's shape as the author's dimensions say it; TensorRT's own inference must agree with it.
+    A layer on constants alone is evaluated instead, unless its result is much larger than they are.
+
+    Raises DefinitionError with TensorRT's own message.
+    """
+    present = [tensor for tensor in operands if tensor is not None]
+    if network is None:
+        network = present[0].network
+    used = [*present, *(tensor for tensor in weights if tensor is not None)]
+    if fold and all(tensor.is_constant for tensor in used):
+        folded = _fold(network, add, operands, used)
+        if folded is not None:
+            return folded
+    label = network._operation.name if network._operation else add.__qualname__.split(".")[0]
+    handles = [None if tensor is None else tensor.trt for tensor in operands]
+    with network.backend.listen() as messages:
+        layer = add(Site(network, network.definition, network.kept), *handles)
+        outputs = read_outputs(network.backend, layer, messages)
+    name, scope, owner = network.layer_name(label, used)
+    layer.name = name
+    network.locate(name, owner)
+    if name in network.locations:
+        location = network.locations[name]
+        layer.metadata = f"{'/'.join(location.file.split('/')[-2:])}:{location.line}"
+    results = []
+    for index, (handle, dims, dtype) in enumerate(outputs):
+        handle.name = name if index == 0 else network._take_name(f"{name}.{index}")
+        result = Tensor(network, (), dtype, handle=handle, name=handle.name, scope=scope)
+        result.shape = _merge(dims, shape if index == 0 else None, result)
+        results.append(result)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def read_outputs(backend: Backend, layer: Any, messages: Messages) -> list[tuple[Any, tuple[int, ...], torch.dtype]]:
+    """The outputs of a layer just added; TensorRT reports a bad layer only when its shape is asked for."""
+    outputs = []
+    if layer is not None:
+        for index in range(layer.num_outputs):
+            handle = layer.get_output(index)
+            try:
+                outputs.append((handle, tuple(handle.shape), backend.torch_dtype(handle.dtype)))
+            except (RuntimeError, ValueError):
+                layer = None
+                break
+    if layer is None or messages.errors():
+        raise DefinitionError(f"TensorRT refuses the layer: {messages.summary()}")
+    return outputs
+
+
+def _merge(dims: tuple[int, ...], shape: Shape | None, tensor: Tensor) -> Shape:
+    if shape is not None and len(shape) != len(dims):
+        raise AssertionError(f"trtdsl inferred {shape_text(shape)}, TensorRT {dims}")
+    merged: list[SizeLike] = []
+    for axis, size in enumerate(dims):
+        ours = shape[axis] if shape is not None else None
+        if size >= 0:
+            if isinstance(ours, int) and ours != size:
+                raise AssertionError(f"trtdsl inferred {shape_text(shape or ())}, TensorRT {dims}")
+            merged.append(size)
+        else:
+            merged.append(ours if ours is not None else tensor_dim(tensor, axis, tensor.name))
+    return tuple(merged)
+
+
+FOLD_LIMIT = 1 << 16  # elements that a folded constant may have in any case
+
+
+def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor | None], used: Sequence[Tensor]) -> Any:
+    """The layer's value, from the evaluator that checks use; None when it would bloat the engine.
+
+    The layer is added to a scratch network, so that TensorRT judges it and infers its dtype like any other.
+    """
+    backend = network.backend
+    scratch = backend.create_network()
+    site = Site(network, scratch, [])
+    handles = []
+    with backend.listen() as messages:
+        for tensor in operands:
+            handle = None
+            if tensor is not None:
+                handle = scratch.add_constant(tuple(tensor.shape), site.weights(tensor)).get_output(0)
+            handles.append(handle)
+        layer = add(site, *handles)
+        outputs = read_outputs(backend, layer, messages)
+    sizes = [size for _, dims, _ in outputs for size in dims]
+    elements = sum(torch.Size(dims).numel() for _, dims, _ in outputs)
+    if min(sizes, default=0) < 0 or elements > max(FOLD_LIMIT, sum(tensor.data.numel() for tensor in used)):
+        return None
+    node = Node(backend, layer)
+    values = kind(node).prepare(node)(*(None if tensor is None else tensor.data for tensor in operands))
+    values = values if isinstance(values, tuple) else (values,)
+    sources = tuple(dict.fromkeys(source for tensor in used for source in tensor.sources))
+    results = tuple(
+        Tensor(network, tuple(dims), dtype, data=value, sources=sources)
+        for value, (_, dims, dtype) in zip(values, outputs, strict=True)
+    )
+    return results[0] if len(results) == 1 else results
+
+
+# -- reading back ------------------------------------------------------------------------------------------------------
+
+
+class Node:
+    """One layer read back from an INetworkDefinition: its own class, inputs and outputs.
+
+    ``layer`` has TensorRT's class for its type, so that the attributes can be read; ``type`` is the LayerType's name.
+    """
+
+    def __init__(self, backend: Backend, layer: Any):
+        trt = backend.trt
+        self.backend = backend
+        # The base class's property: activation and pooling layers have a `type` of their own.
+        self.type: str = trt.ILayer.type.fget(layer).name
+        cls = getattr(trt, CLASSES.get(self.type) or f"I{self.type.title().replace('_', '')}Layer", None)
+        if cls is not None:
+            layer.__class__ = cls
+        self.layer = layer
+        self.name: str = layer.name
+        self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
+        self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
+
+    @property
+    def trt(self) -> Any:
+        return self.backend.trt
+
+    @cached_property
+    def dtype(self) -> torch.dtype:
+        """torch's dtype of the first output, as TensorRT infers it."""
+        return self.backend.torch_dtype(self.outputs[0].dtype)
+
+    def input_dtype(self, index: int = 0) -> torch.dtype:
+        """torch's dtype of an input."""
+        return self.backend.torch_dtype(self.inputs[index].dtype)
+
+    def has_input(self, index: int) -> bool:
+        """Whether the optional input is there."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def unsupported(self, what: str) -> UnsupportedError:
+        """The error for an attribute that the evaluator cannot honour."""
+        return UnsupportedError(f"layer {self.name!r} ({self.type}): {what} cannot be interpreted")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Concrete shapes of a layer's inputs and outputs, from which its cost is computed."""
+
+    inputs: list[tuple[int, ...] | None]
+    outputs: list[tuple[int, ...]]
+
+    @property
+    def elements(self) -> int:
+        """The elements of the first output."""
+        return count(self.outputs[0]) if self.outputs else 0
+
+
+def count(shape: Sequence[int] | None) -> int:
+    """The number of elements of a shape; 0 for an absent tensor."""
+    result = 1
+    for size in shape or ():
+        result *= size
+    return result if shape is not None else 0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What trtdsl knows of a layer type: how it is evaluated and what it costs."""
+
+    type: str
+    prepare: Callable[[Node], Evaluate]
+    flops: Callable[[Node, Shapes], int]
+    moves: bool
+    """Whether it moves data; a reshape does not."""
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def evaluates(
+    type: str, *, flops: Callable[[Node, Shapes], int] | int = 0, moves: bool = True
+) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
+    """Registers the evaluator of a layer type.
+
+    The decorated ``prepare(node)`` reads the layer's attributes once and gives a function from input tensors to the
+    output tensor(s). ``flops`` is a number per element of the first output, or a function of the node and its shapes.
+    """
+
+    def register(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
+        if type in KINDS:
+            raise AssertionError(f"two evaluators for {type}")
+        cost = flops if callable(flops) else lambda node, shapes, each=flops: each * shapes.elements
+        KINDS[type] = Kind(type, prepare, cost, moves)
+        return prepare
+
+    return register
+
+
+def kind(node: Node) -> Kind:
+    """The node's Kind; UnsupportedError naming the layer for a type that the interpreter does not know."""
+    try:
+        return KINDS[node.type]
+    except KeyError:
+        raise UnsupportedError(
+            f"layer {node.name!r} has type {node.type}, which the interpreter does not know"
+        ) from None
+
+
+# -- small helpers of the families -------------------------------------------------------------------------------------
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """A non-negative axis; DefinitionError when it is outside the rank."""
+    if not -ndim <= axis < max(ndim, 1):
+        raise DefinitionError(f"dimension {axis} is outside the {ndim} dimensions of the tensor")
+    return axis + ndim if axis < 0 else axis
+
+
+def axes_mask(axes: Sequence[int]) -> int:
+    """TensorRT's bit mask of axes."""
+    return sum(1 << axis for axis in set(axes))
+
+
+def axes_of(mask: int, ndim: int) -> list[int]:
+    """The axes in TensorRT's bit mask."""
+    return [axis for axis in range(ndim) if mask >> axis & 1]
+
+
+def member(enum: Any, name: str, what: str) -> Any:
+    """A member of a TensorRT enum by name; UnsupportedError listing the names when there is none."""
+    try:
+        return enum.__members__[name.upper()]
+    except KeyError:
+        raise UnsupportedError(f"unknown {what} {name!r}: one of {', '.join(enum.__members__)}") from None
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The common shape of operands of one rank, where sizes of 1 stretch; ShapeError naming the dimension."""
+    result: list[SizeLike] = []
+    for axis, sizes in enumerate(zip(*shapes, strict=True)):
+        wide = [size for size in dict.fromkeys(sizes) if size != 1]
+        static = [size for size in wide if isinstance(size, int)]
+        if len(static) > 1:
+            raise ShapeError(f"the sizes of dimension {axis} do not match: {' and '.join(map(str, sizes))}")
+        result.append(static[0] if static else wide[0] if wide else 1)
+    return tuple(result)

@@ -1,0 +1,66 @@
+"""CAST and IDENTITY."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..lazy import torch
+from ..network import as_dtype, operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates
+
+
+@operation
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """``x`` in another dtype (torch's, or its name): one ICastLayer; ``x`` itself when it has that dtype.
+
+    Floating-point to integer truncates, to int32 it saturates; anything to bool is ``!= 0``.
+
+    >>> cast(td.Network().input("x", (2, 3)), "float16").dtype
+    torch.float16
+    """
+    dtype = as_dtype(dtype)
+    if x.dtype == dtype:
+        return x
+
+    def add(site, x):
+        return site.definition.add_cast(x, site.network.backend.data_type(dtype))
+
+    return add_layer(add, x, shape=x.shape)
+
+
+def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A value in another dtype as TensorRT converts it: float to integer truncates and saturates."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype.is_floating_point and not dtype.is_floating_point and dtype != torch.bool:
+        info = torch.iinfo(dtype)
+        wide = x.double().nan_to_num(0.0).trunc()
+        # float64 cannot hold the greatest int64: what reaches it saturates by hand.
+        high = wide >= float(info.max)
+        return torch.where(
+            high, info.max, wide.clamp(min=info.min, max=2.0**62 if info.bits == 64 else info.max).to(dtype)
+        )
+    return x.to(dtype)
+
+
+@evaluates("CAST")
+def _cast(node: Node) -> Evaluate:
+    dtype = node.dtype
+    return lambda x: convert(x, dtype)
+
+
+@operation
+def identity(x: Tensor) -> Tensor:
+    """``x`` unchanged, under a name of its own: one IIdentityLayer.
+
+    >>> identity(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return add_layer(lambda site, x: site.definition.add_identity(x), x, shape=x.shape)
+
+
+@evaluates("IDENTITY", moves=False)
+def _identity(node: Node) -> Evaluate:
+    dtype = node.dtype
+    return lambda x: convert(x, dtype)

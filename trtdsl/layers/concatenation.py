@@ -1,0 +1,49 @@
+"""CONCATENATION."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import DefinitionError, ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..shape import SizeLike
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+
+
+@operation
+def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors of one rank and dtype, one after the other along ``axis``: one IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> concatenation([net.input("a", (2, 3)), net.input("b", (2, 5))], 1).shape
+    (2, 8)
+    """
+    if not tensors:
+        raise DefinitionError("concatenation needs at least one tensor")
+    axis = normalize_axis(axis, tensors[0].ndim)
+    if len({tensor.ndim for tensor in tensors}) > 1:
+        raise ShapeError(f"tensors to concatenate must have one rank, not {[tensor.ndim for tensor in tensors]}")
+    shape = list(tensors[0].shape)
+    total: SizeLike = 0
+    for tensor in tensors:
+        total = total + tensor.shape[axis]
+        for other, size in enumerate(tensor.shape):
+            if other != axis and isinstance(size, int) and not isinstance(shape[other], int):
+                shape[other] = size
+    shape[axis] = total
+
+    def add(site, *handles):
+        layer = site.definition.add_concatenation(list(handles))
+        if layer is not None:
+            layer.axis = axis
+        return layer
+
+    return add_layer(add, *tensors, shape=tuple(shape))
+
+
+@evaluates("CONCATENATION")
+def _concatenation(node: Node) -> Evaluate:
+    axis = node.layer.axis
+    return lambda *tensors: torch.cat(tensors, axis)

@@ -1,0 +1,68 @@
+"""CONSTANT: values that are part of the network, and how TensorRT's weights are read back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from ..backend import Backend
+from ..errors import UnsupportedError
+from ..lazy import np, torch
+from ..network import Operand, operation, require_network
+from ..tensor import Tensor
+from .base import Evaluate, Node, evaluates
+
+
+@operation
+def constant(data: Operand, dtype: Any = None) -> Tensor:
+    """A constant of the current network from a torch tensor, a numpy array or a number.
+
+    Becomes an IConstantLayer only where a layer needs it as an input.
+
+    >>> with td.Network().current():
+    ...     constant([1.0, 2.0]).shape
+    (2,)
+    """
+    return require_network(data).constant(data, dtype)
+
+
+class _Header(ctypes.Structure):
+    """``nvinfer1::Weights``: type, values, count."""
+
+    _fields_ = (("type", ctypes.c_int32), ("values", ctypes.c_void_p), ("count", ctypes.c_int64))
+
+
+def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """A torch view of a layer's weights; it is valid as long as their owner keeps the memory.
+
+    Sub-byte types come unpacked: int4 as int8 values, fp4 as float32 values.
+    """
+    if isinstance(weights, np.ndarray):
+        if not weights.flags.writeable:
+            weights = weights.copy()
+        return torch.from_numpy(weights).reshape(tuple(shape))
+    # bfloat16, fp8 and the 4-bit types have no numpy dtype; the Python object holds a pointer to the C++ struct.
+    address = ctypes.c_void_p.from_address(id(weights) + 16).value
+    header = _Header.from_address(address or 0)
+    if address is None or header.count != weights.size:
+        raise UnsupportedError(f"weights of type {weights.dtype} cannot be read back from this version of TensorRT")
+    packed = dtype in (torch.int4, torch.float4_e2m1fn_x2)
+    width = 1 if packed else dtype.itemsize
+    size = (header.count + 1) // 2 if packed else header.count * width
+    if not size:
+        return torch.empty(tuple(shape), dtype=torch.int8 if packed else dtype)
+    memory = torch.frombuffer((ctypes.c_uint8 * size).from_address(header.values), dtype=torch.uint8)
+    if not packed:
+        return memory.view(dtype).reshape(tuple(shape))
+    nibbles = torch.stack((memory & 15, memory >> 4), 1).flatten()[: header.count].reshape(tuple(shape))
+    if dtype == torch.int4:
+        return ((nibbles.to(torch.int8) ^ 8) - 8).to(torch.int8)
+    magnitudes = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+    return torch.where(nibbles >= 8, -1.0, 1.0) * magnitudes[(nibbles & 7).long()]
+
+
+@evaluates("CONSTANT", moves=False)
+def _constant(node: Node) -> Evaluate:
+    value = read_weights(node.backend, node.layer.weights, tuple(node.layer.shape), node.dtype)
+    return lambda: value

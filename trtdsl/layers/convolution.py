@@ -1,0 +1,227 @@
+"""CONVOLUTION and DECONVOLUTION over two or three spatial dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..shape import Shape, SizeLike, shape_text
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, count, evaluates
+from .constant import read_weights
+
+
+@operation
+def convolution(
+    x: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Sequence[int],
+    pre_padding: Sequence[int],
+    post_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 1,
+) -> Tensor:
+    """Correlates ``x`` (N, C, *spatial) with ``kernel`` (O, C / groups, *size): one IConvolutionLayer.
+
+    Two or three spatial dimensions, and one value of each parameter per spatial dimension. A kernel that is a constant
+    is part of the layer; one that is computed becomes its second input. ``bias`` (O,) is a constant.
+
+    >>> net = td.Network()
+    >>> kernel = net.constant(torch.ones(5, 3, 1, 1))
+    >>> two = dict(stride=(1, 1), pre_padding=(0, 0), post_padding=(0, 0), dilation=(1, 1))
+    >>> convolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
+    (2, 5, 8, 8)
+    """
+    size = _kernel_size(x, kernel)
+    _check_channels(x.shape[1], kernel.shape[1], groups, kernel)
+    spatial: list[SizeLike] = []
+    for axis, length in enumerate(x.shape[2:]):
+        extent = dilation[axis] * (size[axis] - 1) + 1
+        spatial.append((length + (pre_padding[axis] + post_padding[axis] - extent)) // stride[axis] + 1)
+    shape: Shape = (x.shape[0], kernel.shape[0], *spatial)
+
+    def add(site, x, computed):
+        static = site.trt.Weights() if computed is not None else site.weights(kernel)
+        layer = site.definition.add_convolution_nd(x, int(kernel.shape[0]), size, static, site.weights(bias))
+        if layer is not None:
+            layer.stride_nd, layer.dilation_nd, layer.num_groups = tuple(stride), tuple(dilation), groups
+            layer.pre_padding, layer.post_padding = tuple(pre_padding), tuple(post_padding)
+            if computed is not None:
+                layer.set_input(1, computed)
+        return layer
+
+    return add_layer(add, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
+
+
+@operation
+def deconvolution(
+    x: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Sequence[int],
+    pre_padding: Sequence[int],
+    post_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of a convolution: ``kernel`` is (C, O / groups, *size): one IDeconvolutionLayer.
+
+    Paddings shorten the result; otherwise as :func:`convolution`.
+
+    >>> net = td.Network()
+    >>> kernel = net.constant(torch.ones(3, 5, 2, 2))
+    >>> two = dict(stride=(2, 2), pre_padding=(0, 0), post_padding=(0, 0), dilation=(1, 1))
+    >>> deconvolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
+    (2, 5, 16, 16)
+    """
+    size = _kernel_size(x, kernel)
+    if isinstance(x.shape[1], int) and x.shape[1] != kernel.shape[0]:
+        raise ShapeError(f"the kernel {shape_text(kernel.shape)} is for {kernel.shape[0]} channels, not {x.shape[1]}")
+    maps = int(kernel.shape[1]) * groups
+    spatial: list[SizeLike] = []
+    for axis, length in enumerate(x.shape[2:]):
+        extent = dilation[axis] * (size[axis] - 1) + 1
+        spatial.append((length - 1) * stride[axis] + (extent - pre_padding[axis] - post_padding[axis]))
+    shape: Shape = (x.shape[0], maps, *spatial)
+
+    def add(site, x, computed):
+        static = site.trt.Weights() if computed is not None else site.weights(kernel)
+        layer = site.definition.add_deconvolution_nd(x, maps, size, static, site.weights(bias))
+        if layer is not None:
+            layer.stride_nd, layer.dilation_nd, layer.num_groups = tuple(stride), tuple(dilation), groups
+            layer.pre_padding, layer.post_padding = tuple(pre_padding), tuple(post_padding)
+            if computed is not None:
+                layer.set_input(1, computed)
+        return layer
+
+    return add_layer(add, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
+
+
+def _kernel_size(x: Tensor, kernel: Tensor) -> tuple[int, ...]:
+    if x.ndim not in (4, 5) or kernel.ndim != x.ndim:
+        raise ShapeError(f"a kernel {shape_text(kernel.shape)} does not fit an input {shape_text(x.shape)}")
+    return tuple(int(size) for size in kernel.shape[2:])
+
+
+def _check_channels(channels: SizeLike, per_group: SizeLike, groups: int, kernel: Tensor) -> None:
+    if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
+        raise ShapeError(
+            f"the kernel {shape_text(kernel.shape)} with {groups} groups is for {per_group * groups} channels, not {channels}"
+        )
+
+
+def _flops(node: Node, shapes: Shapes) -> int:
+    """2 * (kernel elements per output map) for each output (convolution) or input (deconvolution) element."""
+    layer = node.layer
+    maps = layer.num_output_maps
+    x = shapes.inputs[0]
+    assert x is not None
+    if node.type == "CONVOLUTION":
+        return 2 * shapes.elements * count(tuple(layer.kernel_size_nd)) * x[1] // layer.num_groups
+    return 2 * count(x) * count(tuple(layer.kernel_size_nd)) * maps // layer.num_groups
+
+
+def _padding(node: Node, lengths: Sequence[int], extents: Sequence[int]) -> list[tuple[int, int]]:
+    """Padding before and after each spatial dimension, which PaddingMode SAME computes from the sizes."""
+    layer = node.layer
+    mode = layer.padding_mode.name
+    if mode.startswith("EXPLICIT"):
+        return list(zip(tuple(layer.pre_padding), tuple(layer.post_padding), strict=True))
+    result = []
+    for length, extent, stride in zip(lengths, extents, tuple(layer.stride_nd), strict=True):
+        if node.type == "CONVOLUTION":
+            total = max((length - 1) // stride * stride + extent - length, 0)
+        else:
+            total = max(extent - stride, 0)
+        small = total // 2
+        result.append((small, total - small) if mode == "SAME_UPPER" else (total - small, small))
+    return result
+
+
+def _parameters(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """The static kernel (None when it is an input) and the bias (None when absent)."""
+    layer, dtype = node.layer, node.input_dtype()
+    maps, groups, size = layer.num_output_maps, layer.num_groups, tuple(layer.kernel_size_nd)
+    kernel = None
+    if not node.has_input(1):
+        per_group = layer.kernel.size * groups // (maps * count(size))
+        shape = (maps, per_group // groups, *size) if channels_first else (per_group, maps // groups, *size)
+        kernel = read_weights(node.backend, layer.kernel, shape, dtype)
+    bias = None
+    if not node.has_input(2) and layer.bias.size:
+        bias = read_weights(node.backend, layer.bias, (maps,), dtype)
+    return kernel, bias
+
+
+@evaluates("CONVOLUTION", flops=_flops)
+def _convolution(node: Node) -> Evaluate:
+    layer, dtype = node.layer, node.dtype
+    stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
+    size = tuple(layer.kernel_size_nd)
+    extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
+    static, static_bias = _parameters(node, channels_first=True)
+    function = torch.conv2d if len(size) == 2 else torch.conv3d
+    round_up = layer.padding_mode.name == "EXPLICIT_ROUND_UP"
+
+    def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
+        kernel = static if kernel is None else kernel
+        bias = static_bias if bias is None else bias
+        assert kernel is not None
+        padding = _padding(node, x.shape[2:], extents)
+        if round_up:
+            padding = [
+                (pre, post + (-(length + pre + post - extent)) % step)
+                for (pre, post), length, extent, step in zip(padding, x.shape[2:], extents, stride, strict=True)
+            ]
+        if x.dtype != torch.float32:  # accumulates in float32, rounds once
+            x, kernel, bias = x.float(), kernel.float(), None if bias is None else bias.float()
+        if all(pre == post for pre, post in padding):
+            same = [pre for pre, _ in padding]
+        else:
+            same = [0] * len(padding)
+            x = torch.nn.functional.pad(x, [side for pair in reversed(padding) for side in pair])
+        return function(x, kernel, bias, stride, same, dilation, groups).to(dtype)
+
+    return evaluate
+
+
+@evaluates("DECONVOLUTION", flops=_flops)
+def _deconvolution(node: Node) -> Evaluate:
+    layer, dtype = node.layer, node.dtype
+    stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
+    size = tuple(layer.kernel_size_nd)
+    extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
+    static, static_bias = _parameters(node, channels_first=False)
+    function = torch.conv_transpose2d if len(size) == 2 else torch.conv_transpose3d
+    same = layer.padding_mode.name.startswith("SAME")
+
+    def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
+        kernel = static if kernel is None else kernel
+        bias = static_bias if bias is None else bias
+        assert kernel is not None
+        full = function(x.float(), kernel.float(), None, stride, 0, 0, groups, dilation)
+        for axis, (pre, post) in enumerate(_padding(node, x.shape[2:], extents)):
+            length = full.shape[axis + 2] - pre - post
+            if same:
+                length = min(x.shape[axis + 2] * stride[axis], full.shape[axis + 2])
+            full = _crop(full, axis + 2, pre, length)
+        if bias is not None:
+            full = full + bias.float().reshape((-1,) + (1,) * len(size))
+        return full.to(dtype)
+
+    return evaluate
+
+
+def _crop(x: torch.Tensor, axis: int, start: int, length: int) -> torch.Tensor:
+    """``length`` elements from ``start`` on; zeros beyond the end (a stride greater than the kernel leaves some)."""
+    missing = start + length - x.shape[axis]
+    if missing > 0:
+        zeros = list(x.shape)
+        zeros[axis] = missing
+        x = torch.cat((x, x.new_zeros(zeros)), axis)
+    return x.narrow(axis, start, length)

@@ -1,0 +1,116 @@
+"""GATHER: elements of a tensor by index."""
+
+from __future__ import annotations
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..shape import Shape
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, member, normalize_axis
+
+
+@operation
+def gather(
+    data: Tensor, indices: Tensor, axis: int = 0, mode: str = "DEFAULT", num_elementwise_dims: int = 0
+) -> Tensor:
+    """One IGatherLayer; ``indices`` is int32 or int64.
+
+    DEFAULT: ``data[..., indices, ...]`` at ``axis``; the first ``num_elementwise_dims`` (0 or 1) dimensions of both run
+    side by side. ELEMENT: as ``torch.gather``. ND: the last dimension of ``indices`` indexes the dimensions of ``data``
+    after the elementwise ones. An index out of bounds reads zero; a negative one counts from the end on a static axis.
+
+    >>> net = td.Network()
+    >>> gather(net.input("x", (2, 5, 3)), net.input("i", (4, 7), "int64"), axis=1).shape
+    (2, 4, 7, 3)
+    """
+    axis = normalize_axis(axis, data.ndim)
+    mode = mode.upper()
+    shape: Shape
+    if mode == "ELEMENT":
+        if data.ndim != indices.ndim:
+            raise ShapeError(f"data and indices must have one rank, not {data.ndim} and {indices.ndim}")
+        shape = indices.shape
+    elif mode == "ND":
+        depth = indices.shape[-1]
+        if not isinstance(depth, int):
+            raise ShapeError("the last dimension of the indices must be static")
+        shape = indices.shape[:-1] + data.shape[num_elementwise_dims + depth :]
+    else:
+        shape = data.shape[:axis] + indices.shape[num_elementwise_dims:] + data.shape[axis + 1 :]
+
+    def add(site, data, indices):
+        layer = site.definition.add_gather_v2(data, indices, member(site.trt.GatherMode, mode, "gather mode"))
+        if layer is not None:
+            if mode != "ND":
+                layer.axis = axis
+            layer.num_elementwise_dims = num_elementwise_dims
+        return layer
+
+    return add_layer(add, data, indices, shape=shape)
+
+
+def in_bounds(indices: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Indices that can be read, negative ones from the end, and where they were inside (None: everywhere)."""
+    indices = indices.long()
+    indices = torch.where(indices < 0, indices + size, indices)
+    inside = (indices >= 0) & (indices < size)
+    if bool(inside.all()):
+        return indices, None
+    return torch.where(inside, indices, 0), inside
+
+
+def _masked(values: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
+    return values if inside is None else torch.where(inside, values, torch.zeros((), dtype=values.dtype))
+
+
+def _default(data: torch.Tensor, indices: torch.Tensor, axis: int, elementwise: int) -> torch.Tensor:
+    if elementwise:
+        rows = [_default(row, index, axis - 1, 0) for row, index in zip(data, indices, strict=True)]
+        return (
+            torch.stack(rows)
+            if rows
+            else data.new_empty((0, *data.shape[1:axis], *indices.shape[1:], *data.shape[axis + 1 :]))
+        )
+    index, inside = in_bounds(indices.flatten(), data.shape[axis])
+    if data.shape[axis] == 0:
+        picked = data.new_zeros((*data.shape[:axis], index.numel(), *data.shape[axis + 1 :]))
+    else:
+        picked = data.index_select(axis, index)
+    if inside is not None:
+        picked = _masked(picked, inside.reshape((-1,) + (1,) * (data.ndim - axis - 1)))
+    return picked.reshape(data.shape[:axis] + indices.shape + data.shape[axis + 1 :])
+
+
+def _element(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
+    index, inside = in_bounds(indices, data.shape[axis])
+    return _masked(torch.gather(data, axis, index), inside)
+
+
+def _nd(data: torch.Tensor, indices: torch.Tensor, elementwise: int) -> torch.Tensor:
+    lead, depth = data.shape[:elementwise], indices.shape[-1]
+    inside: torch.Tensor | None = None
+    picks: list[torch.Tensor] = [
+        torch.arange(size).reshape((-1,) + (1,) * (indices.ndim - 2 - axis)) for axis, size in enumerate(lead)
+    ]
+    for k in range(depth):
+        index, ok = in_bounds(indices[..., k], data.shape[elementwise + k])
+        picks.append(index)
+        if ok is not None:
+            inside = ok if inside is None else inside & ok
+    picked = data[tuple(picks)] if picks else data
+    if inside is not None:
+        picked = _masked(picked, inside.reshape(inside.shape + (1,) * (picked.ndim - inside.ndim)))
+    return picked
+
+
+@evaluates("GATHER")
+def _gather(node: Node) -> Evaluate:
+    layer = node.layer
+    mode, elementwise = layer.mode.name, layer.num_elementwise_dims
+    axis = layer.axis if mode != "ND" else 0
+    if mode == "ELEMENT":
+        return lambda data, indices: _element(data, indices, axis)
+    if mode == "ND":
+        return lambda data, indices: _nd(data, indices, elementwise)
+    return lambda data, indices: _default(data, indices, axis, elementwise)

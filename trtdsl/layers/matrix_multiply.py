@@ -1,0 +1,79 @@
+"""MATRIX_MULTIPLY."""
+
+from __future__ import annotations
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..shape import Shape, shape_text
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, broadcast, evaluates, member
+
+
+@operation
+def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE") -> Tensor:
+    """Products of the matrices in the last two dimensions: one IMatrixMultiplyLayer.
+
+    ``op_a`` and ``op_b`` (``trt.MatrixOperation``): NONE; TRANSPOSE swaps the last two dimensions first; VECTOR takes the
+    last dimension alone as a vector. The dimensions before them have one rank and are broadcast. Floating-point only.
+
+    Raises ShapeError for ranks or sizes that do not match.
+
+    >>> net = td.Network()
+    >>> matrix_multiply(net.input("a", (8, 2, 3)), net.input("b", (1, 4, 3)), op_b="TRANSPOSE").shape
+    (8, 2, 4)
+    """
+    batch_a, rows, inner_a = _split(a.shape, op_a, left=True)
+    batch_b, columns, inner_b = _split(b.shape, op_b, left=False)
+    if len(batch_a) != len(batch_b):
+        raise ShapeError(f"the batch dimensions must have one rank: {shape_text(batch_a)} and {shape_text(batch_b)}")
+    if isinstance(inner_a, int) and isinstance(inner_b, int) and inner_a != inner_b:
+        raise ShapeError(f"the contracted dimensions do not match: {inner_a} and {inner_b}")
+    shape = broadcast(batch_a, batch_b) + rows + columns
+
+    def add(site, a, b):
+        operations = [member(site.trt.MatrixOperation, op, "matrix operation") for op in (op_a, op_b)]
+        return site.definition.add_matrix_multiply(a, operations[0], b, operations[1])
+
+    return add_layer(add, a, b, shape=shape)
+
+
+def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, object]:
+    """Batch dimensions, the dimension that stays (none for a vector), the contracted one."""
+    vector = op.upper() == "VECTOR"
+    if len(shape) < (1 if vector else 2):
+        raise ShapeError(f"{shape_text(shape)} has too few dimensions for a {'vector' if vector else 'matrix'}")
+    if vector:
+        return shape[:-1], (), shape[-1]
+    rows, columns = shape[-2], shape[-1]
+    if op.upper() == "TRANSPOSE":
+        rows, columns = columns, rows
+    return shape[:-2], (rows if left else columns,), columns if left else rows
+
+
+def _flops(node: Node, shapes: Shapes) -> int:
+    a = shapes.inputs[0]
+    assert a is not None
+    inner = a[-2] if node.layer.op0.name == "TRANSPOSE" else a[-1]
+    return 2 * inner * shapes.elements
+
+
+@evaluates("MATRIX_MULTIPLY", flops=_flops)
+def _matrix_multiply(node: Node) -> Evaluate:
+    op_a, op_b = node.layer.op0.name, node.layer.op1.name
+    dtype = node.dtype
+    low = dtype in (torch.float16, torch.bfloat16)
+
+    def evaluate(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if low:  # accumulates in float32, rounds once
+            a, b = a.float(), b.float()
+        a = a.unsqueeze(-2) if op_a == "VECTOR" else a.mT if op_a == "TRANSPOSE" else a
+        b = b.unsqueeze(-1) if op_b == "VECTOR" else b.mT if op_b == "TRANSPOSE" else b
+        product = torch.matmul(a, b)
+        if op_b == "VECTOR":
+            product = product.squeeze(-1)
+        if op_a == "VECTOR":
+            product = product.squeeze(-1 if op_b == "VECTOR" else -2)
+        return product.to(dtype)
+
+    return evaluate

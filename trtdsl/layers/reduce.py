@@ -1,0 +1,118 @@
+"""REDUCE and SOFTMAX: operations over whole dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lazy import torch
+from ..network import operation
+from ..shape import Shape
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, member, normalize_axis
+
+
+@operation
+def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> Tensor:
+    """Reduces ``x`` over ``axes`` with ``op`` (SUM, PROD, MAX, MIN, AVG): one IReduceLayer.
+
+    At least one axis. MAX and MIN skip NaN. AVG of integers truncates.
+
+    >>> reduce(td.Network().input("x", (2, 3, 4)), "SUM", [1]).shape
+    (2, 4)
+    """
+    axes = sorted({normalize_axis(axis, x.ndim) for axis in axes})
+    shape: Shape = tuple(
+        1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes
+    )
+
+    def add(site, x):
+        return site.definition.add_reduce(
+            x, member(site.trt.ReduceOperation, op, "reduce operation"), axes_mask(axes), keep_dims
+        )
+
+    return add_layer(add, x, shape=shape)
+
+
+def _product(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
+    for axis in reversed(axes):
+        x = torch.prod(x, axis, keepdim=keep, dtype=x.dtype)
+    return x
+
+
+def _average(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
+    if x.dtype.is_floating_point:
+        return torch.mean(x, axes, keepdim=keep)
+    total = torch.sum(x, axes, keepdim=keep, dtype=x.dtype)
+    number = count([x.shape[axis] for axis in axes])
+    return torch.div(total, number, rounding_mode="trunc") if number else total
+
+
+def _extreme(x: torch.Tensor, axes: list[int], keep: bool, sign: int) -> torch.Tensor:
+    """The greatest element (the least for sign -1), NaN skipped; of nothing: the lowest value there is."""
+    floating = x.dtype.is_floating_point
+    limit = (float("-inf") if floating else torch.iinfo(x.dtype).min) if sign > 0 else None
+    if limit is None:
+        limit = float("inf") if floating else torch.iinfo(x.dtype).max
+    if any(x.shape[axis] == 0 for axis in axes):
+        shape = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keep or axis not in axes]
+        return torch.full(shape, limit, dtype=x.dtype)
+    reduced = (torch.amax if sign > 0 else torch.amin)(x, axes, keepdim=keep)
+    if floating and bool(torch.isnan(reduced).any()):
+        nothing = torch.isnan(x).all(dim=axes[0], keepdim=True)
+        for axis in axes[1:]:
+            nothing = nothing.all(dim=axis, keepdim=True)
+        found = (torch.amax if sign > 0 else torch.amin)(torch.where(torch.isnan(x), limit, x), axes, keepdim=True)
+        reduced = torch.where(nothing, float("nan"), found).reshape(reduced.shape)
+    return reduced
+
+
+_EVALUATE = {
+    "SUM": lambda x, axes, keep: torch.sum(x, axes, keepdim=keep, dtype=x.dtype),
+    "PROD": _product,
+    "MAX": lambda x, axes, keep: _extreme(x, axes, keep, 1),
+    "MIN": lambda x, axes, keep: _extreme(x, axes, keep, -1),
+    "AVG": _average,
+}
+
+
+@evaluates("REDUCE", flops=lambda node, shapes: count(shapes.inputs[0]))
+def _reduce(node: Node) -> Evaluate:
+    evaluate = _EVALUATE[node.layer.op.name]
+    axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims
+    if node.dtype in (torch.float16, torch.bfloat16):  # accumulates in float32, rounds once
+        return lambda x: evaluate(x.float(), axes, keep).to(x.dtype)
+    return lambda x: evaluate(x, axes, keep)
+
+
+@operation
+def softmax(x: Tensor, axis: int) -> Tensor:
+    """Softmax over one axis of a floating-point tensor: one ISoftMaxLayer.
+
+    >>> softmax(td.Network().input("x", (2, 3)), 1).shape
+    (2, 3)
+    """
+    axis = normalize_axis(axis, x.ndim)
+
+    def add(site, x):
+        layer = site.definition.add_softmax(x)
+        if layer is not None:
+            layer.axes = 1 << axis
+        return layer
+
+    return add_layer(add, x, shape=x.shape)
+
+
+def _softmax_flops(node: Node, shapes: Shapes) -> int:
+    return 5 * shapes.elements  # maximum, subtraction, exponential, sum, division
+
+
+@evaluates("SOFTMAX", flops=_softmax_flops)
+def _softmax(node: Node) -> Evaluate:
+    axes = axes_of(node.layer.axes, len(node.inputs[0].shape))
+
+    def evaluate(x: torch.Tensor) -> torch.Tensor:
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        powers = torch.exp(wide - torch.amax(wide, axes, keepdim=True))
+        return powers.div_(torch.sum(powers, axes, keepdim=True)).to(x.dtype)
+
+    return evaluate

@@ -1,0 +1,68 @@
+"""SCALE: ``(x * scale + shift) ** power`` with constants per tensor, channel or element."""
+
+from __future__ import annotations
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .constant import read_weights
+
+
+@operation
+def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor | None = None, axis: int = 1) -> Tensor:
+    """``(x * scale + shift) ** power`` per channel of ``axis``: one IScaleLayer. ``x`` has 4 dimensions or more.
+
+    ``scale``, ``shift`` and ``power`` are constants of one element per channel and of the dtype of ``x``; None is 1, 0, 1.
+
+    >>> net = td.Network()
+    >>> one = net.constant([1.0, 2.0, 3.0])
+    >>> scale(net.input("x", (2, 3, 4, 4)), one, one).shape
+    (2, 3, 4, 4)
+    """
+    axis = normalize_axis(axis, x.ndim)
+    for constant in (shift, scale, power):
+        if constant is not None and constant.shape != (x.shape[axis],):
+            raise ShapeError(f"scale needs one value for each of the {x.shape[axis]} channels, not {constant.shape}")
+    constants = (shift, scale, power)
+
+    def add(site, x):
+        shift, scale, power = map(site.weights, constants)
+        return site.definition.add_scale_nd(x, site.trt.ScaleMode.CHANNEL, shift, scale, power, axis)
+
+    return add_layer(add, x, weights=constants, shape=x.shape)
+
+
+@evaluates("SCALE", flops=2)
+def _scale(node: Node) -> Evaluate:
+    layer, ndim, dtype = node.layer, len(node.inputs[0].shape), node.dtype
+    mode, axis = layer.mode.name, layer.channel_axis
+
+    def parameter(weights) -> torch.Tensor | None:
+        size = weights.size
+        if size == 0:
+            return None
+        if mode == "ELEMENTWISE":  # one value per element, the same for every index of dimension 0
+            shape = (1, *node.inputs[0].shape[1:])
+        elif mode == "CHANNEL":
+            shape = (size,) + (1,) * (ndim - axis - 1)
+        else:
+            shape = ()
+        return read_weights(node.backend, weights, shape, dtype).to(torch.float32)
+
+    shift, scale, power = parameter(layer.shift), parameter(layer.scale), parameter(layer.power)
+
+    def evaluate(x: torch.Tensor) -> torch.Tensor:
+        y = x.float()
+        if scale is not None and shift is not None:
+            y = torch.addcmul(shift, y, scale)
+        elif scale is not None:
+            y = y * scale
+        elif shift is not None:
+            y = y + shift
+        if power is not None:
+            y = torch.pow(y, power)
+        return y.to(dtype)
+
+    return evaluate

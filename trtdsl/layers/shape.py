@@ -1,0 +1,130 @@
+"""SHAPE, and shape tensors for sizes that are known only when the network runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import Network, operation
+from ..shape import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike, TensorDim
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates
+from .concatenation import concatenation
+from .elementwise import elementwise
+from .gather import gather
+
+
+@operation
+def shape(x: Tensor) -> Tensor:
+    """The shape of ``x`` as an int64 tensor with one element per dimension: one IShapeLayer, shared by all its uses.
+
+    >>> shape(td.Network().input("x", ("N", 3))).shape
+    (2,)
+    """
+    network = x.network
+    key = ("shape", x.name)
+    if x.is_constant:
+        return network.constant(torch.tensor(x.data.shape, dtype=torch.int64))
+    if key not in network.cache:
+        network.cache[key] = add_layer(lambda site, x: site.definition.add_shape(x), x, shape=(x.ndim,))
+    return network.cache[key]
+
+
+@evaluates("SHAPE", moves=False)
+def _shape(node: Node) -> Evaluate:
+    return lambda x: torch.tensor(x.shape, dtype=torch.int64)
+
+
+def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
+    """The sizes as one int64 shape tensor of shape ``(len(sizes),)``; static ones are constants.
+
+    Emits nothing for static sizes; for dynamic ones IShapeLayer and IGatherLayer, an IElementWiseLayer for each step
+    of arithmetic, and one IConcatenationLayer. Sizes that were needed before are reused.
+    """
+    parts: list[Tensor] = []
+    run: list[int] = []
+    for size in sizes:
+        if isinstance(size, int):
+            run.append(size)
+            continue
+        if run:
+            parts.append(_int64(network, run))
+            run = []
+        parts.append(_one_size(network, size))
+    if run or not parts:
+        parts.append(_int64(network, run))
+    return parts[0] if len(parts) == 1 else concatenation(parts, 0)
+
+
+def _int64(network: Network, values: Sequence[int]) -> Tensor:
+    return network.constant(torch.tensor(values, dtype=torch.int64))
+
+
+def _one_size(network: Network, size: SizeLike) -> Tensor:
+    """A shape tensor of one element."""
+    if isinstance(size, int):
+        return _int64(network, [size])
+    key = ("size", size)
+    if key not in network.cache:
+        total: Tensor | None = None
+        for monomial, coefficient in size.terms:
+            term: Tensor | None = None
+            for atom in monomial:
+                factor = _one_atom(network, atom)
+                term = factor if term is None else elementwise(term, factor, "PROD")
+            if term is None:
+                term = _int64(network, [coefficient])
+            elif coefficient == -1 and total is not None:
+                total = elementwise(total, term, "SUB")
+                continue
+            elif coefficient != 1:
+                term = elementwise(term, _int64(network, [coefficient]), "PROD")
+            total = term if total is None else elementwise(total, term, "SUM")
+        assert total is not None
+        network.cache[key] = total
+    return network.cache[key]
+
+
+_BINARY = {FloorDivision: "FLOOR_DIV", Maximum: "MAX", Minimum: "MIN"}
+
+
+def _one_atom(network: Network, atom: Atom) -> Tensor:
+    key = ("atom", atom)
+    if key not in network.cache:
+        if isinstance(atom, (FloorDivision, Maximum, Minimum)):
+            left, right = _one_size(network, atom.left), _one_size(network, atom.right)
+            network.cache[key] = elementwise(left, right, _BINARY[type(atom)])
+        elif isinstance(atom, TensorDim):
+            network.cache[key] = gather(shape(atom.tensor), _int64(network, [atom.axis]))
+        else:
+            network.cache[key] = _dim(network, atom)
+    return network.cache[key]
+
+
+def _dim(network: Network, atom: Atom) -> Tensor:
+    """A Dim from an input that has it, alone where there is one, else as ``a*Dim + b``."""
+    candidates = [
+        (tensor, axis, *solution)
+        for tensor in network.inputs.values()
+        for axis, size in enumerate(tensor.shape)
+        if (solution := linear(size, atom)) is not None
+    ]
+    if not candidates:
+        raise ShapeError(f"no input has the dimension {atom}")
+    tensor, axis, factor, offset = min(candidates, key=lambda found: (found[2], abs(found[3])))
+    result = gather(shape(tensor), _int64(network, [axis]))
+    if offset:
+        result = elementwise(result, _int64(network, [offset]), "SUB")
+    if factor != 1:
+        result = elementwise(result, _int64(network, [factor]), "FLOOR_DIV")
+    return result
+
+
+def linear(size: SizeLike, atom: Atom) -> tuple[int, int] | None:
+    """``(a, b)`` where the size is ``a*atom + b`` with a > 0, else None."""
+    if not isinstance(size, Size):
+        return None
+    terms = dict(size.terms)
+    factor, offset = terms.pop((atom,), 0), terms.pop((), 0)
+    return (factor, offset) if factor > 0 and not terms else None

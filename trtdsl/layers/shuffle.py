@@ -1,0 +1,196 @@
+"""SHUFFLE, SQUEEZE, UNSQUEEZE: transposing and reshaping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import DefinitionError, ShapeError
+from ..lazy import torch
+from ..network import MAX_DIMS, Network, operation
+from ..shape import Shape, SizeLike, bounds, product, shape_text
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .shape import size_tensor
+
+
+@operation
+def shuffle(
+    x: Tensor,
+    first_transpose: Sequence[int] | None = None,
+    reshape: Sequence[SizeLike] | None = None,
+    second_transpose: Sequence[int] | None = None,
+) -> Tensor:
+    """Transposes, reshapes and transposes again: one IShuffleLayer; ``x`` itself when that changes nothing.
+
+    ``reshape`` has the sizes wanted (no -1). Dynamic ones are expressed by TensorRT's placeholders, 0 for a size that
+    stays and -1 for one that follows from the others, and by a shape tensor only where these do not suffice.
+    A shuffle of a shuffle's result becomes one layer where the two fit into one.
+
+    Raises ShapeError when the number of elements would change.
+
+    >>> x = td.Network().input("x", ("N", 3, 4))
+    >>> shuffle(x, (0, 2, 1), (x.shape[0], 12)).shape
+    (N, 12)
+    """
+    network = x.network
+    first = _permutation(first_transpose, x.ndim)
+    between: Shape = tuple(x.shape[axis] for axis in first)
+    target: Shape = between if reshape is None else tuple(reshape)
+    second = _permutation(second_transpose, len(target))
+    result: Shape = tuple(target[axis] for axis in second)
+    if target == between:
+        # One transpose says what two do, and none is needed for what stays as it is.
+        first = tuple(first[axis] for axis in second)
+        if first == tuple(range(x.ndim)):
+            return x
+        second, dims, sizes = tuple(range(x.ndim)), None, None
+    else:
+        _check_elements(between, target)
+        dims, sizes = _reshape_dims(network, between, target)
+    if len(target) > MAX_DIMS:
+        raise DefinitionError(f"{shape_text(target)} has {len(target)} dimensions; TensorRT has at most {MAX_DIMS}")
+
+    def add(site, x, sizes):
+        layer = site.definition.add_shuffle(x)
+        if layer is None:
+            return None
+        if first != tuple(range(len(first))):
+            layer.first_transpose = first
+        if sizes is not None:
+            layer.set_input(1, sizes)
+            layer.zero_is_placeholder = False
+        elif dims is not None:
+            layer.reshape_dims = dims
+            layer.zero_is_placeholder = 0 not in target
+        if second != tuple(range(len(second))):
+            layer.second_transpose = second
+        return layer
+
+    return add_layer(add, x, sizes, shape=result)
+
+
+def _permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    if axes is None:
+        return tuple(range(ndim))
+    normal = tuple(normalize_axis(axis, ndim) for axis in axes)
+    if sorted(normal) != list(range(ndim)):
+        raise ShapeError(f"{tuple(axes)} is not a permutation of the {ndim} dimensions")
+    return normal
+
+
+def _check_elements(before: Shape, after: Shape) -> None:
+    have, want = product(before), product(after)
+    low, high = bounds(have - want)
+    if low > 0 or high < 0:
+        raise ShapeError(
+            f"a tensor of shape {shape_text(before)} has {have} elements; {shape_text(after)} would have {want}"
+        )
+
+
+def _reshape_dims(network: Network, before: Shape, after: Shape) -> tuple[tuple[int, ...] | None, Tensor | None]:
+    """The static dims with placeholders, or a shape tensor where these cannot express the sizes."""
+    if 0 in after and not all(isinstance(size, int) for size in after):
+        return None, size_tensor(network, after)
+    dims: list[int] = []
+    for axis, size in enumerate(after):
+        if isinstance(size, int):
+            dims.append(size)
+        elif axis < len(before) and before[axis] == size:
+            dims.append(0)
+        else:
+            dims.append(-1)
+    if dims.count(-1) <= 1:
+        return tuple(dims), None
+    return None, size_tensor(network, after)
+
+
+@evaluates("SHUFFLE")
+def _shuffle(node: Node) -> Evaluate:
+    layer = node.layer
+    ndim = len(node.inputs[0].shape)
+    dynamic = node.has_input(1)
+    # None means that nothing is reshaped; () reshapes to a scalar. bool(Dims()) is False for both.
+    static = None if dynamic or layer.reshape_dims is None else tuple(layer.reshape_dims)
+    first = tuple(layer.first_transpose)[:ndim]
+    reshaped = ndim if not dynamic and static is None else len(node.outputs[0].shape)
+    second = tuple(layer.second_transpose)[:reshaped]
+    placeholder = layer.zero_is_placeholder
+    first_moves, second_moves = first != tuple(range(ndim)), second != tuple(range(reshaped))
+
+    def evaluate(x: torch.Tensor, sizes: torch.Tensor | None = None) -> torch.Tensor:
+        if first_moves:
+            x = x.permute(first)
+        dims = static if sizes is None else sizes.tolist()
+        if dims is not None:
+            x = x.reshape([x.shape[axis] if size == 0 and placeholder else size for axis, size in enumerate(dims)])
+        return x.permute(second) if second_moves else x
+
+    return evaluate
+
+
+@operation
+def unsqueeze(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Inserts dimensions of size 1 at ``axes`` of the result: one IShuffleLayer, or IUnsqueezeLayer where sizes are dynamic.
+
+    >>> unsqueeze(td.Network().input("x", ("N", "T", 3)), [0, 3]).shape
+    (1, N, T, 1, 3)
+    """
+    ndim = x.ndim + len(axes)
+    places = sorted(normalize_axis(axis, ndim) for axis in axes)
+    if ndim > MAX_DIMS:
+        raise DefinitionError(f"the result would have {ndim} dimensions; TensorRT has at most {MAX_DIMS}")
+    sizes = iter(x.shape)
+    shape: Shape = tuple(1 if axis in places else next(sizes) for axis in range(ndim))
+    if not places:
+        return x
+    if _placeholders_suffice(x.shape, shape) or not hasattr(x.network.trt, "IUnsqueezeLayer"):
+        return shuffle(x, reshape=shape)
+    axes_tensor = x.network.constant(torch.tensor(places, dtype=torch.int64))
+    return add_layer(lambda site, x, axes: site.definition.add_unsqueeze(x, axes), x, axes_tensor, shape=shape)
+
+
+@evaluates("UNSQUEEZE", moves=False)
+def _unsqueeze(node: Node) -> Evaluate:
+    def evaluate(x: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
+        ndim = x.ndim + axes.numel()
+        for axis in sorted(axis % ndim for axis in axes.tolist()):
+            x = x.unsqueeze(axis)
+        return x
+
+    return evaluate
+
+
+@operation
+def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Removes the dimensions ``axes``, all of size 1: one IShuffleLayer, or ISqueezeLayer where sizes are dynamic.
+
+    Raises ShapeError for a dimension that is known not to be 1.
+
+    >>> squeeze(td.Network().input("x", ("N", 1, "T")), [1]).shape
+    (N, T)
+    """
+    places = sorted(normalize_axis(axis, x.ndim) for axis in axes)
+    for axis in places:
+        if isinstance(x.shape[axis], int) and x.shape[axis] != 1:
+            raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} is not 1: it cannot be squeezed")
+    shape: Shape = tuple(size for axis, size in enumerate(x.shape) if axis not in places)
+    if not places:
+        return x
+    if _placeholders_suffice(x.shape, shape) or not hasattr(x.network.trt, "ISqueezeLayer"):
+        return shuffle(x, reshape=shape)
+    axes_tensor = x.network.constant(torch.tensor(places, dtype=torch.int64))
+    return add_layer(lambda site, x, axes: site.definition.add_squeeze(x, axes), x, axes_tensor, shape=shape)
+
+
+@evaluates("SQUEEZE", moves=False)
+def _squeeze(node: Node) -> Evaluate:
+    def evaluate(x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
+        places = [axis for axis, size in enumerate(x.shape) if size == 1] if axes is None else axes.tolist()
+        return x.squeeze(tuple(places))
+
+    return evaluate
+
+
+def _placeholders_suffice(before: Shape, after: Shape) -> bool:
+    moved = [s for axis, s in enumerate(after) if not isinstance(s, int) and (axis >= len(before) or before[axis] != s)]
+    return len(moved) <= 1

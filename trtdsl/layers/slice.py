@@ -1,0 +1,113 @@
+"""SLICE: a strided box of a tensor, with the modes for what lies outside it."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..shape import SizeLike
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, member
+from .shape import size_tensor
+
+
+@operation
+def slice(
+    x: Tensor,
+    start: Sequence[SizeLike],
+    size: Sequence[SizeLike],
+    stride: Sequence[SizeLike] | None = None,
+    mode: str = "STRICT_BOUNDS",
+    fill: Tensor | None = None,
+) -> Tensor:
+    """Elements ``start + i * stride`` for ``0 <= i < size`` along each dimension: one ISliceLayer.
+
+    ``start``, ``size`` and ``stride`` (1 by default, may be negative) have one value per dimension of ``x``; values that
+    are dynamic become shape tensors. ``mode`` (``trt.SampleMode``) says what stands outside of ``x``: STRICT_BOUNDS
+    (nothing may), FILL (``fill``, a scalar, or 0), CLAMP (the edge), WRAP, REFLECT (without the edge).
+
+    Raises ShapeError when the number of values differs from the rank.
+
+    >>> slice(td.Network().input("x", (2, 8)), (0, 6), (2, 3), (1, -2)).shape
+    (2, 3)
+    """
+    stride = tuple(stride) if stride is not None else (1,) * x.ndim
+    if not len(start) == len(size) == len(stride) == x.ndim:
+        raise ShapeError(f"slice needs start, size and stride for {x.ndim} dimensions: {start}, {size}, {stride}")
+    network = x.network
+    boxes = [tuple(start), tuple(size), stride]
+    dynamic = [None if all(isinstance(v, int) for v in box) else size_tensor(network, box) for box in boxes]
+
+    def add(site, x, start, size, stride, fill):
+        static = [
+            box if tensor is None else (0,) * len(box) for box, tensor in zip(boxes, (start, size, stride), strict=True)
+        ]
+        layer = site.definition.add_slice(x, *static)
+        if layer is None:
+            return None
+        layer.mode = member(site.trt.SampleMode, mode, "slice mode")
+        for index, handle in enumerate((start, size, stride, fill), 1):
+            if handle is not None:
+                layer.set_input(index, handle)
+        return layer
+
+    return add_layer(add, x, *dynamic, fill, shape=tuple(size))
+
+
+@evaluates("SLICE")
+def _slice(node: Node) -> Evaluate:
+    layer = node.layer
+    static = [
+        None if node.has_input(index) else tuple(values)
+        for index, values in ((1, layer.start), (2, layer.shape), (3, layer.stride))
+    ]
+    mode = layer.mode.name
+    static_axes = None if node.has_input(5) or layer.axes is None else tuple(layer.axes)
+    dtype = node.dtype
+
+    def evaluate(x, start=None, size=None, stride=None, fill=None, axes=None):
+        box = [s if s is not None else t.tolist() for s, t in zip(static, (start, size, stride), strict=True)]
+        chosen = static_axes if axes is None else axes.tolist()
+        if chosen is None:
+            chosen = range(x.ndim)
+        for axis, begin, number, step in zip(chosen, *box, strict=True):
+            x = _slice_axis(x, axis % x.ndim, begin, number, step, mode, fill)
+        return x.to(dtype)
+
+    return evaluate
+
+
+def _slice_axis(
+    x: torch.Tensor, axis: int, start: int, size: int, stride: int, mode: str, fill: torch.Tensor | None
+) -> torch.Tensor:
+    length = x.shape[axis]
+    last = start + (size - 1) * stride
+    if size == 0 or (0 <= start < length and 0 <= last < length):
+        if stride > 0:
+            stop = last + 1 if size else start
+            return x[(builtins.slice(None),) * axis + (builtins.slice(start, stop, stride),)]
+        return x.index_select(axis, torch.arange(size) * stride + start)
+    index = torch.arange(size) * stride + start
+    if mode == "STRICT_BOUNDS":
+        raise ShapeError(f"slice from {start}, size {size}, stride {stride} leaves the dimension of size {length}")
+    if mode == "FILL":
+        inside = (index >= 0) & (index < length)
+        value = torch.zeros((), dtype=x.dtype) if fill is None else fill.reshape(()).to(x.dtype)
+        if length == 0:
+            return value.expand((*x.shape[:axis], size, *x.shape[axis + 1 :]))
+        picked = x.index_select(axis, index.clamp(0, length - 1))
+        return torch.where(inside.reshape((-1,) + (1,) * (x.ndim - axis - 1)), picked, value)
+    if length == 0:
+        raise ShapeError(f"slice mode {mode} on a dimension of size 0")
+    if mode == "CLAMP":
+        index = index.clamp(0, length - 1)
+    elif mode == "WRAP":
+        index = index % length
+    else:  # REFLECT: the edge is not repeated, so the pattern has the period 2 * (length - 1)
+        period = max(2 * (length - 1), 1)
+        index = index % period
+        index = torch.where(index < length, index, period - index) if length > 1 else torch.zeros_like(index)
+    return x.index_select(axis, index)

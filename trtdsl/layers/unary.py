@@ -1,0 +1,64 @@
+"""UNARY: one operation on each element."""
+
+from __future__ import annotations
+
+from ..lazy import torch
+from ..network import operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, member
+
+
+@operation
+def unary(x: Tensor, op: str) -> Tensor:
+    """``op(x)``, element by element: one IUnaryLayer.
+
+    ``op`` is a member of ``trt.UnaryOperation``: EXP, LOG, SQRT, RECIP, ABS, NEG, SIN, COS, TAN, SINH, COSH, ASIN, ACOS,
+    ATAN, ASINH, ACOSH, ATANH, CEIL, FLOOR, ERF, NOT, SIGN, ROUND (half to even), ISINF, ISNAN.
+    NOT takes bool; ISINF and ISNAN give bool; ABS, NEG and SIGN take integers too, the others floating-point values.
+
+    >>> unary(td.Network().input("x", (2, 3)), "EXP").shape
+    (2, 3)
+    """
+
+    def add(site, x):
+        return site.definition.add_unary(x, member(site.trt.UnaryOperation, op, "unary operation"))
+
+    return add_layer(add, x, shape=x.shape)
+
+
+def _sign(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isnan(x), x, torch.sign(x)) if x.dtype.is_floating_point else torch.sign(x)
+
+
+_EVALUATE = {
+    "EXP": lambda x: torch.exp(x),
+    "LOG": lambda x: torch.log(x),
+    "SQRT": lambda x: torch.sqrt(x),
+    "RECIP": lambda x: torch.reciprocal(x),
+    "ABS": lambda x: torch.abs(x),
+    "NEG": lambda x: torch.neg(x),
+    "SIN": lambda x: torch.sin(x),
+    "COS": lambda x: torch.cos(x),
+    "TAN": lambda x: torch.tan(x),
+    "SINH": lambda x: torch.sinh(x),
+    "COSH": lambda x: torch.cosh(x),
+    "ASIN": lambda x: torch.asin(x),
+    "ACOS": lambda x: torch.acos(x),
+    "ATAN": lambda x: torch.atan(x),
+    "ASINH": lambda x: torch.asinh(x),
+    "ACOSH": lambda x: torch.acosh(x),
+    "ATANH": lambda x: torch.atanh(x),
+    "CEIL": lambda x: torch.ceil(x),
+    "FLOOR": lambda x: torch.floor(x),
+    "ERF": lambda x: torch.erf(x),
+    "NOT": lambda x: torch.logical_not(x),
+    "SIGN": _sign,
+    "ROUND": lambda x: torch.round(x),
+    "ISINF": lambda x: torch.isinf(x),
+    "ISNAN": lambda x: torch.isnan(x),
+}
+
+
+@evaluates("UNARY", flops=1)
+def _unary(node: Node) -> Evaluate:
+    return _EVALUATE[node.layer.op.name]

@@ -1,0 +1,366 @@
+"""The network being defined: inputs, outputs, constants, layer names and the author's places."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar, Union
+
+from .backend import Backend, get_backend
+from .errors import DefinitionError, Location, TrtdslError, UsageError
+from .lazy import np, torch
+from .shape import Dim, Shape, Size, SizeLike, shape_text, value
+from .tensor import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+MAX_DIMS = 8
+_CURRENT: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a network.
+
+    ``shape`` has an int, a :class:`Dim`, a name (a Dim whose range comes later) or a Size such as ``8 * H`` per
+    dimension. ``dtype`` is a torch dtype or its name. ``sample`` says what a check feeds: ``(low, high)`` for uniform
+    values (integers: ``low <= value < high``), or ``sample(shape, generator) -> torch.Tensor``; None draws from the
+    normal distribution (floating-point inputs only).
+
+    >>> Input(("N", 3, 8 * Dim("H"))).shape
+    (N, 3, 8*H)
+    """
+
+    shape: tuple[Any, ...]
+    dtype: Any = "float32"
+    sample: tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        shape = tuple(Dim(size) if isinstance(size, str) else size for size in self.shape)
+        for size in shape:
+            if isinstance(size, bool) or not isinstance(size, (int, Size)):
+                raise UsageError(f"an input's dimension is an int, a Dim, a name or a Size, not {size!r}")
+            if isinstance(size, int) and size < 0:
+                raise UsageError(f"an input's dimension must not be negative: {size} (a dynamic one has a name)")
+        object.__setattr__(self, "shape", shape)
+
+
+class Network:
+    """A TensorRT network under construction, and what trtdsl knows about it beyond TensorRT.
+
+    >>> import trtdsl.functional as F
+    >>> net = Network(backend="tensorrt-rtx")
+    >>> x = net.input("x", (2, "T", 3))
+    >>> net.output(F.relu(x), "y")
+    >>> net.outputs["y"].shape
+    (2, T, 3)
+    """
+
+    def __init__(self, name: str = "network", *, backend: str | Backend | None = None):
+        self.name = name
+        self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
+        self.trt = self.backend.trt
+        self.definition = self.backend.create_network()
+        self.definition.name = name
+        self.inputs: dict[str, Tensor] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self.dims: dict[str, Dim] = {}
+        self.locations: dict[str, Location] = {}
+        """The author's place for each layer, by layer name."""
+        self.scopes: dict[str, str] = {}
+        """The weight scope (a module's name in the state_dict) whose weights a layer uses, by layer name."""
+        self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
+        self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
+        self._names: dict[str, int] = {}
+        self._scopes: list[str] = []
+        self._operation: Operation | None = None
+
+    # -- what the author calls -------------------------------------------------------------------------------------
+
+    def input(self, name: str, shape: Sequence[int | str | Size], dtype: Any = "float32") -> Tensor:
+        """Adds an input; a str in ``shape`` names a dynamic dimension. Raises UsageError for a name taken before."""
+        return self.add_input(name, Input(tuple(shape), dtype))
+
+    def output(self, tensor: Tensor, name: str) -> None:
+        """Marks ``tensor`` as the output ``name``."""
+        if name in self.outputs or name in self.inputs:
+            raise UsageError(f"the name {name!r} is taken by another input or output", location=here())
+        if not isinstance(tensor, Tensor):
+            raise UsageError(f"output {name!r} must be a Tensor, not {type(tensor).__name__}", location=here())
+        if tensor.network is not self:
+            raise UsageError(f"output {name!r} is a tensor of another network", location=here())
+        with self.operation("output"):
+            handle = tensor.trt
+            if tensor.is_constant or handle.is_network_input or handle.is_network_output:
+                layer = self.definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
+                layer.name = self._take_name(f"{name}.identity")
+                self.locate(layer.name)
+                handle = layer.get_output(0)
+                tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
+            handle.name = tensor.name = self._take_name(name)
+            if handle.name != name:
+                raise UsageError(f"the name {name!r} is taken by a layer: choose another", location=here())
+            self.definition.mark_output(handle)
+        self.outputs[name] = tensor
+
+    def constant(self, data: Operand, dtype: Any = None, *, source: str | None = None) -> Tensor:
+        """A constant Tensor; becomes a layer only where a layer needs it as an input.
+
+        ``data`` is a torch tensor, a numpy array or a number: Python floats are float32, ints int64.
+        ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
+        """
+        if isinstance(data, Tensor):
+            return data
+        tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
+        if dtype is not None:
+            tensor = tensor.to(as_dtype(dtype))
+        elif isinstance(data, float):
+            tensor = tensor.to(torch.float32)
+        if tensor.device.type != "cpu":
+            raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
+        self.backend.data_type(tensor.dtype)
+        return Tensor(
+            self, tuple(tensor.shape), tensor.dtype, data=tensor.detach(), sources=(source,) if source else ()
+        )
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Layers added inside are named under ``name``."""
+        self._scopes.append(name)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @contextmanager
+    def current(self) -> Iterator[Network]:
+        """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``)."""
+        token = _CURRENT.set(self)
+        try:
+            yield self
+        finally:
+            _CURRENT.reset(token)
+
+    # -- what the layers floor calls ---------------------------------------------------------------------------------
+
+    def add_input(self, name: str, spec: Input) -> Tensor:
+        """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""
+        location = here()
+        if name in self.inputs:
+            raise UsageError(f"the network has an input {name!r} already", location=location)
+        if len(spec.shape) > MAX_DIMS:
+            raise DefinitionError(
+                f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}", location=location
+            )
+        shape = tuple(self._known(size) for size in spec.shape)
+        dtype = as_dtype(spec.dtype)
+        self._take_name(name)
+        data_type = self.backend.data_type(dtype)
+        with self.backend.listen() as messages:
+            dims = tuple(size if isinstance(size, int) else -1 for size in shape)
+            handle = self.definition.add_input(name, data_type, dims)
+        if handle is None:
+            raise DefinitionError(f"input {name!r}: {messages.summary()}", location=location)
+        for axis, size in enumerate(shape):
+            if isinstance(size, Dim):
+                handle.set_dimension_name(axis, size.name)
+        self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
+        return self.inputs[name]
+
+    def _known(self, size: SizeLike) -> SizeLike:
+        for atom in size.atoms() if isinstance(size, Size) else ():
+            if not isinstance(atom, Dim):
+                raise UsageError(f"an input's size must be made of Dims: {size}")
+            known = self.dims.setdefault(atom.name, atom)
+            if known.range is None and atom.range is not None:
+                self.dims[atom.name] = atom
+            elif atom.range is not None and known.range != atom.range:
+                raise UsageError(
+                    f"two dimensions are named {atom.name}, with the ranges {known.range} and {atom.range}"
+                )
+        return size
+
+    def layer_name(self, operation: str, operands: Sequence[Tensor]) -> tuple[str, str, str]:
+        """A new layer's unique name, the scope its users inherit, and the module that owns its weights ("")."""
+        owners = {owner for tensor in operands for owner in tensor.owners}
+        owner = next(iter(owners)) if len(owners) == 1 else ""
+        if self._scopes:
+            scope = ".".join(self._scopes)
+        elif owner:
+            scope = owner.rpartition(".")[0]
+        else:
+            scope = next((tensor.scope for tensor in operands if not tensor.is_constant), "")
+        prefix = scope
+        if owner and not operation.startswith(owner.rpartition(".")[2]):
+            prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
+        return self._take_name(f"{prefix}.{operation}" if prefix else operation), scope, owner
+
+    def locate(self, name: str, owner: str = "") -> None:
+        """Remembers for the layer ``name`` the author's place and the module whose weights it uses."""
+        location = self._operation.location if self._operation else here()
+        if location is not None:
+            self.locations[name] = location
+        if owner:
+            self.scopes[name] = owner
+
+    def materialize(self, tensor: Tensor) -> Any:
+        """The ITensor of a constant: the layer is added the first time that it is needed."""
+        data = tensor.data.contiguous()
+        small = data.numel() <= 16 and data.element_size() <= 8
+        key = ("constant", data.dtype, tuple(data.shape), tuple(data.flatten().tolist())) if small else None
+        if key in self.cache and not tensor.sources:
+            return self.cache[key]
+        layer = self.definition.add_constant(tuple(data.shape), self.weights(data))
+        name = "_".join(tensor.sources) if len(tensor.sources) == 1 else "constant"
+        layer.name = self._take_name(name)
+        self.locate(layer.name)
+        handle = layer.get_output(0)
+        handle.name = layer.name
+        if key is not None and not tensor.sources:
+            self.cache[key] = handle
+        return handle
+
+    def weights(self, data: torch.Tensor) -> Any:
+        """``trt.Weights`` over the tensor's own memory, which is kept alive with the network."""
+        data = data.contiguous()
+        self.kept.append(data)
+        return self.trt.Weights(self.backend.data_type(data.dtype), data.data_ptr(), data.numel())
+
+    def _take_name(self, name: str) -> str:
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return self._take_name(f"{name}_{count}") if count else name
+
+    @contextmanager
+    def operation(self, name: str, arguments: Mapping[str, Any] | None = None) -> Iterator[Operation]:
+        """The author's call that layers are added for; the outermost one counts.
+
+        It gives the layers their name and place, and adds both to an error on its way out.
+        """
+        if self._operation is not None:
+            yield self._operation
+            return
+        self._operation = Operation(name, here())
+        try:
+            yield self._operation
+        except TrtdslError as error:
+            if error.location is None:
+                error.location = self._operation.location
+                error.context += _operand_lines(name, arguments or {})
+            raise
+        finally:
+            self._operation = None
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    def profile(self, which: str) -> dict[str, int]:
+        """The value of every Dim at ``"min"``, ``"opt"`` or ``"max"``.
+
+        Raises UsageError naming the dimensions that have no range.
+        """
+        missing = [name for name, dim in self.dims.items() if dim.range is None]
+        if missing:
+            raise UsageError(
+                f"dimension {', '.join(missing)} has no range: give one with td.Dim({missing[0]!r}, min=, opt=, max=), "
+                f"or --dim {missing[0]}=MIN:OPT:MAX"
+            )
+        return {name: getattr(dim, which) for name, dim in self.dims.items()}
+
+    def input_shape(self, name: str, env: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of an input where the Dims have the values in ``env``."""
+        return tuple(value(size, env) for size in self.inputs[name].shape)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
+        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {self.definition.num_layers} layers)"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """The author's call that is being lowered: its name, and where it stands."""
+
+    name: str
+    location: Location | None
+
+
+def operation(function: Callable[P, R]) -> Callable[P, R]:
+    """Marks a public function of a floor: finds its network, names its layers, and puts facts on its errors."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        network = find_network(args, kwargs)
+        if network is None or network._operation is not None:  # the outermost call names the layers
+            return function(*args, **kwargs)
+        names = function.__code__.co_varnames
+        with network.operation(function.__name__.rstrip("_"), {**dict(zip(names, args, strict=False)), **kwargs}):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Network | None:
+    """The network of the Tensors among the arguments, else the current one, else None."""
+    for argument in (*args, *(kwargs or {}).values()):
+        if isinstance(argument, Tensor):
+            return argument.network
+        if isinstance(argument, (list, tuple)):
+            for item in argument:
+                if isinstance(item, Tensor):
+                    return item.network
+    return _CURRENT.get()
+
+
+def require_network(*args: Any) -> Network:
+    """As :func:`find_network`; UsageError where there is none."""
+    network = find_network(args)
+    if network is None:
+        raise UsageError(
+            "no network here: call this from a @td.network function, with a Tensor, or inside `with net.current():`",
+            location=here(),
+        )
+    return network
+
+
+def as_dtype(dtype: Any) -> torch.dtype:
+    """torch's dtype for a dtype or its name; UsageError for an unknown name."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    found = getattr(torch, str(dtype), None)
+    if not isinstance(found, torch.dtype):
+        raise UsageError(f"unknown dtype {dtype!r}: use a torch dtype or its name, such as 'float32'")
+    return found
+
+
+def here() -> Location | None:
+    """The author's place: the first frame outside trtdsl."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(PACKAGE) and not file.endswith(("contextlib.py", "functools.py")):
+            return Location(file, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def _operand_lines(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for argument, given in arguments.items():
+        for label, tensor in enumerate(given) if isinstance(given, (list, tuple)) else [("", given)]:
+            if isinstance(tensor, Tensor):
+                index = f"[{label}]" if label != "" else ""
+                lines.append(
+                    f"{argument}{index}: {shape_text(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+                )
+    return [f"in {name}(…)", *lines] if lines else []
+
+
+__all__ = ["Dim", "Input", "Network", "Operand", "Shape", "Tensor", "operation"]

@@ -1,0 +1,207 @@
+"""Tensor: a handle on a TensorRT tensor, with torch's operators and methods.
+
+Every method is one call into :mod:`trtdsl.functional`, where its arguments are documented.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import DefinitionError
+from .shape import Shape, SizeLike, product, shape_text
+
+if TYPE_CHECKING:
+    import torch
+
+    from .network import Network
+
+
+class Tensor:
+    """A value in a network: an ITensor, or a constant that has not become a layer yet.
+
+    ``shape`` has an int for a static dimension and a :class:`~trtdsl.shape.Size` for a dynamic one; ``dtype`` is torch's.
+    A constant has its value in ``data``; operations on constants alone are computed when the network is written.
+    """
+
+    __slots__ = ("_handle", "data", "dtype", "name", "network", "scope", "shape", "sources")
+    __hash__ = object.__hash__
+
+    def __init__(
+        self,
+        network: Network,
+        shape: Shape,
+        dtype: torch.dtype,
+        *,
+        handle: Any = None,
+        data: torch.Tensor | None = None,
+        name: str = "",
+        scope: str = "",
+        sources: tuple[str, ...] = (),
+    ):
+        self.network = network
+        self.shape = shape
+        self.dtype = dtype
+        self._handle = handle
+        self.data: Any = data
+        self.name = name
+        self.scope = scope
+        self.sources = sources
+
+    @property
+    def trt(self) -> Any:
+        """The ITensor; a constant becomes an IConstantLayer the first time."""
+        if self._handle is None:
+            self._handle = self.network.materialize(self)
+        return self._handle
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known while the network is written."""
+        return self.data is not None
+
+    @property
+    def owners(self) -> set[str]:
+        """The modules whose weights the constant was made from."""
+        return {source.rpartition(".")[0] for source in self.sources if "." in source}
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def numel(self) -> SizeLike:
+        """The number of elements."""
+        return product(self.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype.is_floating_point
+
+    def __repr__(self) -> str:
+        kind = "constant" if self.is_constant else self.name
+        return f"Tensor({kind}: {shape_text(self.shape)} {str(self.dtype).removeprefix('torch.')})"
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self) -> Any:
+        return iter(F.unbind(self))
+
+    def __bool__(self) -> bool:
+        if self.is_constant and self.data.numel() == 1:
+            return bool(self.data)
+        raise DefinitionError(
+            "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
+        )
+
+    def item(self) -> Any:
+        """The value of a constant with one element."""
+        if self.is_constant:
+            return self.data.item()
+        raise DefinitionError("only a constant has a value while the network is written")
+
+    # -- operators ---------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Tensor:
+        return F.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return F.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return F.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return F.sub(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return F.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return F.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return F.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return F.div(other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return F.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return F.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return F.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return F.remainder(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return F.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return F.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return F.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return F.matmul(other, self)
+
+    def __neg__(self) -> Tensor:
+        return F.neg(self)
+
+    def __abs__(self) -> Tensor:
+        return F.abs(self)
+
+    def __invert__(self) -> Tensor:
+        return F.bitwise_not(self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return F.bitwise_and(self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Tensor:
+        return F.bitwise_or(self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Tensor:
+        return F.bitwise_xor(self, other)
+
+    __rxor__ = __xor__
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return F.eq(self, other)
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return F.ne(self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return F.lt(self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return F.le(self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return F.gt(self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return F.ge(self, other)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return F.getitem(self, index)
+
+
+from . import functional as F  # noqa: E402  (the one sanctioned upward import: methods are calls into functional)
