@@ -4,6 +4,9 @@ from .tensor import Tensor as Tensor  # first: its methods call functional, whic
 
 # isort: split
 
+from .check import CheckReport as CheckReport
+from .check import check as check
+from .check import sample_feeds as sample_feeds
 from .errors import BackendError as BackendError
 from .errors import BuildError as BuildError
 from .errors import CancelledError as CancelledError
@@ -23,3 +26,8 @@ from .network import Input as Input
 from .network import Network as Network
 from .shape import Dim as Dim
 from .shape import Size as Size
+from .spec import NetworkSpec as NetworkSpec
+from .spec import load_spec as load_spec
+from .spec import network as network
+from .weights import Scope as Scope
+from .weights import Weights as Weights

@@ -132,6 +132,13 @@ class Backend:
             )
         return known[text]
 
+    def default_compute_capabilities(self) -> list[str]:
+        """What an engine serves when nothing else was asked for: on RTX 8.0 and later, else this machine's GPU."""
+        if not self.is_rtx:
+            return ["current"]
+        texts = [_capability_text(name) for name in self.trt.ComputeCapability.__members__ if name.startswith("SM")]
+        return [text for text in texts if float(text) >= 8]
+
     @contextmanager
     def listen(self) -> Iterator[Messages]:
         """Collects what TensorRT logs from this thread (or a thread of its own) inside the block."""

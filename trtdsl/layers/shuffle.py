@@ -24,7 +24,6 @@ def shuffle(
 
     ``reshape`` has the sizes wanted (no -1). Dynamic ones are expressed by TensorRT's placeholders, 0 for a size that
     stays and -1 for one that follows from the others, and by a shape tensor only where these do not suffice.
-    A shuffle of a shuffle's result becomes one layer where the two fit into one.
 
     Raises ShapeError when the number of elements would change.
 

@@ -1,0 +1,102 @@
+"""Makes the weights of the networks: random, the same at every run, and calibrated.
+
+    python tools/make_weights.py [NAME …] [--to FOLDER]
+
+A freshly initialised network says little about its port: activations fade or explode, and batch norms are identities.
+Here every weight is drawn so that it matters, and one pass over sample inputs sets each layer's scale and each batch
+norm's statistics such that activations stay of order one.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import trtdsl as td  # noqa: E402
+
+# name -> (network file, dimensions of the sample that calibrates it)
+NETWORKS = {
+    "stgcn": ("networks/stgcn.py", {"N": 1}),
+    "stgcn_ntu": ("networks/stgcn.py:stgcn_ntu", {"N": 1}),
+}
+
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+LINEAR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)
+
+
+def randomise(module, generator):
+    """Draws every parameter: matrices by their fan-in, vectors and scales around what they are."""
+    for name, parameter in module.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if parameter.ndim >= 2 and name.endswith(("weight", "proj")):
+            parameter.copy_(noise / parameter[0].numel() ** 0.5)
+        elif name.endswith("bias"):
+            parameter.copy_(0.3 * noise)
+        else:
+            parameter.copy_(parameter + 0.3 * noise.clamp(-2, 2))
+
+
+def calibrate(module, feeds):
+    """Scales each linear layer to outputs of variance one and gives each batch norm its statistics, in one pass."""
+
+    def before_norm(norm, args):
+        (x,) = args
+        axes = [axis for axis in range(x.ndim) if axis != 1]
+        norm.running_mean.copy_(rounded(x.mean(axes)))
+        norm.running_var.copy_(rounded(x.var(axes, unbiased=False) + 0.05))
+
+    def after_linear(layer, args, output):
+        layer.weight.copy_(rounded(layer.weight / output.std()))
+        return layer.forward(*args)
+
+    hooks = []
+    for part in module.modules():
+        if isinstance(part, NORMS):
+            hooks.append(part.register_forward_pre_hook(before_norm))
+        elif isinstance(part, LINEAR):
+            hooks.append(part.register_forward_hook(after_linear))
+    module(*feeds)
+    for hook in hooks:
+        hook.remove()
+
+
+def rounded(x):
+    """Twelve bits of mantissa: what another machine's rounding would change is cut off."""
+    mantissa, exponent = torch.frexp(x)
+    return torch.ldexp(torch.round(mantissa * 4096) / 4096, exponent)
+
+
+@torch.no_grad()
+def make(name, folder):
+    file, dims = NETWORKS[name]
+    spec = td.load_spec(str(ROOT / file))
+    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    torch.manual_seed(0)
+    module = spec.reference_class()().eval()
+    randomise(module, generator)
+    feeds = td.sample_feeds(spec, dims, generator)
+    calibrate(module, list(feeds.values()))
+    path = folder / f"{name}.safetensors"
+    save_file({key: value.contiguous() for key, value in module.state_dict().items()}, path)
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NETWORKS)}; all by default")
+    parser.add_argument("--to", type=Path, default=ROOT / "weights", metavar="FOLDER")
+    arguments = parser.parse_args()
+    for name in arguments.names or NETWORKS:
+        if name not in NETWORKS:
+            parser.error(f"no network {name!r}: one of {', '.join(NETWORKS)}")
+        print(make(name, arguments.to))
+
+
+if __name__ == "__main__":
+    main()

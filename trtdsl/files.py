@@ -1,0 +1,61 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from .errors import UsageError
+
+
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """The path, when a file can be made there; otherwise UsageError, before any work is done."""
+    path = Path(path)
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a directory")
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {path}: there is no directory {folder}")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
+        os.close(descriptor)
+        os.unlink(name)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    return path
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file under a temporary name, syncs it and renames it. Raises UsageError when that fails."""
+    write_all_atomically({path: data})
+
+
+def write_all_atomically(files: Mapping[str | os.PathLike[str], bytes]) -> None:
+    """Writes several files; none is renamed before all are on disk, and none is left half-written."""
+    temporary: list[tuple[str, Path]] = []
+    try:
+        for target, data in files.items():
+            path = Path(target)
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            temporary.append((name, path))
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o666 & ~_umask())
+        for name, path in temporary:
+            os.replace(name, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {', '.join(map(str, files))}: {error.strerror}") from None
+    finally:
+        for name, _ in temporary:
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

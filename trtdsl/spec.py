@@ -1,0 +1,291 @@
+"""Networks as authors write them: a function, its inputs, its weights and its torch reference."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Union
+
+from .backend import Backend
+from .errors import DefinitionError, Location, TrtdslError, UsageError
+from .lazy import torch
+from .network import PACKAGE, Input, Network
+from .shape import Dim, Size, SizeLike
+from .tensor import Tensor
+from .weights import Scope, Source, Weights
+
+Range = Union[int, tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """A network that can be defined: made by :func:`network`, found by :func:`load_spec`."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: Mapping[str, Input]
+    weights: Path | None = None
+    reference: str | Callable[[], torch.nn.Module] | None = None
+    file: Path | None = None
+    _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def define(
+        self,
+        *,
+        weights: Source | None = None,
+        dims: Mapping[str, Range] | None = None,
+        backend: str | Backend | None = None,
+        allow_nonfinite: bool = False,
+    ) -> Network:
+        """Runs the author's function and gives the :class:`Network`.
+
+        ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
+        ``(min, opt, max)`` or one fixed size. Weights are compared with the reference's state_dict before the function
+        runs, and all of them must be used by it.
+
+        Raises DefinitionError (with the author's line), WeightsError, UsageError for a dimension that is not there.
+        """
+        network = Network(self.name, backend=backend)
+        opened = self.open_weights(weights)
+        if opened is not None:
+            opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
+        inputs = self._with_dims(dims or {})
+        with network.current(), _import_path(self.file), _authors_errors(self.function):
+            tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
+            arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
+            self._check_signature(len(arguments))
+            for name, tensor in self._outputs(self.function(*arguments)).items():
+                network.output(tensor, name)
+        if opened is not None:
+            opened.check_all_used()
+        return network
+
+    def open_weights(self, weights: Source | None = None) -> Weights | None:
+        """The given weights or the spec's own; None for a network without any."""
+        source = self.weights if weights is None else weights
+        return None if source is None else Weights(source)
+
+    def expected_weights(self) -> dict[str, tuple[tuple[int, ...], str]] | None:
+        """Name, shape and dtype of every weight of the reference; None where there is no reference."""
+        if self.reference is None:
+            return None
+        if "expected" not in self._state:
+            with torch.device("meta"):
+                module = self.reference_class()()
+            self._state["expected"] = {
+                name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+                for name, tensor in module.state_dict().items()
+            }
+        return self._state["expected"]
+
+    def reference_class(self) -> Callable[[], torch.nn.Module]:
+        """What makes the reference module; imported the first time. Raises UsageError when it is not there."""
+        if self.reference is None:
+            raise UsageError(f"{self.name} has no reference: give @td.network one to check against, or use --no-check")
+        if callable(self.reference):
+            return self.reference
+        if "reference" not in self._state:
+            file, _, attribute = self.reference.rpartition(":")
+            path = Path(file) if self.file is None else self.file.parent / file
+            if not file or not path.is_file():
+                raise UsageError(f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
+            module = load_module(path)
+            if not hasattr(module, attribute):
+                raise UsageError(f"{self.name}: {path} has no {attribute!r} to be the reference")
+            self._state["reference"] = getattr(module, attribute)
+        return self._state["reference"]
+
+    def reference_module(self, weights: Weights | None) -> torch.nn.Module:
+        """The torch reference in evaluation mode with these weights loaded."""
+        with torch.device("meta"):
+            module = self.reference_class()()
+        if weights is None:
+            return self.reference_class()().eval()
+        state = {name: weights.get(name) for name in weights.shapes}
+        for name in module.state_dict():  # the counters of training steps need not be in the file
+            if name not in state:
+                state[name] = torch.zeros((), dtype=torch.int64)
+        module.load_state_dict(state, assign=True)
+        leftover = [name for name, tensor in module.named_buffers() if tensor.is_meta]
+        if leftover:  # buffers that are not part of the state: only a real construction has their values
+            module = self.reference_class()()
+            module.load_state_dict(state)
+        return module.eval().requires_grad_(False)
+
+    def _with_dims(self, dims: Mapping[str, Range]) -> dict[str, Input]:
+        known = {
+            atom.name: atom
+            for spec in self.inputs.values()
+            for size in spec.shape
+            if isinstance(size, Size)
+            for atom in size.atoms()
+            if isinstance(atom, Dim)
+        }
+        replacements: dict[str, SizeLike] = {}
+        for name, given in dims.items():
+            if name not in known:
+                raise UsageError(f"{self.name} has no dimension {name!r}: it has {', '.join(known) or 'none'}")
+            if isinstance(given, int):
+                if given < 0:
+                    raise UsageError(f"dimension {name} must not be negative: {given}")
+                replacements[name] = given
+            else:
+                replacements[name] = Dim(name, min=given[0], opt=given[1], max=given[2])
+        return {
+            name: Input(tuple(_replace(size, replacements) for size in spec.shape), spec.dtype, spec.sample)
+            for name, spec in self.inputs.items()
+        }
+
+    def _check_signature(self, count: int) -> None:
+        try:
+            inspect.signature(self.function).bind(*[None] * count)
+        except TypeError:
+            wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
+            code = self.function.__code__
+            raise DefinitionError(
+                f"{self.name}{inspect.signature(self.function)} must take its inputs{' and the weights' * (self.weights is not None)}: "
+                f"({', '.join(wanted)})",
+                location=Location(code.co_filename, code.co_firstlineno),
+            ) from None
+
+    def _outputs(self, returned: Any) -> dict[str, Tensor]:
+        if isinstance(returned, Tensor):
+            return {"output": returned}
+        if isinstance(returned, (tuple, list)) and returned:
+            return {f"output_{index}": tensor for index, tensor in enumerate(returned)}
+        if isinstance(returned, Mapping) and returned:
+            return dict(returned)
+        code = self.function.__code__
+        raise DefinitionError(
+            f"{self.name} must return its outputs (a Tensor, a tuple, or a dict by name), not {type(returned).__name__}",
+            location=Location(code.co_filename, code.co_firstlineno),
+        )
+
+
+def _replace(size: SizeLike, replacements: Mapping[str, SizeLike]) -> SizeLike:
+    if isinstance(size, int):
+        return size
+    total: SizeLike = 0
+    for monomial, coefficient in size.terms:
+        term: SizeLike = coefficient
+        for atom in monomial:
+            term = term * (replacements.get(atom.name, atom) if isinstance(atom, Dim) else Size([((atom,), 1)]))
+        total = total + term
+    return total
+
+
+def network(
+    *,
+    inputs: Mapping[str, Input],
+    weights: str | None = None,
+    reference: str | Callable[[], torch.nn.Module] | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[..., Any]], NetworkSpec]:
+    """Makes a :class:`NetworkSpec` of the function below it.
+
+    The function takes a Tensor for each of ``inputs`` and, where there are ``weights``, a :class:`~trtdsl.weights.Scope`
+    over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights`` (safetensors) and
+    ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are relative to the function's file.
+
+    >>> @td.network(inputs={"x": td.Input(("N", 3))})
+    ... def double(x):
+    ...     return {"y": x * 2}
+    >>> double.define().outputs["y"].shape
+    (N, 3)
+    """
+
+    def make(function: Callable[..., Any]) -> NetworkSpec:
+        file = Path(function.__code__.co_filename)
+        located = file if file.is_file() else None
+        path = None if weights is None else (located.parent if located else Path()) / weights
+        return NetworkSpec(name or function.__name__, function, dict(inputs), path, reference, located)
+
+    return make
+
+
+def load_spec(name: str) -> NetworkSpec:
+    """The spec in ``FILE.py`` or ``FILE.py:NAME``; without a name, the one called like the file, or the only one.
+
+    Raises UsageError when there is no such file or spec, DefinitionError when the file raises.
+    """
+    file, _, wanted = str(name).partition(".py:")
+    path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
+    if not path.is_file():
+        raise UsageError(f"no network file {path}")
+    module = load_module(path)
+    specs = {spec.name: spec for spec in vars(module).values() if isinstance(spec, NetworkSpec)}
+    if not specs:
+        raise UsageError(f"{path} defines no network: mark a function with @td.network(inputs=…)")
+    if wanted:
+        if wanted not in specs:
+            raise UsageError(f"{path} has no network {wanted!r}: it has {', '.join(specs)}")
+        return specs[wanted]
+    if path.stem in specs:
+        return specs[path.stem]
+    if len(specs) > 1:
+        raise UsageError(
+            f"{path} has several networks: name one, as {path}:{next(iter(specs))} (of {', '.join(specs)})"
+        )
+    return next(iter(specs.values()))
+
+
+def load_module(path: Path) -> Any:
+    """A Python file as a module of its own; its folder is importable meanwhile. Raises DefinitionError when it raises."""
+    path = path.resolve()
+    name = f"trtdsl_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _import_path(path), _authors_errors(None):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _import_path(file: Path | None) -> Iterator[None]:
+    if file is None:
+        yield
+        return
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+@contextlib.contextmanager
+def _authors_errors(function: Callable[..., Any] | None) -> Iterator[None]:
+    """Turns what the author's code raises into a DefinitionError with the author's line."""
+    try:
+        yield
+    except TrtdslError as error:
+        if error.location is None:
+            error.location = _last_place(error, function)
+        raise
+    except SyntaxError as error:
+        location = Location(error.filename or "?", error.lineno or 0)
+        raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
+    except Exception as error:
+        raise DefinitionError(f"{type(error).__name__}: {error}", location=_last_place(error, function)) from error
+
+
+def _last_place(error: BaseException, function: Callable[..., Any] | None) -> Location | None:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    if frames:
+        return Location(frames[-1].filename, frames[-1].lineno or 0)
+    return Location(function.__code__.co_filename, function.__code__.co_firstlineno) if function else None
+
+
+def _is_authors(file: str) -> bool:
+    library = "site-packages" in file or file.startswith(("<frozen", sys.base_prefix, sys.prefix + "/lib"))
+    return not file.startswith(PACKAGE) and not library

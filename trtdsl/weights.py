@@ -1,0 +1,248 @@
+"""Weights by state_dict name from safetensors: memory-mapped, read one tensor at a time, strict."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from .errors import CorruptFileError, UsageError, WeightsError
+from .lazy import torch
+from .network import Network, here
+from .shape import shape_text
+from .tensor import Tensor
+
+Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]
+
+IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
+
+# safetensors' names for what torch calls otherwise.
+SAFETENSORS_DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+
+
+class Weights:
+    """A safetensors file, or a mapping from names to torch tensors, and which of its tensors were used.
+
+    Raises WeightsError when there is no such file, CorruptFileError when it is not safetensors or is truncated.
+    """
+
+    def __init__(self, source: Source):
+        self.used: set[str] = set()
+        self._tensors: Mapping[str, torch.Tensor] | None = None
+        if isinstance(source, Mapping):
+            self.path = None
+            self._tensors = source
+            self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
+            self.dtypes = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in source.items()}
+        else:
+            self.path = Path(source)
+            self._file = _open(self.path)
+            slices = {name: self._file.get_slice(name) for name in self._file.keys()}  # noqa: SIM118 (not a mapping)
+            self.shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            self.dtypes = {
+                name: SAFETENSORS_DTYPES.get(part.get_dtype(), part.get_dtype()) for name, part in slices.items()
+            }
+
+    def __repr__(self) -> str:
+        return f"Weights({self.label}: {len(self.shapes)} tensors)"
+
+    @property
+    def label(self) -> str:
+        """The file's name for messages."""
+        return str(self.path) if self.path else "the weights given"
+
+    def get(self, name: str) -> torch.Tensor:
+        """The tensor of that name: a view of the mapped file where it is one."""
+        self.used.add(name)
+        return self._tensors[name] if self._tensors is not None else self._file.get_tensor(name)
+
+    def check(
+        self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
+    ) -> None:
+        """Compares all names, shapes and dtypes with ``expected`` and looks for NaN and Inf; reports all at once.
+
+        Raises WeightsError listing every problem, sorted by name.
+        """
+        problems: dict[str, str] = {}
+        for name, (shape, dtype) in (expected or {}).items():
+            if name.endswith(IGNORED):
+                continue
+            if name not in self.shapes:
+                problems[name] = f"missing: {shape_text(shape)} {dtype}{self._nearest(name)}"
+            elif self.shapes[name] != shape:
+                problems[name] = f"has shape {shape_text(self.shapes[name])}, not {shape_text(shape)}"
+            elif self.dtypes[name] != dtype:
+                problems[name] = f"is {self.dtypes[name]}, not {dtype}"
+        for name in self.shapes if expected is not None else ():
+            if name not in expected and not name.endswith(IGNORED):
+                problems[name] = f"unused: {shape_text(self.shapes[name])}{_near(name, expected)}"
+        for name in () if allow_nonfinite else self.shapes:
+            if name not in problems and not name.endswith(IGNORED):
+                finding = self._nonfinite(name)
+                if finding:
+                    problems[name] = finding
+        self._raise(problems)
+
+    def check_all_used(self) -> None:
+        """Raises WeightsError naming every tensor that the network did not use."""
+        unused = [name for name in self.shapes if name not in self.used and not name.endswith(IGNORED)]
+        self._raise({name: f"unused: {shape_text(self.shapes[name])}" for name in unused})
+
+    def sha256(self) -> str:
+        """The file's hash; for a mapping, that of names and values."""
+        digest = hashlib.sha256()
+        if self.path is not None:
+            with open(self.path, "rb") as file:
+                while chunk := file.read(1 << 20):
+                    digest.update(chunk)
+        else:
+            for name in sorted(self.shapes):
+                digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
+                digest.update(self.get(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def _nonfinite(self, name: str) -> str | None:
+        tensor = self._tensors[name] if self._tensors is not None else self._file.get_tensor(name)
+        if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2:
+            return None
+        if bool(torch.isfinite(tensor).all()):
+            return None
+        nans, total = int(torch.isnan(tensor).sum()), int((~torch.isfinite(tensor)).sum())
+        return f"has {nans} NaN and {total - nans} Inf (--allow-nonfinite builds it all the same)"
+
+    def _nearest(self, name: str) -> str:
+        return _near(name, self.shapes)
+
+    def _raise(self, problems: dict[str, str]) -> None:
+        if problems:
+            lines = "\n".join(f"  {name}: {problem}" for name, problem in sorted(problems.items(), key=_natural))
+            count = f"{len(problems)} weight{'s' if len(problems) > 1 else ''}"
+            raise WeightsError(
+                f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
+            )
+
+
+def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in item[0].split(".")]
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.8)
+    return f" (nearest: {', '.join(found)})" if found else ""
+
+
+def _open(path: Path) -> Any:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with open(path, "rb") as file:
+            head = file.read(8)
+        return safe_open(os.fspath(path), "pt")
+    except FileNotFoundError:
+        raise WeightsError(f"no weights file {path}") from None
+    except OSError as error:
+        raise WeightsError(f"the weights file {path} cannot be read: {error.strerror}") from None
+    except SafetensorError as error:
+        if head.startswith(b"PK") or head.startswith(b"\x80"):
+            hint = f"a torch checkpoint: make it one with `trtdsl weights convert {path} {path.with_suffix('.safetensors')}`"
+            raise CorruptFileError(f"{path} is not a safetensors file but {hint}") from None
+        raise CorruptFileError(f"{path} is truncated or not a safetensors file: {error}") from None
+
+
+class Scope:
+    """Weights by name, as the attributes of a module: ``w.conv1.weight``, ``w["a.b"]``, ``w.blocks[3]``.
+
+    A leaf is a constant :class:`Tensor` of the network; anything else is a Scope. Numbered children can be iterated
+    (``for block in w.blocks``), counted (``len(w.blocks)``) and asked for (``"residual" in w``).
+    """
+
+    def __init__(self, network: Network, weights: Weights, prefix: str = ""):
+        self._network, self._weights, self._prefix = network, weights, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, key: str | int) -> Any:
+        name = f"{self._prefix}{key}"
+        if name in self._weights.shapes:
+            cache = self._network.cache.setdefault("weights", {})
+            if name not in cache:
+                cache[name] = self._network.constant(self._weights.get(name), source=name)
+            return cache[name]
+        if any(other.startswith(f"{name}.") for other in self._weights.shapes):
+            return Scope(self._network, self._weights, f"{name}.")
+        if isinstance(key, int) and self._prefix and key >= len(self):
+            raise IndexError(f"{self._prefix[:-1]} has {len(self)} numbered children")
+        raise WeightsError(
+            f"no weight {name!r} in {self._weights.label}{_near(name, self._weights.shapes)}", location=here()
+        )
+
+    def __contains__(self, key: object) -> bool:
+        name = f"{self._prefix}{key}"
+        return any(other == name or other.startswith(f"{name}.") for other in self._weights.shapes)
+
+    def _children(self) -> list[str]:
+        rests = (name.removeprefix(self._prefix) for name in self._weights.shapes if name.startswith(self._prefix))
+        return list(dict.fromkeys(rest.split(".")[0] for rest in rests))
+
+    def __len__(self) -> int:
+        return sum(child.isdigit() for child in self._children())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[index] for index in sorted(int(child) for child in self._children() if child.isdigit())])
+
+    def __repr__(self) -> str:
+        return f"Scope({self._prefix[:-1] or '.'}: {', '.join(self._children())})"
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def convert(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[str]:
+    """Writes a torch checkpoint's state_dict as safetensors and gives the names written.
+
+    Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
+    under ``state_dict``, ``model`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix is dropped.
+    Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of tensors.
+    """
+    from safetensors.torch import save
+
+    from .files import write_atomically
+
+    try:
+        state = torch.load(source, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UsageError(f"no such file: {source}") from None
+    except Exception as error:
+        reason = str(error).split("\n")[0]
+        raise CorruptFileError(
+            f"{source} is not a torch checkpoint that loads without running code: {reason}"
+        ) from error
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    if not isinstance(state, dict) or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise CorruptFileError(f"{source} holds no state_dict: expected a mapping from names to tensors")
+    if all(name.startswith("module.") for name in state):
+        state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    # Tensors that share memory are written apart, and views are written as what they show.
+    write_atomically(output, save({name: tensor.detach().clone().contiguous() for name, tensor in state.items()}))
+    return list(state)
