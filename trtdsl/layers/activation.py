@@ -1,4 +1,4 @@
-"""ACTIVATION: the activations that TensorRT has a layer for."""
+"""ACTIVATION and PARAMETRIC_RELU: the activations that TensorRT has a layer for."""
 
 from __future__ import annotations
 
@@ -70,3 +70,21 @@ def _activation(node: Node) -> Evaluate:
     if node.dtype in (torch.float16, torch.bfloat16) and name not in _EXACT:  # computed in float32, rounded once
         return lambda x: evaluate(x.float(), alpha, beta).to(x.dtype)
     return lambda x: evaluate(x, alpha, beta)
+
+
+@operation
+def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
+    """``x if x >= 0 else slope * x``, with ``slope`` broadcast to ``x``: one IParametricReLULayer.
+
+    Both have one rank and one floating-point dtype.
+
+    >>> net = td.Network()
+    >>> parametric_relu(net.input("x", (2, 3, 4)), net.constant(torch.ones(1, 3, 1))).shape
+    (2, 3, 4)
+    """
+    return add_layer(lambda site, x, slope: site.definition.add_parametric_relu(x, slope), x, slope, shape=x.shape)
+
+
+@evaluates("PARAMETRIC_RELU", flops=2)
+def _parametric_relu(node: Node) -> Evaluate:
+    return lambda x, slope: torch.where(x >= 0, x, slope * x)

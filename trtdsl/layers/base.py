@@ -69,7 +69,7 @@ def add_layer(
     add: Callable[..., Any],
     *operands: Tensor | None,
     weights: Sequence[Tensor | None] = (),
-    shape: Shape | None = None,
+    shape: Shape | Sequence[Shape | None] | None = None,
     network: Network | None = None,
     fold: bool = True,
 ) -> Any:
@@ -77,7 +77,8 @@ def add_layer(
 
     ``add(site, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it.
     ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name. ``shape`` is
-    the first output's shape as the author's dimensions say it; TensorRT's own inference must agree with it.
+    the first output's shape as the author's dimensions say it (a list: each output's); TensorRT's own inference must
+    agree with it.
     A layer on constants alone is evaluated instead, unless its result is much larger than they are.
 
     Raises DefinitionError with TensorRT's own message.
@@ -101,11 +102,12 @@ def add_layer(
     if name in network.locations:
         location = network.locations[name]
         layer.metadata = f"{'/'.join(location.file.split('/')[-2:])}:{location.line}"
+    shapes = shape if isinstance(shape, list) else [shape] + [None] * (len(outputs) - 1)
     results = []
     for index, (handle, dims, dtype) in enumerate(outputs):
         handle.name = name if index == 0 else network._take_name(f"{name}.{index}")
         result = Tensor(network, (), dtype, handle=handle, name=handle.name, scope=scope)
-        result.shape = _merge(dims, shape if index == 0 else None, result)
+        result.shape = _merge(dims, shapes[index], result)
         results.append(result)
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -206,6 +208,10 @@ class Node:
     def dtype(self) -> torch.dtype:
         """torch's dtype of the first output, as TensorRT infers it."""
         return self.backend.torch_dtype(self.outputs[0].dtype)
+
+    def output_dtype(self, index: int) -> torch.dtype:
+        """torch's dtype of an output, as TensorRT infers it."""
+        return self.backend.torch_dtype(self.outputs[index].dtype)
 
     def input_dtype(self, index: int = 0) -> torch.dtype:
         """torch's dtype of an input."""

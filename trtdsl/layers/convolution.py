@@ -111,7 +111,8 @@ def _kernel_size(x: Tensor, kernel: Tensor) -> tuple[int, ...]:
 def _check_channels(channels: SizeLike, per_group: SizeLike, groups: int, kernel: Tensor) -> None:
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
         raise ShapeError(
-            f"the kernel {shape_text(kernel.shape)} with {groups} groups is for {per_group * groups} channels, not {channels}"
+            f"the kernel {shape_text(kernel.shape)} with {groups} groups is for {per_group * groups} channels, "
+            f"not {channels}"
         )
 
 

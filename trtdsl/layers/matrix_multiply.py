@@ -14,8 +14,8 @@ from .base import Evaluate, Node, Shapes, add_layer, broadcast, evaluates, membe
 def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE") -> Tensor:
     """Products of the matrices in the last two dimensions: one IMatrixMultiplyLayer.
 
-    ``op_a`` and ``op_b`` (``trt.MatrixOperation``): NONE; TRANSPOSE swaps the last two dimensions first; VECTOR takes the
-    last dimension alone as a vector. The dimensions before them have one rank and are broadcast. Floating-point only.
+    ``op_a`` and ``op_b`` (``trt.MatrixOperation``): NONE; TRANSPOSE swaps the last two dimensions first; VECTOR takes
+    the last dimension alone as a vector. The dimensions before them have one rank and are broadcast. Floating-point only.
 
     Raises ShapeError for ranks or sizes that do not match.
 

@@ -1,4 +1,4 @@
-"""REDUCE and SOFTMAX: operations over whole dimensions."""
+"""REDUCE, SOFTMAX and RAGGED_SOFTMAX: operations over whole dimensions."""
 
 from __future__ import annotations
 
@@ -114,5 +114,33 @@ def _softmax(node: Node) -> Evaluate:
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         powers = torch.exp(wide - torch.amax(wide, axes, keepdim=True))
         return powers.div_(torch.sum(powers, axes, keepdim=True)).to(x.dtype)
+
+    return evaluate
+
+
+@operation
+def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
+    """Softmax over the first ``bounds`` elements of each row: one IRaggedSoftMaxLayer.
+
+    ``x`` is (N, Z, S), ``bounds`` (N, Z, 1) of int32; the elements from the bound on are 0.
+
+    >>> net = td.Network()
+    >>> ragged_softmax(net.input("x", (1, 2, 5)), net.input("n", (1, 2, 1), "int32")).shape
+    (1, 2, 5)
+    """
+    return add_layer(lambda site, x, bounds: site.definition.add_ragged_softmax(x, bounds), x, bounds, shape=x.shape)
+
+
+@evaluates("RAGGED_SOFTMAX", flops=_softmax_flops)
+def _ragged_softmax(node: Node) -> Evaluate:
+    """Assumed: what lies beyond a sequence's length is 0; the documentation does not say."""
+
+    def evaluate(x: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
+        inside = torch.arange(x.shape[-1]) < bounds.long()
+        wide = torch.where(inside, x.float(), float("-inf"))
+        top = wide.amax(-1, keepdim=True)
+        powers = torch.where(inside, torch.exp(wide - torch.where(top.isinf(), 0.0, top)), 0.0)
+        total = powers.sum(-1, keepdim=True)
+        return (powers / torch.where(total == 0, 1.0, total)).to(x.dtype)
 
     return evaluate

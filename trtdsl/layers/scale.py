@@ -14,7 +14,8 @@ from .constant import read_weights
 def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor | None = None, axis: int = 1) -> Tensor:
     """``(x * scale + shift) ** power`` per channel of ``axis``: one IScaleLayer. ``x`` has 4 dimensions or more.
 
-    ``scale``, ``shift`` and ``power`` are constants of one element per channel and of the dtype of ``x``; None is 1, 0, 1.
+    ``scale``, ``shift`` and ``power`` are constants of one element per channel and of the dtype of ``x``; None is 1,
+    0, 1.
 
     >>> net = td.Network()
     >>> one = net.constant([1.0, 2.0, 3.0])

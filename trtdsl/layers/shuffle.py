@@ -129,7 +129,9 @@ def _shuffle(node: Node) -> Evaluate:
 
 @operation
 def unsqueeze(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Inserts dimensions of size 1 at ``axes`` of the result: one IShuffleLayer, or IUnsqueezeLayer where sizes are dynamic.
+    """Inserts dimensions of size 1 at ``axes`` of the result.
+
+    One IShuffleLayer, or IUnsqueezeLayer where sizes are dynamic.
 
     >>> unsqueeze(td.Network().input("x", ("N", "T", 3)), [0, 3]).shape
     (1, N, T, 1, 3)

@@ -25,9 +25,9 @@ def slice(
 ) -> Tensor:
     """Elements ``start + i * stride`` for ``0 <= i < size`` along each dimension: one ISliceLayer.
 
-    ``start``, ``size`` and ``stride`` (1 by default, may be negative) have one value per dimension of ``x``; values that
-    are dynamic become shape tensors. ``mode`` (``trt.SampleMode``) says what stands outside of ``x``: STRICT_BOUNDS
-    (nothing may), FILL (``fill``, a scalar, or 0), CLAMP (the edge), WRAP, REFLECT (without the edge).
+    ``start``, ``size`` and ``stride`` (1 by default, may be negative) have one value per dimension of ``x``; values
+    that are dynamic become shape tensors. ``mode`` (``trt.SampleMode``) says what stands outside of ``x``:
+    STRICT_BOUNDS (nothing may), FILL (``fill``, a scalar, or 0), CLAMP (the edge), WRAP, REFLECT (without the edge).
 
     Raises ShapeError when the number of values differs from the rank.
 

@@ -12,8 +12,8 @@ from .base import Evaluate, Node, add_layer, evaluates, member
 def unary(x: Tensor, op: str) -> Tensor:
     """``op(x)``, element by element: one IUnaryLayer.
 
-    ``op`` is a member of ``trt.UnaryOperation``: EXP, LOG, SQRT, RECIP, ABS, NEG, SIN, COS, TAN, SINH, COSH, ASIN, ACOS,
-    ATAN, ASINH, ACOSH, ATANH, CEIL, FLOOR, ERF, NOT, SIGN, ROUND (half to even), ISINF, ISNAN.
+    ``op`` is a member of ``trt.UnaryOperation``: EXP, LOG, SQRT, RECIP, ABS, NEG, SIN, COS, TAN, SINH, COSH, ASIN,
+    ACOS, ATAN, ASINH, ACOSH, ATANH, CEIL, FLOOR, ERF, NOT, SIGN, ROUND (half to even), ISINF, ISNAN.
     NOT takes bool; ISINF and ISNAN give bool; ABS, NEG and SIGN take integers too, the others floating-point values.
 
     >>> unary(td.Network().input("x", (2, 3)), "EXP").shape

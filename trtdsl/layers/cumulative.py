@@ -1,0 +1,101 @@
+"""CUMULATIVE and REVERSE_SEQUENCE: running along one dimension."""
+
+from __future__ import annotations
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates, member, normalize_axis
+
+
+@operation
+def cumulative(x: Tensor, axis: int, op: str = "SUM", exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Running sums along ``axis``: one ICumulativeLayer.
+
+    Element j is the sum of 0..j; ``exclusive`` leaves j itself out; ``reverse`` sums from the end. Floating-point,
+    int32 or int64.
+
+    >>> cumulative(td.Network().input("x", (2, 5)), 1).shape
+    (2, 5)
+    """
+    place = x.network.constant(torch.tensor(normalize_axis(axis, x.ndim), dtype=torch.int32))
+
+    def add(site, x, place):
+        kind = member(site.trt.CumulativeOperation, op, "cumulative operation")
+        return site.definition.add_cumulative(x, place, kind, exclusive, reverse)
+
+    return add_layer(add, x, place, shape=x.shape)
+
+
+def running_sum(x: torch.Tensor, axis: int) -> torch.Tensor:
+    """Sums of 0..j along an axis by doubling: after the pass with step s each element holds the sum of 2*s of them."""
+    total, step = x.clone(), 1
+    while step < x.shape[axis]:
+        rest = x.shape[axis] - step
+        total = torch.cat(
+            (total.narrow(axis, 0, step), total.narrow(axis, step, rest) + total.narrow(axis, 0, rest)), axis
+        )
+        step *= 2
+    return total
+
+
+@evaluates("CUMULATIVE", flops=1)
+def _cumulative(node: Node) -> Evaluate:
+    """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
+    layer, dtype = node.layer, node.dtype
+    if layer.op.name != "SUM":
+        raise node.unsupported(f"operation {layer.op.name}")
+    exclusive, reverse = layer.exclusive, layer.reverse
+
+    def evaluate(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        axis = int(place) % x.ndim
+        total = x.float() if dtype in (torch.float16, torch.bfloat16) else x
+        if reverse:
+            total = total.flip(axis)
+        if exclusive and x.shape[axis]:
+            total = torch.cat(
+                (torch.zeros_like(total.narrow(axis, 0, 1)), total.narrow(axis, 0, x.shape[axis] - 1)), axis
+            )
+        total = running_sum(total, axis)
+        return (total.flip(axis) if reverse else total).to(dtype)
+
+    return evaluate
+
+
+@operation
+def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_axis: int = 0) -> Tensor:
+    """Reverses the first ``lengths[i]`` elements along ``sequence_axis`` of slice i of ``batch_axis``.
+
+    One IReverseSequenceLayer; ``lengths`` (int32 or int64) has one value for each slice.
+
+    >>> net = td.Network()
+    >>> reverse_sequence(net.input("x", (5, 2, 3)), net.input("n", (2,), "int32")).shape
+    (5, 2, 3)
+    """
+    batch, sequence = normalize_axis(batch_axis, x.ndim), normalize_axis(sequence_axis, x.ndim)
+    if batch == sequence:
+        raise ShapeError("batch_axis and sequence_axis must be two dimensions")
+
+    def add(site, x, lengths):
+        layer = site.definition.add_reverse_sequence(x, lengths)
+        if layer is not None:
+            layer.batch_axis, layer.sequence_axis = batch, sequence
+        return layer
+
+    return add_layer(add, x, lengths, shape=x.shape)
+
+
+@evaluates("REVERSE_SEQUENCE")
+def _reverse_sequence(node: Node) -> Evaluate:
+    batch, sequence = node.layer.batch_axis, node.layer.sequence_axis
+
+    def evaluate(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        time = torch.arange(x.shape[sequence])
+        ends = lengths.long().unsqueeze(1)
+        source = torch.where(time < ends, ends - 1 - time, time)  # (batch, sequence)
+        moved = x.movedim((batch, sequence), (0, 1))
+        picked = moved[torch.arange(moved.shape[0]).unsqueeze(1), source]
+        return picked.movedim((0, 1), (batch, sequence))
+
+    return evaluate

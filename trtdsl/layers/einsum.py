@@ -1,0 +1,147 @@
+"""EINSUM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..shape import SizeLike
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, evaluates
+
+Labels = list[str]
+
+
+@operation
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """Sums of products by the equation's labels: one IEinsumLayer.
+
+    Lower-case labels, ``...`` and an optional ``->``; floating-point operands of one dtype. ``functional.einsum`` plans
+    matrix products instead, which is what usually runs faster.
+
+    >>> net = td.Network()
+    >>> einsum("ik,kj->ij", net.input("a", (2, 3)), net.input("b", (3, 4))).shape
+    (2, 4)
+    """
+    inputs, output = parse(equation, [tensor.ndim for tensor in operands])
+    sizes: dict[str, SizeLike] = {}
+    for labels, tensor in zip(inputs, operands, strict=True):
+        for label, size in zip(labels, tensor.shape, strict=True):
+            if sizes.get(label, 1) == 1 or (isinstance(size, int) and size != 1):
+                sizes[label] = size
+
+    def add(site, *handles):
+        return site.definition.add_einsum(list(handles), equation)
+
+    return add_layer(add, *operands, shape=tuple(sizes[label] for label in output))
+
+
+def parse(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
+    """The labels of each operand's dimensions and of the result's; those under ``...`` are numbers from the right."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise ShapeError(f"the equation {equation!r} has {len(terms)} operands, not {len(ranks)}")
+    inputs = [_expand(term, rank, equation) for term, rank in zip(terms, ranks, strict=True)]
+    dots = max((sum(label.isdigit() for label in labels) for labels in inputs), default=0)
+    hidden = [str(index) for index in reversed(range(dots))]
+    if arrow:
+        before, _, after = right.partition("...")
+        output = [*before, *hidden, *after] if "..." in right else list(right)
+    else:
+        named = [label for labels in inputs for label in labels if not label.isdigit()]
+        output = [*hidden, *sorted(label for label in set(named) if named.count(label) == 1)]
+    return inputs, output
+
+
+def _expand(term: str, rank: int, equation: str) -> Labels:
+    before, dots, after = term.partition("...")
+    hidden = rank - len(before) - len(after)
+    if hidden < 0 or (hidden and not dots):
+        raise ShapeError(f"{term!r} of the equation {equation!r} does not fit an operand of {rank} dimensions")
+    return [*before, *(str(index) for index in reversed(range(hidden))), *after]
+
+
+def _flops(node: Node, shapes: Shapes) -> int:
+    """2 for each product of the labels' sizes and each operand after the first."""
+    present = [shape for shape in shapes.inputs if shape is not None]
+    inputs, _ = parse(node.layer.equation, [len(shape) for shape in present])
+    sizes: dict[str, int] = {}
+    for labels, shape in zip(inputs, present, strict=True):
+        for label, size in zip(labels, shape, strict=True):
+            sizes[label] = max(size, sizes.get(label, 1))
+    total = 1
+    for size in sizes.values():
+        total *= size
+    return total * max(2 * (len(present) - 1), 1)
+
+
+def _bare(x: torch.Tensor, labels: Labels) -> tuple[torch.Tensor, Labels]:
+    """Dimensions of size 1 left out, since a product broadcasts them, and diagonals taken."""
+    keep = [axis for axis, size in enumerate(x.shape) if size != 1]
+    x, labels = x.reshape([x.shape[axis] for axis in keep]), [labels[axis] for axis in keep]
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            x = x.diagonal(dim1=first, dim2=second)
+            labels = [other for place, other in enumerate(labels) if place not in (first, second)] + [label]
+    return x, labels
+
+
+def _contract(
+    a: torch.Tensor, a_labels: Labels, b: torch.Tensor, b_labels: Labels, needed: set[str]
+) -> tuple[torch.Tensor, Labels]:
+    """The product of two operands, summed over the labels that nothing else needs: one batched matrix product."""
+    a, a_labels = _sum_out(a, a_labels, needed | set(b_labels))
+    b, b_labels = _sum_out(b, b_labels, needed | set(a_labels))
+    batch = [label for label in a_labels if label in b_labels and label in needed]
+    inner = [label for label in a_labels if label in b_labels and label not in needed]
+    rows = [label for label in a_labels if label not in b_labels]
+    columns = [label for label in b_labels if label not in a_labels]
+    sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
+
+    def volume(labels: Labels) -> int:
+        result = 1
+        for label in labels:
+            result *= sizes[label]
+        return result
+
+    left = a.permute([a_labels.index(label) for label in (*batch, *rows, *inner)])
+    right = b.permute([b_labels.index(label) for label in (*batch, *inner, *columns)])
+    product = torch.matmul(
+        left.reshape(volume(batch), volume(rows), volume(inner)),
+        right.reshape(volume(batch), volume(inner), volume(columns)),
+    )
+    labels = [*batch, *rows, *columns]
+    return product.reshape([sizes[label] for label in labels]), labels
+
+
+def _sum_out(x: torch.Tensor, labels: Labels, needed: set[str]) -> tuple[torch.Tensor, Labels]:
+    axes = [axis for axis, label in enumerate(labels) if label not in needed]
+    return (x.sum(axes), [label for label in labels if label in needed]) if axes else (x, labels)
+
+
+@evaluates("EINSUM", flops=_flops)
+def _einsum(node: Node) -> Evaluate:
+    """Operands from left to right, in float32 for the half types, rounded once."""
+    equation, dtype = node.layer.equation, node.dtype
+
+    def evaluate(*operands: torch.Tensor) -> torch.Tensor:
+        inputs, output = parse(equation, [x.ndim for x in operands])
+        wide = [x.float() if dtype in (torch.float16, torch.bfloat16) else x for x in operands]
+        terms = [_bare(x, labels) for x, labels in zip(wide, inputs, strict=True)]
+        result, labels = terms[0]
+        for index in range(1, len(terms)):
+            later = {label for _, others in terms[index + 1 :] for label in others}
+            result, labels = _contract(result, labels, *terms[index], later | set(output))
+        result, labels = _sum_out(result, labels, set(output))
+        result = result.permute([labels.index(label) for label in output if label in labels])
+        for axis, label in enumerate(output):
+            if label not in labels:
+                result = result.unsqueeze(axis)
+        return result.to(dtype)
+
+    return evaluate

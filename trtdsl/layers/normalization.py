@@ -1,0 +1,107 @@
+"""NORMALIZATION and LRN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import DefinitionError
+from ..lazy import torch
+from ..network import operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, evaluates, normalize_axis
+
+
+@operation
+def normalization(
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    axes: Sequence[int],
+    epsilon: float = 1e-5,
+    groups: int = 1,
+    version: int = 2,
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over ``axes``: one INormalizationLayer.
+
+    ``scale`` and ``bias`` have the rank of ``x`` and are broadcast to it. ``groups`` splits dimension 1; ``axes`` are
+    then all dimensions after it, and ``scale`` and ``bias`` (1, C, 1, …), or (1, groups, 1, …) in version 1, the only
+    one that TensorRT has before 10.15.
+
+    >>> net = td.Network()
+    >>> one = net.constant(torch.ones(1, 1, 6))
+    >>> normalization(net.input("x", (2, 4, 6)), one, one, [2]).shape
+    (2, 4, 6)
+    """
+    mask = axes_mask([normalize_axis(axis, x.ndim) for axis in axes])
+    if version not in (1, 2):
+        raise DefinitionError(f"INormalizationLayer has versions 1 and 2, not {version}")
+
+    def add(site, x, scale, bias):
+        add = site.definition.add_normalization if version == 1 else site.definition.add_normalization_v2
+        layer = add(x, scale, bias, mask)
+        if layer is not None:
+            layer.epsilon = epsilon
+            if groups != 1:
+                layer.num_groups = groups
+        return layer
+
+    return add_layer(add, x, scale, bias, shape=x.shape)
+
+
+@evaluates("NORMALIZATION", flops=8)  # mean, difference, square, variance, root, division, scale, bias
+def _normalization(node: Node) -> Evaluate:
+    """Assumed: float16 and bfloat16 are computed in float32 and rounded once, at the end."""
+    layer, dtype = node.layer, node.dtype
+    axes, groups, epsilon = axes_of(layer.axes, len(node.inputs[0].shape)), layer.num_groups, layer.epsilon
+    version_2 = getattr(layer, "is_v2", False)
+
+    def evaluate(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        wide, scale, bias = x.float(), scale.float(), bias.float()
+        shape = x.shape
+        over: Sequence[int] = axes
+        if groups != 1:
+            wide = wide.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
+            over = range(2, wide.ndim)
+            if not version_2:
+                scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
+        centred = wide - wide.mean(over, keepdim=True)
+        variance = (centred * centred).mean(over, keepdim=True)
+        normal = centred / torch.sqrt(variance + epsilon)
+        if groups != 1 and version_2:
+            normal = normal.reshape(shape)
+        return (normal * scale + bias).reshape(shape).to(dtype)
+
+    return evaluate
+
+
+@operation
+def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
+    """``x / (k + alpha / window * sum(x**2)) ** beta``, summed over a window of dimension 1: one ILRNLayer.
+
+    ``window`` is odd, 1 to 15. ``x`` is (N, C, H, W).
+
+    >>> lrn(td.Network().input("x", (1, 8, 4, 4)), 5, 1e-4, 0.75, 1.0).shape
+    (1, 8, 4, 4)
+    """
+    return add_layer(lambda site, x: site.definition.add_lrn(x, window, alpha, beta, k), x, shape=x.shape)
+
+
+def _lrn_flops(node: Node, shapes: Shapes) -> int:
+    return shapes.elements * (node.layer.window_size + 4)
+
+
+@evaluates("LRN", flops=_lrn_flops)
+def _lrn(node: Node) -> Evaluate:
+    """Assumed: alpha is divided by the window, as in ONNX (whose parser hands alpha over unchanged) and Caffe."""
+    layer, dtype = node.layer, node.dtype
+    window, alpha, beta, k = layer.window_size, layer.alpha, layer.beta, layer.k
+
+    def evaluate(x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        squares = wide * wide
+        edge = squares.new_zeros((x.shape[0], window // 2, *x.shape[2:]))
+        padded = torch.cat((edge, squares, edge), 1)
+        total = sum(padded.narrow(1, shift, x.shape[1]) for shift in range(window))
+        return (wide / torch.pow(k + alpha / window * total, beta)).to(dtype)
+
+    return evaluate

@@ -1,0 +1,43 @@
+"""PADDING: zeros around the last two dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates
+
+
+@operation
+def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) -> Tensor:
+    """Zeros before and after the last two dimensions; negative numbers trim: one IPaddingLayer.
+
+    >>> padding(td.Network().input("x", (1, 2, 4, 4)), (1, 0), (0, -1)).shape
+    (1, 2, 5, 3)
+    """
+    if len(pre_padding) != 2 or len(post_padding) != 2 or x.ndim < 2:
+        raise ShapeError("padding needs two values before and two after, for the last two dimensions")
+    lead = x.ndim - 2
+    sizes = [x.shape[lead + axis] + (pre_padding[axis] + post_padding[axis]) for axis in range(2)]
+
+    def add(site, x):
+        return site.definition.add_padding_nd(x, tuple(pre_padding), tuple(post_padding))
+
+    return add_layer(add, x, shape=(*x.shape[:lead], *sizes))
+
+
+@evaluates("PADDING")
+def _padding(node: Node) -> Evaluate:
+    before, after = tuple(node.layer.pre_padding_nd), tuple(node.layer.post_padding_nd)
+
+    def evaluate(x: torch.Tensor) -> torch.Tensor:
+        for axis, (pre, post) in enumerate(zip(before, after, strict=True), x.ndim - len(before)):
+            inside = x.narrow(axis, max(-pre, 0), x.shape[axis] - max(-pre, 0) - max(-post, 0))
+            sizes = [(*x.shape[:axis], max(side, 0), *x.shape[axis + 1 :]) for side in (pre, post)]
+            x = torch.cat((x.new_zeros(sizes[0]), inside, x.new_zeros(sizes[1])), axis)
+        return x
+
+    return evaluate

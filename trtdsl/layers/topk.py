@@ -1,0 +1,115 @@
+"""TOPK and NON_ZERO: which elements are the greatest, and which are not zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import as_dtype, operation
+from ..shape import Shape, Size, SizeLike
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, axes_of, count, evaluates, member, normalize_axis
+from .cast import cast
+from .shape import size_tensor
+from .shuffle import squeeze
+
+
+@operation
+def topk(
+    x: Tensor, k: SizeLike | Tensor, axis: int, op: str = "MAX", indices_dtype: Any = "int32"
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` greatest (MAX) or least (MIN) elements along ``axis``, sorted, and their indices: one ITopKLayer.
+
+    ``x`` has two dimensions or more, and ``axis`` is one of the last four. ``k`` is an int, a Size, or an int32 scalar
+    Tensor; at most 3840. Of equal elements the one with the lowest index comes first. Both results have the shape of
+    ``x`` with ``k`` at ``axis``; the indices are int32 or int64.
+
+    >>> values, indices = topk(td.Network().input("x", (2, 8)), 3, 1)
+    >>> values.shape, indices.dtype
+    ((2, 3), torch.int32)
+    """
+    axis = normalize_axis(axis, x.ndim)
+    size: SizeLike | None = None
+    count_tensor: Tensor | None = None
+    if isinstance(k, Tensor):
+        count_tensor = k
+    else:
+        size = k
+        if isinstance(k, Size):
+            count_tensor = cast(squeeze(size_tensor(x.network, [k]), [0]), torch.int32)
+        elif not 1 <= k <= 3840:
+            raise ShapeError(f"k must be between 1 and 3840, not {k}")
+        elif isinstance(x.shape[axis], int) and k > x.shape[axis]:
+            raise ShapeError(f"k = {k} is more than the {x.shape[axis]} elements of dimension {axis}")
+    shape: Shape | None = None if size is None else (*x.shape[:axis], size, *x.shape[axis + 1 :])
+
+    def add(site, x, k_tensor):
+        order = member(site.trt.TopKOperation, op, "top-k operation")
+        data_type = site.network.backend.data_type(as_dtype(indices_dtype))
+        static = size if isinstance(size, int) and not isinstance(size, Size) else 1
+        layer = site.definition.add_topk(x, order, static, 1 << axis, data_type)
+        if layer is not None and k_tensor is not None:
+            layer.set_input(1, k_tensor)
+        return layer
+
+    return add_layer(add, x, count_tensor, shape=None if shape is None else [shape, shape])
+
+
+def _topk_flops(node: Node, shapes: Shapes) -> int:
+    """Comparisons of a sort: n log2 n along the axis."""
+    x = shapes.inputs[0]
+    assert x is not None
+    (axis,) = axes_of(node.layer.axes, len(x))
+    return count(x) * max((x[axis] - 1).bit_length(), 1)
+
+
+@evaluates("TOPK", flops=_topk_flops)
+def _topk(node: Node) -> Evaluate:
+    """Assumed: NaN is greater than every number, as torch and numpy sort it; the documentation does not say."""
+    layer = node.layer
+    (axis,) = axes_of(layer.axes, len(node.inputs[0].shape))
+    static = None if node.has_input(1) else layer.k
+    largest = layer.op.name == "MAX"
+    indices_dtype = node.output_dtype(1)
+
+    def evaluate(x: torch.Tensor, k: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        number = static if k is None else int(k)
+        if number > x.shape[axis]:
+            raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
+        values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index
+        return values.narrow(axis, 0, number), indices.narrow(axis, 0, number).to(indices_dtype)
+
+    return evaluate
+
+
+@operation
+def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
+    """The positions of elements that are not zero, as the columns of a (rank, count) matrix: one INonZeroLayer.
+
+    Columns are in row-major order of the positions. ``count`` is known only when the network runs.
+
+    >>> non_zero(td.Network().input("x", (2, 8))).shape[0]
+    2
+    """
+
+    def add(site, x):
+        return site.definition.add_non_zero(x, site.network.backend.data_type(as_dtype(indices_dtype)))
+
+    return add_layer(add, x)
+
+
+@evaluates("NON_ZERO", flops=lambda node, shapes: count(shapes.inputs[0]))
+def _non_zero(node: Node) -> Evaluate:
+    dtype = node.dtype
+
+    def evaluate(x: torch.Tensor) -> torch.Tensor:
+        # Positions in row-major order, then each one's subscripts from the strides.
+        position = torch.arange(x.numel())[(x != 0).flatten()]
+        rows, below = [], x.numel()
+        for size in x.shape:
+            below //= size or 1
+            rows.append(torch.div(position, max(below, 1), rounding_mode="floor") % max(size, 1))
+        return torch.stack(rows).to(dtype) if rows else torch.empty((0, position.numel()), dtype=dtype)
+
+    return evaluate
