@@ -33,6 +33,24 @@ class _Header(ctypes.Structure):
     _fields_ = (("type", ctypes.c_int32), ("values", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 
+def _header(weights: Any) -> _Header:
+    """The C++ struct of weights whose type numpy does not have (bfloat16, fp8, 4 bits): the Python object points at it."""
+    address = ctypes.c_void_p.from_address(id(weights) + 16).value
+    header = _Header.from_address(address) if address else None
+    if header is None or header.count != weights.size:
+        raise UnsupportedError(f"weights of type {weights.dtype} cannot be read back from this version of TensorRT")
+    return header
+
+
+def weights_bytes(weights: Any) -> bytes:
+    """The memory of a layer's weights as it is."""
+    if isinstance(weights, np.ndarray):
+        return weights.tobytes()
+    if not weights.size:
+        return b""
+    return ctypes.string_at(_header(weights).values, weights.nbytes)
+
+
 def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A torch view of a layer's weights; it is valid as long as their owner keeps the memory.
 
@@ -42,11 +60,7 @@ def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: to
         if not weights.flags.writeable:
             weights = weights.copy()
         return torch.from_numpy(weights).reshape(tuple(shape))
-    # bfloat16, fp8 and the 4-bit types have no numpy dtype; the Python object holds a pointer to the C++ struct.
-    address = ctypes.c_void_p.from_address(id(weights) + 16).value
-    header = _Header.from_address(address or 0)
-    if address is None or header.count != weights.size:
-        raise UnsupportedError(f"weights of type {weights.dtype} cannot be read back from this version of TensorRT")
+    header = _header(weights)
     packed = dtype in (torch.int4, torch.float4_e2m1fn_x2)
     width = 1 if packed else dtype.itemsize
     size = (header.count + 1) // 2 if packed else header.count * width
