@@ -4,9 +4,12 @@ from .tensor import Tensor as Tensor  # first: its methods call functional, whic
 
 # isort: split
 
+from .build import Build as Build
+from .build import build as build
 from .check import CheckReport as CheckReport
 from .check import check as check
 from .check import sample_feeds as sample_feeds
+from .doctor import diagnose as diagnose
 from .errors import BackendError as BackendError
 from .errors import BuildError as BuildError
 from .errors import CancelledError as CancelledError
@@ -31,3 +34,4 @@ from .spec import load_spec as load_spec
 from .spec import network as network
 from .weights import Scope as Scope
 from .weights import Weights as Weights
+from .weights import convert as convert_weights

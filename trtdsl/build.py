@@ -243,7 +243,9 @@ def _statistics(messages: Messages, seconds: float) -> Statistics:
 def _profiles(network: Network) -> dict[str, dict[str, list[int]]]:
     """For every input its shape at min, opt and max."""
     if not network.dims:
-        return {name: {w: list(network.input_shape(name, {})) for w in ("min", "opt", "max")} for name in network.inputs}
+        return {
+            name: {w: list(network.input_shape(name, {})) for w in ("min", "opt", "max")} for name in network.inputs
+        }
     points = {which: network.profile(which) for which in ("min", "opt", "max")}
     return {
         name: {which: list(network.input_shape(name, env)) for which, env in points.items()} for name in network.inputs
@@ -291,7 +293,9 @@ def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]
         "statement": report.statement,
         "cases": [case.dims for case in report.cases],
         "max_abs": max((output.max_abs for output in outputs), default=0.0),
-        "max_relative_to_scale": max((output.max_abs / output.scale for output in outputs if output.scale), default=0.0),
+        "max_relative_to_scale": max(
+            (output.max_abs / output.scale for output in outputs if output.scale), default=0.0
+        ),
         "reference_sha256": reference,
     }
 

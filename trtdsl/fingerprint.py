@@ -71,4 +71,3 @@ def _plain(value: Any) -> Any:
 
 def _tensor(tensor: Any) -> tuple[str, str, tuple[int, ...]]:
     return tensor.name, str(tensor.dtype), tuple(tensor.shape)
-

@@ -1,0 +1,31 @@
+# Sets up a virtual environment once, with the versions that CI uses, and runs what the README says.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: setup stgcn test docs lint bench
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+setup: $(READY)
+
+stgcn: $(READY)  ## define ST-GCN, check it against torch, write stgcn.engine
+	$(BIN)/trtdsl build networks/stgcn.py
+
+test: $(READY)  ## the whole suite, on two cores
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+
+docs: $(READY)  ## the code in README and docs, run as it stands there
+	$(BIN)/pytest -q tests/docs
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+bench: $(READY)
+	for bench in tools/bench/[a-z]*.py; do $(BIN)/python $$bench; done

@@ -1,0 +1,268 @@
+"""The command line. It has no logic of its own: it parses, calls, prints, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import trtdsl as td
+
+from . import console
+from .errors import TrtdslError, UsageError
+
+if TYPE_CHECKING:
+    from .spec import Range
+
+app = typer.Typer(
+    name="trtdsl",
+    help="TensorRT networks written in Python with torch's vocabulary, without ONNX, proven equal to torch without a GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+weights_app = typer.Typer(help="Weights files.", no_args_is_help=True)
+app.add_typer(weights_app, name="weights")
+explain_app = typer.Typer(help="What a lowering will do, from shapes alone.", no_args_is_help=True)
+app.add_typer(explain_app, name="explain")
+
+NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
+WeightsFile = Annotated[
+    Path | None, typer.Option("--weights", metavar="FILE", help="safetensors instead of the network's own")
+]
+Dims = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=MIN:OPT:MAX", help="Range of a dynamic dimension, or NAME=SIZE to fix it."),
+]
+BackendOption = Annotated[
+    str | None,
+    typer.Option("--backend", metavar="NAME", help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too."),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print more; tracebacks with errors.")]
+AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
+
+
+@app.command()
+def build(
+    network: NetworkName,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.engine here.")
+    ] = None,
+    dim: Dims = None,
+    weights: WeightsFile = None,
+    backend: BackendOption = None,
+    compute_capability: Annotated[
+        list[str] | None,
+        typer.Option("--compute-capability", metavar="X.Y", help="GPUs to build for (TensorRT-RTX); may be repeated."),
+    ] = None,
+    tf32: Annotated[bool, typer.Option("--tf32/--no-tf32", help="Allow TF32 in float32 products on the GPU.")] = True,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not compare with torch first; the manifest says so.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Build even if nothing changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Define and check, but build and write nothing.")] = False,
+    allow_nonfinite: AllowNonfinite = False,
+    json_: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Define a network, check it against torch, and write NAME.engine and NAME.engine.json."""
+    with _errors(json_, verbose), console.Progress(quiet or json_) as progress:
+        result = td.build(
+            td.load_spec(network),
+            output,
+            weights=weights,
+            dims=_dims(dim),
+            backend=backend,
+            compute_capabilities=compute_capability or [],
+            tf32=tf32,
+            run_check=not no_check,
+            force=force,
+            dry_run=dry_run,
+            allow_nonfinite=allow_nonfinite,
+            progress=progress.step,
+        )
+        progress.stop()
+        if json_:
+            _print_json(
+                {"schema": 1, "kind": "build", "engine": str(result.engine), "built": result.built, **_nested(result)}
+            )
+        elif not quiet:
+            console.print_build(result, dry_run=dry_run, verbose=verbose)
+
+
+def _nested(result: Any) -> dict[str, Any]:
+    report = result.report.to_json() if result.report is not None else None
+    return {"manifest_path": str(result.manifest_path), "manifest": result.manifest, "check": report}
+
+
+@app.command()
+def check(
+    network: NetworkName,
+    dim: Dims = None,
+    weights: WeightsFile = None,
+    backend: BackendOption = None,
+    on: Annotated[str, typer.Option("--on", help="interpreter (any machine) or engine (needs a GPU).")] = "interpreter",
+    seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
+    allow_nonfinite: AllowNonfinite = False,
+    json_: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compare a network with its torch reference at every corner of its profile; exit code 1 when it differs."""
+    with _errors(json_, verbose), console.Progress(quiet or json_) as progress:
+        report = td.check(
+            td.load_spec(network),
+            on=on,
+            weights=weights,
+            dims=_dims(dim),
+            backend=backend,
+            seed=seed,
+            allow_nonfinite=allow_nonfinite,
+            progress=lambda case: progress.step(f"checking against torch ({case})", 0, 1),
+        )
+        progress.stop()
+        if json_:
+            _print_json(report.to_json())
+        elif not quiet:
+            console.print_check(report)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+@weights_app.command("convert")
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A torch checkpoint (.pt, .pth).")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The safetensors file to write.")],
+    json_: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make a safetensors file of a torch checkpoint's state_dict; a pickle that would run code is refused."""
+    with _errors(json_, verbose):
+        names = td.convert_weights(source, output)
+        if json_:
+            _print_json({"schema": 1, "kind": "weights", "output": str(output), "names": names})
+        elif not quiet:
+            console.say(f"{output}: {len(names)} tensors")
+
+
+@app.command()
+def doctor(backend: BackendOption = None, json_: Json = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
+    """Say what is installed here, what this machine can do with it, and what is missing."""
+    with _errors(json_, verbose):
+        facts = td.diagnose(backend)
+        if json_:
+            _print_json({"schema": 1, "kind": "doctor", **facts})
+        elif not quiet:
+            console.print_facts(facts)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"trtdsl {_installed('trtdsl')} (Python {platform.python_version()})")
+        raise typer.Exit
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+# -- helpers -------------------------------------------------------------------------------------------------------------
+
+
+def _dims(given: list[str] | None) -> dict[str, Range]:
+    """``NAME=4`` and ``NAME=1:4:16`` as ranges; ``NAME=1:16`` tunes for the maximum."""
+    dims: dict[str, Range] = {}
+    for text in given or []:
+        name, _, sizes = text.partition("=")
+        try:
+            numbers = [int(size) for size in sizes.split(":")]
+        except ValueError:
+            numbers = []
+        if not name or len(numbers) not in (1, 2, 3):
+            raise UsageError(f"--dim {text}: expected NAME=MIN:OPT:MAX or NAME=SIZE")
+        if name in dims:
+            raise UsageError(f"--dim gives {name} twice")
+        dims[name] = (
+            numbers[0]
+            if len(numbers) == 1
+            else (numbers[0], numbers[-2] if len(numbers) == 3 else numbers[-1], numbers[-1])
+        )
+    return dims
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(_finite(value), indent=2))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN or Inf: they become strings."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+@contextmanager
+def _errors(json_: bool, verbose: bool) -> Iterator[None]:
+    """Prints an error as one message and exits with its code; the traceback only with -v."""
+    try:
+        yield
+    except TrtdslError as error:
+        _fail(error, error.exit_code, str(error), json_, verbose, error.location)
+    except KeyboardInterrupt:
+        _fail(None, 130, "cancelled; nothing was written", json_, False, None)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except (MemoryError, OSError) as error:
+        _fail(error, 8, f"{type(error).__name__}: {error}", json_, verbose, None)
+
+
+def _fail(error: BaseException | None, code: int, text: str, json_: bool, verbose: bool, location: Any) -> None:
+    if verbose and error is not None:
+        traceback.print_exception(error)
+    if json_:
+        place = {"file": location.file, "line": location.line} if location else None
+        kind = type(error).__name__ if error is not None else "Cancelled"
+        details = {"type": kind, "message": text, "location": place, "exit_code": code}
+        _print_json({"schema": 1, "kind": "error", "error": details})
+    console.complain(text)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""What the command line prints: progress and results on stderr and stdout, in rich's tables."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .build import Build
+    from .check import CheckReport
+
+
+def say(text: str) -> None:
+    """One line on stdout."""
+    _console().print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """An error on stderr."""
+    from rich.text import Text
+
+    _console(stderr=True).print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+
+
+def _console(*, stderr: bool = False) -> Any:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+class Progress:
+    """A bar on a terminal, one plain line per phase elsewhere, nothing when silent; always on stderr."""
+
+    def __init__(self, silent: bool):
+        self.silent = silent
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._last = ""
+
+    def __enter__(self) -> Progress:
+        if not self.silent and sys.stderr.isatty():
+            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            self._bar = Bar(*columns, console=_console(stderr=True), transient=True)
+            self._bar.start()
+        return self
+
+    def step(self, phase: str, done: int, total: int) -> None:
+        """``done`` of ``total`` steps of a phase; phases nest, and the innermost is shown."""
+        if self._bar is not None:
+            if phase not in self._tasks:
+                self._tasks[phase] = self._bar.add_task(phase, total=total)
+            self._bar.update(self._tasks[phase], completed=done, total=total)
+            if done >= total and phase != "defining the network":
+                self._bar.remove_task(self._tasks.pop(phase))
+        elif not self.silent and phase != self._last and done == 0:
+            self._last = phase
+            print(phase, file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        """Clears the bar, so that results can be printed."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+
+def print_check(report: CheckReport) -> None:
+    """A table with a row per output and case, and a sentence saying what was compared."""
+    from rich.table import Table
+
+    console = _console()
+    table = Table("", "output", "shape", "max abs", "relative to scale", "cosine", "SNR", "worst element")
+    for case in report.cases:
+        at = ", ".join(f"{name}={size}" for name, size in case.dims.items())
+        for output in case.outputs:
+            if output.problem:
+                table.add_row("[red]differs[/]", output.name, at, output.problem)
+                continue
+            worst = ""
+            if not output.passed:
+                worst = f"{list(output.worst_index or ())}: {output.worst_value:.6g}, torch {output.worst_expected:.6g}"
+            table.add_row(
+                "[green]equal[/]" if output.passed else "[red]differs[/]",
+                output.name,
+                f"{'×'.join(map(str, output.shape)) or 'scalar'}{f' ({at})' * bool(at)}",
+                f"{output.max_abs:.2e}",
+                f"{output.max_abs / output.scale:.2e}" if output.scale else "0",
+                f"{output.cosine:.9f}",
+                f"{output.snr_db:.0f} dB" if output.snr_db is not None else "exact",
+                worst,
+            )
+    console.print(table)
+    verdict = "equals its torch reference" if report.passed else "DIFFERS from its torch reference"
+    console.print(f"{report.network} ({report.backend}) {verdict}. {report.statement}")
+
+
+def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
+    """What was built, in a few lines."""
+    manifest = result.manifest
+    if verbose and result.report is not None:
+        print_check(result.report)
+    if dry_run:
+        say(f"dry run: {result.engine} would be built from {manifest['layers']} layers; nothing was written")
+    elif result.built:
+        say(
+            f"{result.engine}: {manifest['engine']['bytes']:,} bytes from {manifest['layers']} layers in "
+            f"{manifest['build_seconds']:.2f} s ({manifest['backend']['name']} {manifest['backend']['version']}, "
+            f"compute capability {', '.join(manifest['compute_capabilities'])})"
+        )
+    else:
+        say(f"{result.engine} is up to date: nothing that it is built from has changed (--force builds it again)")
+    for name, tensor in (*manifest["inputs"].items(), *manifest["outputs"].items()):
+        sizes = ", ".join(map(str, tensor["shape"]))
+        profile = tensor.get("profile")
+        ranges = (
+            ""
+            if profile is None or profile["min"] == profile["max"]
+            else f", from {profile['min']} to {profile['max']}"
+        )
+        say(f"  {'input' if profile else 'output'} {name}: {tensor['dtype']} ({sizes}){ranges}")
+    checked = manifest["check"]
+    if checked["done"]:
+        say(
+            f"checked against torch at {len(checked['cases'])} sizes: greatest error {checked['max_relative_to_scale']:.1e} "
+            f"of the output's scale. {checked['statement']}"
+        )
+    else:
+        say(f"not checked against torch: {checked['reason']}")
+
+
+def print_facts(facts: dict[str, Any]) -> None:
+    """Facts by topic, one line each."""
+    for topic, entries in facts.items():
+        say(f"{topic}:")
+        for name, fact in entries.items():
+            say(f"  {name}: {fact}")
