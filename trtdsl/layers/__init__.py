@@ -11,10 +11,12 @@ from .elementwise import elementwise as elementwise
 from .elementwise import select as select
 from .fill import linspace as linspace
 from .gather import gather as gather
+from .grid_sample import grid_sample as grid_sample
 from .matrix_multiply import matrix_multiply as matrix_multiply
 from .pooling import pooling as pooling
 from .reduce import reduce as reduce
 from .reduce import softmax as softmax
+from .resize import resize as resize
 from .scale import scale as scale
 from .shape import shape as shape
 from .shuffle import shuffle as shuffle
