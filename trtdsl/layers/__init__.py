@@ -15,6 +15,7 @@ from .elementwise import elementwise as elementwise
 from .elementwise import select as select
 from .fill import linspace as linspace
 from .gather import gather as gather
+from .grid_sample import grid_sample as grid_sample
 from .matrix_multiply import matrix_multiply as matrix_multiply
 from .normalization import lrn as lrn
 from .normalization import normalization as normalization
@@ -25,6 +26,7 @@ from .quantize import quantize as quantize
 from .reduce import ragged_softmax as ragged_softmax
 from .reduce import reduce as reduce
 from .reduce import softmax as softmax
+from .resize import resize as resize
 from .scale import scale as scale
 from .scatter import one_hot as one_hot
 from .scatter import scatter as scatter

@@ -1,0 +1,124 @@
+"""GRID_SAMPLE: an image read at points between its pixels."""
+
+from __future__ import annotations
+
+import itertools
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import operation
+from ..shape import Shape, shape_text
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, evaluates, member
+
+
+@operation
+def grid_sample(
+    x: Tensor, grid: Tensor, mode: str = "LINEAR", sample_mode: str = "FILL", align_corners: bool = False
+) -> Tensor:
+    """``x`` (N, C, H, W) read at the points of ``grid`` (N, Ho, Wo, 2), gives (N, C, Ho, Wo): one IGridSampleLayer.
+
+    A point is (x, y) from -1 to 1 across the image, between the centres of the outer pixels with ``align_corners``
+    and between their outer edges without. ``mode``: LINEAR, NEAREST, CUBIC; ``sample_mode`` outside: FILL (zeros), CLAMP
+    (the edge), REFLECT. Five dimensions (N, C, D, H, W), with (x, y, z) points, where TensorRT's version takes them.
+
+    Raises ShapeError where the ranks do not fit each other.
+
+    >>> net = td.Network()
+    >>> grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("g", ("N", 5, 6, 2))).shape
+    (N, 3, 5, 6)
+    """
+    batches = {size for size in (x.shape[0], grid.shape[0]) if isinstance(size, int)}
+    if x.ndim != grid.ndim or x.ndim < 4 or grid.shape[-1] != x.ndim - 2 or len(batches) > 1:
+        raise ShapeError(
+            f"an image of shape {shape_text(x.shape)} and a grid of shape {shape_text(grid.shape)} do not fit"
+        )
+    shape: Shape = (*x.shape[:2], *grid.shape[1:-1])
+
+    def add(site, x, grid):
+        layer = site.definition.add_grid_sample(x, grid)
+        if layer is not None:
+            layer.interpolation_mode = member(site.trt.InterpolationMode, mode, "interpolation mode")
+            layer.sample_mode = member(site.trt.SampleMode, sample_mode, "sample mode")
+            layer.align_corners = align_corners
+        return layer
+
+    return add_layer(add, x, grid, shape=shape)
+
+
+def _flops(node: Node, shapes: Shapes) -> int:
+    dims = len(shapes.outputs[0]) - 2
+    taps = {"NEAREST": 1, "LINEAR": 2, "CUBIC": 4}[node.layer.interpolation_mode.name] ** dims
+    return 2 * taps * shapes.elements
+
+
+@evaluates("GRID_SAMPLE", flops=_flops)
+def _grid_sample(node: Node) -> Evaluate:
+    layer, dtype = node.layer, node.dtype
+    mode, outside, align = layer.interpolation_mode.name, layer.sample_mode.name, layer.align_corners
+
+    def evaluate(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        sizes = x.shape[2:]
+        taps = []
+        for axis, size in enumerate(sizes):
+            point = grid[..., len(sizes) - 1 - axis].float()
+            point = (point + 1) / 2 * (size - 1) if align else ((point + 1) * size - 1) / 2
+            taps.append(_taps(point, size, mode, outside, align))
+        batch = torch.arange(x.shape[0]).reshape((-1,) + (1,) * (grid.ndim - 2))
+        last = x.movedim(1, -1).float()
+        total = torch.zeros((*grid.shape[:-1], x.shape[1]))
+        for chosen in itertools.product(*taps):
+            index = tuple(position for position, _, _ in chosen)
+            value = last[(batch, *index)]
+            weight, inside = torch.ones(()), torch.tensor(True)
+            for _, factor, ok in chosen:
+                weight, inside = weight * factor, inside & ok
+            total = total + torch.where(inside[..., None], value * weight[..., None], 0.0)
+        return total.movedim(-1, 1).to(dtype)
+
+    return evaluate
+
+
+Tap = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]  # index that can be read, weight, whether it is inside
+
+
+def _taps(point: torch.Tensor, size: int, mode: str, outside: str, align: bool) -> list[Tap]:
+    """The pixels along one axis that count for points in pixels."""
+    one = torch.ones(())
+    if mode == "CUBIC":  # what lies outside is decided for each pixel, not for the point
+        base = torch.floor(point)
+        return [
+            _tap(_bring_inside(base + offset, size, outside, align), _cubic(point - base - offset), size)
+            for offset in (-1, 0, 1, 2)
+        ]
+    point = _bring_inside(point, size, outside, align)
+    if mode == "NEAREST":
+        return [_tap(torch.round(point), one, size)]  # half to even
+    base = torch.floor(point)
+    return [_tap(base, base + 1 - point, size), _tap(base + 1, point - base, size)]
+
+
+def _tap(position: torch.Tensor, weight: torch.Tensor, size: int) -> Tap:
+    inside = (position >= 0) & (position < size)  # NaN is not
+    return torch.where(inside, position, 0.0).long(), weight, inside
+
+
+def _bring_inside(point: torch.Tensor, size: int, outside: str, align: bool) -> torch.Tensor:
+    if outside == "FILL":
+        return point
+    if outside == "REFLECT":
+        low, span = (0.0, float(size - 1)) if align else (-0.5, float(size))
+        if span == 0:
+            return torch.zeros_like(point)
+        distance = (point - low).abs()
+        rest, flips = torch.fmod(distance, span), torch.floor(distance / span)
+        point = torch.where(flips % 2 == 0, rest, span - rest) + low
+    return point.nan_to_num(0.0, posinf=float(size)).clamp(0, size - 1)
+
+
+def _cubic(distance: torch.Tensor, a: float = -0.75) -> torch.Tensor:
+    """Keys' cubic convolution (1981) with the coefficient that torch and TensorRT use."""
+    x = distance.abs()
+    near = (a + 2) * x**3 - (a + 3) * x**2 + 1
+    far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+    return torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))

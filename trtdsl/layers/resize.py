@@ -1,0 +1,180 @@
+"""RESIZE: a tensor on another grid of points, by nearest, linear or cubic interpolation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ..errors import ShapeError, UnsupportedError
+from ..lazy import torch
+from ..network import operation
+from ..shape import SizeLike
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, evaluates, member
+from .shape import size_tensor
+
+
+@operation
+def resize(
+    x: Tensor,
+    mode: str = "NEAREST",
+    *,
+    size: Sequence[SizeLike] | None = None,
+    scales: Sequence[float] | None = None,
+    coordinates: str = "ASYMMETRIC",
+    rounding: str = "FLOOR",
+    selector: str = "FORMULA",
+    cubic_coefficient: float = -0.75,
+    exclude_outside: bool = False,
+) -> Tensor:
+    """``x`` resized to ``size`` (one value per dimension) or by ``scales``: one IResizeLayer.
+
+    ``mode`` is NEAREST (any dimensions), LINEAR (the last three at most) or CUBIC (the last two). ``coordinates`` says
+    where an element of the result lies in ``x`` of length ``m`` when the result has length ``n``: ASYMMETRIC
+    ``i*m/n``, HALF_PIXEL ``(i+0.5)*m/n - 0.5``, ALIGN_CORNERS ``i*(m-1)/(n-1)``; ``rounding`` (HALF_UP, HALF_DOWN,
+    FLOOR, CEIL) is NEAREST's. ``selector="UPPER"`` takes element 0 where the result has length 1. Outside of ``x`` the
+    edge counts, or nothing with ``exclude_outside`` (the weights are then scaled to a sum of 1).
+
+    Raises ShapeError unless exactly one of ``size`` and ``scales`` is given, with one value per dimension.
+
+    >>> resize(td.Network().input("x", ("N", 3, 8, 8)), "LINEAR", scales=(1, 1, 2, 2)).shape
+    (N, 3, 16, 16)
+    """
+    if (size is None) == (scales is None):
+        raise ShapeError("resize takes either size or scales")
+    given: Sequence[object] = size if size is not None else scales or ()
+    if len(given) != x.ndim:
+        raise ShapeError(f"resize needs one value for each of {x.ndim} dimensions, not {tuple(given)}")
+    sizes = tuple(size) if size is not None else _scaled_sizes(x.shape, scales or ())
+    dynamic = None
+    if size is not None and not all(isinstance(length, int) for length in size):
+        dynamic = size_tensor(x.network, size)
+
+    def add(site, x, dynamic):
+        layer = site.definition.add_resize(x)
+        if layer is None:
+            return None
+        trt = site.trt
+        layer.resize_mode = member(trt.InterpolationMode, mode, "interpolation mode")
+        layer.coordinate_transformation = member(trt.ResizeCoordinateTransformation, coordinates, "transformation")
+        layer.selector_for_single_pixel = member(trt.ResizeSelector, selector, "selector")
+        layer.nearest_rounding = member(trt.ResizeRoundMode, rounding, "rounding")
+        layer.cubic_coeff = cubic_coefficient
+        layer.exclude_outside = exclude_outside
+        if dynamic is not None:
+            layer.set_input(1, dynamic)
+        elif size is not None:
+            layer.shape = tuple(size)
+        else:
+            layer.scales = [float(scale) for scale in scales or ()]
+        return layer
+
+    return add_layer(add, x, dynamic, shape=sizes)
+
+
+def _scaled_sizes(shape: Sequence[SizeLike], scales: Sequence[float]) -> tuple[SizeLike, ...] | None:
+    """floor(length * scale) along each dimension; None where a dynamic one is scaled by a fraction."""
+    sizes: list[SizeLike] = []
+    for length, scale in zip(shape, scales, strict=True):
+        if isinstance(length, int):
+            sizes.append(math.floor(length * scale))
+        elif float(scale).is_integer():
+            sizes.append(length * int(scale))
+        else:
+            return None
+    return tuple(sizes)
+
+
+def _flops(node: Node, shapes: Shapes) -> int:
+    mode = node.layer.resize_mode.name
+    if mode == "NEAREST" or shapes.inputs[0] is None:
+        return 0
+    changed = sum(a != b for a, b in zip(shapes.inputs[0], shapes.outputs[0], strict=True))
+    return 2 * (2 if mode == "LINEAR" else 4) ** changed * shapes.elements
+
+
+@evaluates("RESIZE", flops=_flops)
+def _resize(node: Node) -> Evaluate:
+    layer = node.layer
+    mode, rounding, dtype = layer.resize_mode.name, layer.nearest_rounding.name, node.dtype
+    coordinates, upper = layer.coordinate_transformation.name, layer.selector_for_single_pixel.name == "UPPER"
+    coefficient, exclude = layer.cubic_coeff, layer.exclude_outside
+    scales = None if node.has_input(1) else list(layer.scales) or None
+    static = None if node.has_input(1) or scales else tuple(layer.shape)
+
+    def positions(length: int, wanted: int, scale: float | None) -> torch.Tensor:
+        """Where the result's elements lie, in float64: TensorRT documents the formula and not its rounding."""
+        index = torch.arange(wanted, dtype=torch.float64)
+        if wanted == 1 and upper:
+            return index
+        # With scales the ratio is theirs, as ONNX has it; length / wanted is another one where a size was rounded down.
+        if coordinates == "ALIGN_CORNERS":
+            last = (wanted if scale is None else length * scale) - 1
+            if last == 0:
+                raise UnsupportedError("ALIGN_CORNERS to a length of 1 divides by zero: selector UPPER is needed")
+            return index * (length - 1) / last
+        over, under = (length, wanted) if scale is None else (1.0, scale)
+        if coordinates == "ASYMMETRIC":
+            return index * over / under
+        return (2 * index + 1) * over / (2 * under) - 0.5
+
+    def evaluate(x: torch.Tensor, size: torch.Tensor | None = None) -> torch.Tensor:
+        if scales is not None:
+            wanted = [math.floor(length * scale) for length, scale in zip(x.shape, scales, strict=True)]
+        else:
+            wanted = list(static or ()) if size is None else size.tolist()
+        ratios = scales or [None] * x.ndim
+        result = x if mode == "NEAREST" else x.float()
+        for axis, (length, target, scale) in enumerate(zip(x.shape, wanted, ratios, strict=True)):
+            if length == target and scale in (None, 1.0):
+                continue
+            where = positions(length, target, scale)
+            if mode == "NEAREST":
+                result = result.index_select(axis, _ROUND[rounding](where).clamp(0, length - 1).long())
+            else:
+                taps = _linear_taps(where) if mode == "LINEAR" else _cubic_taps(where, coefficient)
+                result = _weigh(result, axis, taps, exclude)
+        return result.to(dtype)
+
+    return evaluate
+
+
+_ROUND: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "HALF_UP": lambda x: torch.floor(x + 0.5),
+    "HALF_DOWN": lambda x: torch.ceil(x - 0.5),
+    "FLOOR": lambda x: torch.floor(x),
+    "CEIL": lambda x: torch.ceil(x),
+}
+
+Taps = list[tuple["torch.Tensor", "torch.Tensor"]]  # (index, weight) of each element that counts
+
+
+def _linear_taps(where: torch.Tensor) -> Taps:
+    base = torch.floor(where)
+    return [(base, 1 - (where - base)), (base + 1, where - base)]
+
+
+def _cubic_taps(where: torch.Tensor, a: float) -> Taps:
+    """The four elements around a point with the cubic convolution's weights, as IResizeLayer documents them."""
+    base = torch.floor(where)
+
+    def weight(distance: torch.Tensor) -> torch.Tensor:
+        near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+        far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+        return torch.where(distance <= 1, near, far)
+
+    return [(base + offset, weight((where - base - offset).abs())) for offset in (-1, 0, 1, 2)]
+
+
+def _weigh(x: torch.Tensor, axis: int, taps: Taps, exclude: bool) -> torch.Tensor:
+    """The weighted sum of the elements at the taps along an axis; outside of it, the edge."""
+    length = x.shape[axis]
+    indices, weights = torch.stack([index for index, _ in taps]), torch.stack([weight for _, weight in taps])
+    if exclude:
+        weights = torch.where((indices >= 0) & (indices < length), weights, 0.0)
+        weights = weights / weights.sum(0)
+    column = (-1,) + (1,) * (x.ndim - axis - 1)
+    total = torch.zeros(())
+    for index, weight in zip(indices.clamp(0, length - 1).long(), weights.float(), strict=True):
+        total = total + x.index_select(axis, index) * weight.reshape(column)
+    return total
