@@ -215,8 +215,9 @@ class Network:
     def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
         data = tensor.data.contiguous()
-        small = data.numel() <= 16 and data.element_size() <= 8
-        key = ("constant", data.dtype, tuple(data.shape), tuple(data.flatten().tolist())) if small else None
+        key = None
+        if data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
+            key = ("constant", data.dtype, tuple(data.shape), bytes(data.flatten().view(torch.uint8).tolist()))
         if key in self.cache and not tensor.sources:
             return self.cache[key]
         layer = self.definition.add_constant(tuple(data.shape), self.weights(data))

@@ -143,7 +143,7 @@ def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
 
 
 def _near(name: str, names: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.8)
+    found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.7)
     return f" (nearest: {', '.join(found)})" if found else ""
 
 

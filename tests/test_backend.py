@@ -1,0 +1,109 @@
+"""Which TensorRT is taken, and what it says."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import trtdsl as td
+from trtdsl import backend
+from trtdsl.backend import Messages, get_backend
+
+
+def test_auto_takes_rtx_where_there_is_no_device(monkeypatch):
+    monkeypatch.delenv("TRTDSL_BACKEND", raising=False)
+    monkeypatch.setattr(backend, "has_cuda_device", lambda: False)
+    assert get_backend("auto").name == "tensorrt-rtx"
+    assert get_backend() is get_backend("tensorrt-rtx")
+
+
+def test_auto_takes_tensorrt_where_it_is_installed_and_a_device_is_there(monkeypatch):
+    taken = []
+    monkeypatch.setattr(backend, "has_cuda_device", lambda: True)
+    monkeypatch.setattr(backend, "installed", lambda name: True)
+    monkeypatch.setattr(backend, "_load", lambda name: taken.append(name) or name)
+    assert get_backend("auto") == "tensorrt"
+    monkeypatch.setattr(backend, "installed", lambda name: name != "tensorrt")
+    assert get_backend("auto") == "tensorrt-rtx"
+
+
+def test_environment_variable_names_the_backend(monkeypatch):
+    monkeypatch.setenv("TRTDSL_BACKEND", "nonsense")
+    with pytest.raises(td.UsageError, match="unknown backend 'nonsense'"):
+        get_backend()
+    assert get_backend("tensorrt-rtx").is_rtx  # the argument counts more
+
+
+@pytest.mark.skipif(backend.installed("tensorrt"), reason="TensorRT is installed here")
+def test_a_backend_that_is_not_installed_says_how_to_install_it():
+    with pytest.raises(td.BackendError, match=r"tensorrt is not installed; pip install 'trtdsl\[tensorrt\]'"):
+        get_backend("tensorrt")
+
+
+def test_trtdsl_imports_and_says_what_is_missing_without_tensorrt():
+    code = "import sys; sys.modules['tensorrt_rtx'] = None; import trtdsl as td; td.Network()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "BackendError: TensorRT is missing: the Python package tensorrt_rtx is not installed" in done.stderr
+
+
+def test_import_brings_neither_torch_nor_tensorrt():
+    code = "import sys, trtdsl; print([m for m in ('torch', 'numpy', 'tensorrt_rtx', 'rich') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_compute_capabilities():
+    rtx = get_backend("tensorrt-rtx")
+    assert rtx.compute_capability("8.9") == rtx.trt.ComputeCapability.SM89
+    assert rtx.compute_capability("12.0") == rtx.trt.ComputeCapability.SM120
+    with pytest.raises(td.UsageError, match=r"'9\.0' is not one that .* knows: 7\.5, 8\.0, 8\.6, 8\.9, 12\.0"):
+        rtx.compute_capability("9.0")
+
+
+def test_dtypes_both_ways():
+    rtx = get_backend("tensorrt-rtx")
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.bool):
+        assert rtx.torch_dtype(rtx.data_type(dtype)) == dtype
+    with pytest.raises(td.UnsupportedError, match="no data type for torch.float64; use float32"):
+        rtx.data_type(torch.float64)
+
+
+def test_message_summary_is_the_sentence_alone():
+    messages = Messages()
+    messages.append(("INFO", "hello"))
+    messages.append(
+        ("ERROR", "ITensor::getDimensions: Error Code 4: Shape Error (sizes must match In op at /_src/a/b.cpp:2699)")
+    )
+    messages.append(("ERROR", "[checkMacros.cpp::catchCudaError::250] Error Code 1: Cuda Runtime (whatever)"))
+    assert messages.summary() == "sizes must match"
+    assert len(messages.errors()) == 1
+
+
+def test_threads_listen_apart():
+    rtx = get_backend("tensorrt-rtx")
+    failures = []
+
+    def define(wrong):
+        try:
+            for _ in range(30):
+                net = td.Network()
+                x = net.input("x", (2, 3))
+                other = net.input("y", (2, 4 if wrong else 3))
+                with rtx.listen() as messages:
+                    layer = net.definition.add_elementwise(x.trt, other.trt, net.trt.ElementWiseOperation.SUM)
+                    try:
+                        tuple(layer.get_output(0).shape)
+                    except RuntimeError:
+                        pass
+                assert bool(messages.errors()) == wrong
+        except AssertionError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=define, args=(wrong,)) for wrong in (True, False, True, False)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures

@@ -1,0 +1,130 @@
+"""Network files: found, loaded, defined, and their mistakes."""
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.spec import load_spec
+
+
+def write(folder, text):
+    path = folder / "net.py"
+    path.write_text("import trtdsl as td\nimport trtdsl.functional as F\n" + text)
+    return str(path)
+
+
+def test_a_file_and_a_name_in_it(small):
+    assert load_spec(str(small / "small.py")).name == "small"
+    assert load_spec(f"{small / 'small.py'}:small").name == "small"
+    with pytest.raises(td.UsageError, match="has no network 'other': it has small"):
+        load_spec(f"{small / 'small.py'}:other")
+
+
+def test_missing_and_empty_files(tmp_path):
+    with pytest.raises(td.UsageError, match="no network file .*none.py"):
+        load_spec(str(tmp_path / "none.py"))
+    with pytest.raises(td.UsageError, match="defines no network: mark a function with @td.network"):
+        load_spec(write(tmp_path, "x = 1\n"))
+
+
+def test_several_networks_without_one_of_the_files_name(tmp_path):
+    name = write(tmp_path, "a, b = (td.network(inputs={}, name=n)(lambda: 1) for n in 'ab')\n")
+    with pytest.raises(td.UsageError, match=r"has several networks: name one, as .*net.py:a \(of a, b\)"):
+        load_spec(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("y = 1 / 0\n", "net.py:3: ZeroDivisionError: division by zero"),
+        ("def f(:\n", "net.py:3: SyntaxError: "),
+        ("import no_such_module\n", "net.py:3: ModuleNotFoundError: "),
+    ],
+)
+def test_a_file_that_raises_names_its_line(tmp_path, text, message):
+    with pytest.raises(td.DefinitionError, match=message):
+        load_spec(write(tmp_path, text))
+
+
+def test_helpers_beside_the_file_are_importable(tmp_path):
+    (tmp_path / "helper_beside.py").write_text("def twice(x):\n    return x * 2\n")
+    name = write(
+        tmp_path,
+        "from helper_beside import twice\n@td.network(inputs={'x': td.Input((2,))})\ndef net(x):\n    return twice(x)\n",
+    )
+    net = load_spec(name).define()
+    assert td.interpret(net, {"x": torch.tensor([1.0, 2.0])})["output"].tolist() == [2, 4]
+
+
+def test_a_function_that_raises_names_the_authors_line(tmp_path):
+    name = write(tmp_path, "@td.network(inputs={'x': td.Input((2,))})\ndef net(x):\n    y = x\n    return x.no_such\n")
+    with pytest.raises(td.DefinitionError, match=r"net.py:6: AttributeError: .*no_such"):
+        load_spec(name).define()
+
+
+def test_signature_and_outputs_are_checked(tmp_path):
+    name = write(tmp_path, "@td.network(inputs={'x': td.Input((2,))})\ndef net(x, y):\n    return x\n")
+    with pytest.raises(td.DefinitionError, match=r"net.py:3: net\(x, y\) must take its inputs: \(x\)"):
+        load_spec(name).define()
+    for returned in ("None", "{}", "3"):
+        name = write(tmp_path, f"@td.network(inputs={{'x': td.Input((2,))}})\ndef net(x):\n    return {returned}\n")
+        with pytest.raises(td.DefinitionError, match="must return its outputs"):
+            load_spec(name).define()
+    name = write(tmp_path, "@td.network(inputs={'x': td.Input((2,))})\ndef net(x):\n    return {'y': 3}\n")
+    with pytest.raises(td.UsageError, match="output 'y' must be a Tensor, not int"):
+        load_spec(name).define()
+
+
+def test_outputs_by_name_in_order_or_alone():
+    def spec(function):
+        return td.network(inputs={"x": td.Input((2,))})(function)
+
+    assert list(spec(lambda x: F.relu(x)).define().outputs) == ["output"]
+    assert list(spec(lambda x: (F.relu(x), x)).define().outputs) == ["output_0", "output_1"]
+    assert list(spec(lambda x: {"b": F.relu(x), "a": x}).define().outputs) == ["b", "a"]
+
+
+def test_dimensions_can_be_given_another_range_or_fixed(small):
+    spec = load_spec(str(small / "small.py"))
+    assert spec.define().profile("max") == {"N": 4}
+    assert spec.define(dims={"N": (2, 3, 9)}).profile("max") == {"N": 9}
+    fixed = spec.define(dims={"N": 2})
+    assert fixed.inputs["x"].shape == (2, 3, 5, 5)
+    assert fixed.dims == {}
+    with pytest.raises(td.UsageError, match="small has no dimension 'M': it has N"):
+        spec.define(dims={"M": 1})
+    with pytest.raises(td.UsageError, match="needs 0 <= min <= opt <= max, not 4, 1, 16"):
+        spec.define(dims={"N": (4, 1, 16)})
+
+
+def test_sizes_made_of_a_dimension():
+    height = td.Dim("H", min=1, opt=2, max=4)
+    spec = td.network(inputs={"x": td.Input((1, 8 * height + 1))})(lambda x: x[:, : x.shape[1] - 1])
+    net = spec.define()
+    assert str(net.outputs["output"].shape) == "(1, 8*H)"
+    assert td.interpret(net, {"x": torch.zeros(1, 17)})["output"].shape == (1, 16)
+    with pytest.raises(td.FeedError, match=r"8\*H \+ 1, which is not 18"):
+        td.interpret(net, {"x": torch.zeros(1, 18)})
+    assert spec.define(dims={"H": 3}).inputs["x"].shape == (1, 25)
+
+
+def test_weights_are_compared_with_the_reference_before_the_function_runs(small):
+    spec = load_spec(str(small / "small.py"))
+    weights = {name: spec.open_weights().get(name) for name in spec.open_weights().shapes}
+    weights["fc.bias"] = torch.ones(7)
+    del weights["conv.weight"]
+    with pytest.raises(
+        td.WeightsError, match=r"2 weights .*\n  conv.weight: missing: .*\n  fc.bias: has shape \(7,\), not"
+    ):
+        spec.define(weights=weights)
+
+
+def test_reference_that_is_not_there(small):
+    text = (small / "small.py").read_text()
+    (small / "small.py").write_text(text.replace("reference.py:Model", "reference.py:Modle"))
+    with pytest.raises(td.UsageError, match=r"reference.py has no 'Modle'"):
+        load_spec(str(small / "small.py")).define()
+    (small / "small.py").write_text(text.replace("reference.py:Model", "nowhere.py:Model"))
+    with pytest.raises(td.UsageError, match=r"must be FILE.py:CLASS; no file .*nowhere.py"):
+        load_spec(str(small / "small.py")).define()
