@@ -199,6 +199,8 @@ class Node:
         self.name: str = layer.name
         self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
         self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
+        self.needs: list[str] = [tensor.name for tensor in self.inputs if tensor is not None]
+        self.makes: list[str] = [tensor.name for tensor in self.outputs]
 
     @property
     def trt(self) -> Any:
