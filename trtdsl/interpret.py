@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from . import layers  # noqa: F401  (registers the evaluators)
 from .backend import Backend, get_backend
 from .errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError
-from .layers.base import Node, kind
+from .layers.base import Node, kind, storage
 from .layers.region import Region, partition
 from .layers.shape import linear
 from .lazy import np, torch
@@ -192,7 +192,7 @@ class Interpreter:
         return tensors
 
     def _check_feed(self, name: str, handle: Any, tensor: torch.Tensor) -> list[str]:
-        dtype, shape = self.backend.torch_dtype(handle.dtype), tuple(handle.shape)
+        dtype, shape = storage(self.backend.torch_dtype(handle.dtype)), tuple(handle.shape)
         problems = []
         if tensor.dtype != dtype:
             problems.append(f"{name!r} is {_short(tensor.dtype)}, not {_short(dtype)}")

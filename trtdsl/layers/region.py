@@ -1,7 +1,7 @@
 """Regions: the parts of a network that run several times, or not at all, between the boundary layers of their kind.
 
-A kind of region (a loop, a conditional) says which layer types bound it, which object its boundary layers share, and how
-it runs. Which layers stand inside is computed here, since TensorRT does not say.
+A kind of region (a loop, a conditional) says which layer types bound it, which object its boundary layers share, and
+how it runs. Which layers stand inside is computed here, since TensorRT does not say.
 """
 
 from __future__ import annotations
