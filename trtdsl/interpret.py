@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
 from . import layers  # noqa: F401  (registers the evaluators)
 from .backend import Backend, get_backend
-from .errors import DefinitionError, FeedError, Location, TrtdslError
-from .layers.base import Evaluate, Node, kind
+from .errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError
+from .layers.base import Node, kind, storage
+from .layers.region import Region, partition
 from .layers.shape import linear
 from .lazy import np, torch
 from .network import Network
@@ -18,6 +19,7 @@ from .shape import shape_text, value
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]
+Part = TypeVar("Part", bound="Node | Region")
 
 
 def interpret(
@@ -46,13 +48,23 @@ def interpret(
 
 @dataclass
 class Step:
-    """One layer, ready to run: where its inputs and outputs are, and which values end with it."""
+    """One layer or region, ready to run: where its inputs and outputs are, and which values end with it."""
 
-    node: Node
-    run: Evaluate
+    part: Node | Region
+    run: Any
     inputs: list[int]
     outputs: list[int]
     last: list[int]
+    inside: list[int] = field(default_factory=list)
+    """What is made inside a region, and ends with it."""
+
+    @property
+    def node(self) -> Node:
+        """The layer; a region's first boundary layer."""
+        return self.part if isinstance(self.part, Node) else self.part.boundary[0]
+
+
+Steps = list[Step]
 
 
 class Interpreter:
@@ -69,75 +81,86 @@ class Interpreter:
         definition = self.definition
         self.inputs = [definition.get_input(index) for index in range(definition.num_inputs)]
         self.outputs = [definition.get_output(index) for index in range(definition.num_outputs)]
-        nodes = [Node(self.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+        self.nodes = [Node(self.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
         self.slots: dict[str, int] = {}
-        for tensor in (*self.inputs, *(output for node in nodes for output in node.outputs)):
-            self.slots.setdefault(tensor.name, len(self.slots))
-        self.steps = [self._step(node) for node in topological_order(nodes, self._name_of)]
-        needed = {self.slots[tensor.name] for tensor in self.outputs}
-        seen = set(needed)
-        for step in reversed(self.steps):
-            step.last = [
-                slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot >= 0 and slot not in seen
-            ]
-            seen.update(step.last)
+        for name in (*(t.name for t in self.inputs), *(name for node in self.nodes for name in node.makes)):
+            self.slots.setdefault(name, len(self.slots))
+        self.names = list(self.slots)
+        outputs = [tensor.name for tensor in self.outputs]
+        nodes, regions = partition(self.nodes, outputs)
+        self.steps = self.sequence([*nodes, *regions], outputs, {tensor.name for tensor in self.inputs})
 
-    def _name_of(self, node: Node) -> str:
-        location = self._location(node)
-        return f"{location}: layer {node.name!r}" if location else f"layer {node.name!r}"
+    def sequence(self, parts: Sequence[Node | Region], targets: Sequence[str], ends: Collection[str] = ()) -> Steps:
+        """The layers and regions in an order that works, each with the values that end with it.
 
-    def _step(self, node: Node) -> Step:
+        Values that the parts make, and those named in ``ends``, end after their last use, unless they are ``targets``.
+        """
+        steps = [self._step(part) for part in topological_order(parts, self._name_of)]
+        mortal = {self.slots[name] for name in (*ends, *(name for part in parts for name in part.makes))}
+        mortal.difference_update(self.slots[name] for name in targets)
+        for step in reversed(steps):
+            step.last = [slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot in mortal]
+            mortal.difference_update(step.last)
+        return steps
+
+    def _name_of(self, part: Node | Region) -> str:
+        name, location = part.name, self._location(part)
+        return f"{location}: layer {name!r}" if location else f"layer {name!r}"
+
+    def _step(self, part: Node | Region) -> Step:
         try:
-            run = kind(node).prepare(node)
+            if isinstance(part, Region):
+                run = part.kind.prepare(part, _Body(self, part))
+                inputs = [self.slots[name] for name in part.needs]
+            else:
+                run = kind(part).prepare(part)
+                inputs = [-1 if tensor is None else self.slots[tensor.name] for tensor in part.inputs]
+                while inputs and inputs[-1] < 0:
+                    inputs.pop()
         except TrtdslError as error:
-            error.location = error.location or self._location(node)
+            error.location = error.location or self._location(part)
             raise
-        inputs = [-1 if tensor is None else self.slots[tensor.name] for tensor in node.inputs]
-        while inputs and inputs[-1] < 0:
-            inputs.pop()
-        return Step(node, run, inputs, [self.slots[tensor.name] for tensor in node.outputs], [])
+        outputs = [self.slots[name] for name in part.makes]
+        inside: list[int] = []
+        if isinstance(part, Region):
+            made = {self.slots[name] for index in part.inside for name in self.nodes[index].makes}
+            inside = sorted(made - set(outputs))
+        return Step(part, run, inputs, outputs, [], inside)
 
-    def _location(self, node: Node) -> Location | None:
-        return self.network.locations.get(node.name) if self.network else None
+    def _location(self, part: Node | Region) -> Location | None:
+        return self.network.locations.get(part.name) if self.network else None
 
     def __call__(
         self, feeds: Feeds, *, keep: Keep = None, observe: Callable[[str, torch.Tensor], None] | None = None
     ) -> dict[str, torch.Tensor]:
         """As :func:`interpret`."""
         kept = self._kept(keep)
-        values: list[Any] = [None] * len(self.slots)
+        state = _State(self, frozenset(kept), observe)
         for name, tensor in self._check_feeds(feeds).items():
-            values[self.slots[name]] = tensor
+            state.values[self.slots[name]] = tensor
         with torch.inference_mode():
-            for step in self.steps:
-                self._run(step, values, observe)
-                for slot in step.last:
-                    if slot not in kept:
-                        values[slot] = None
-        names = {tensor.name: self.slots[tensor.name] for tensor in self.outputs} | {n: s for s, n in kept.items()}
-        return {name: values[slot] for name, slot in names.items()}
+            state.execute(self.steps)
+        results = {tensor.name: state.values[self.slots[tensor.name]] for tensor in self.outputs}
+        for slot, name in kept.items():
+            if state.values[slot] is not None:
+                results[name] = state.values[slot]
+            elif keep != "all":
+                raise FeedError(f"the tensor {name!r} was not evaluated: it stands in a branch that did not run")
+        return results
 
-    def _run(self, step: Step, values: list[Any], observe: Callable[[str, torch.Tensor], None] | None) -> None:
-        operands = [values[slot] if slot >= 0 else None for slot in step.inputs]
-        try:
-            results = step.run(*operands)
-        except (RuntimeError, IndexError, ValueError, TrtdslError) as error:
-            shapes = ", ".join("-" if x is None else str(tuple(x.shape)) for x in operands)
-            raise DefinitionError(
-                f"layer {step.node.name!r} ({step.node.type}) does not fit operands of shapes {shapes}: {error}",
-                location=self._location(step.node),
-            ) from error
-        if not isinstance(results, tuple):
-            results = (results,)
-        for slot, tensor, result in zip(step.outputs, step.node.outputs, results, strict=True):
-            values[slot] = result
-            if observe is not None:
-                observe(tensor.name, result)
+    def error(self, step: Step, values: list[Any], error: Exception) -> DefinitionError:
+        """The error for a layer that failed, with its operands' shapes and the author's line."""
+        operands = [values[slot] for slot in step.inputs]
+        shapes = ", ".join("-" if x is None else str(tuple(x.shape)) for x in operands)
+        return DefinitionError(
+            f"layer {step.node.name!r} ({step.node.type}) does not fit operands of shapes {shapes}: {error}",
+            location=self._location(step.part),
+        )
 
     def _kept(self, keep: Keep) -> dict[int, str]:
         if keep is None:
             return {}
-        names = list(self.slots) if keep == "all" else list(keep)
+        names = self.names if keep == "all" else list(keep)
         unknown = [name for name in names if name not in self.slots]
         if unknown:
             raise FeedError(f"the network has no tensor {', '.join(map(repr, unknown))}")
@@ -169,7 +192,7 @@ class Interpreter:
         return tensors
 
     def _check_feed(self, name: str, handle: Any, tensor: torch.Tensor) -> list[str]:
-        dtype, shape = self.backend.torch_dtype(handle.dtype), tuple(handle.shape)
+        dtype, shape = storage(self.backend.torch_dtype(handle.dtype)), tuple(handle.shape)
         problems = []
         if tensor.dtype != dtype:
             problems.append(f"{name!r} is {_short(tensor.dtype)}, not {_short(dtype)}")
@@ -188,25 +211,110 @@ class Interpreter:
         return ", ".join(texts) or "no inputs"
 
 
+class _State:
+    """The values of one evaluation, by slot; the last one, at -1, stands for an absent input."""
+
+    def __init__(
+        self, interpreter: Interpreter, kept: frozenset[int], observe: Callable[[str, torch.Tensor], None] | None
+    ):
+        self.interpreter, self.kept, self.observe = interpreter, kept, observe
+        self.values: list[Any] = [None] * (len(interpreter.slots) + 1)
+
+    def read(self, tensor: Any) -> torch.Tensor:
+        """The value of a tensor."""
+        return self.values[self.interpreter.slots[tensor.name]]
+
+    def write(self, tensor: Any, value: torch.Tensor) -> None:
+        """Gives a tensor its value."""
+        name = tensor.name
+        self.values[self.interpreter.slots[name]] = value
+        if self.observe is not None:
+            self.observe(name, value)
+
+    def execute(self, steps: Steps) -> None:
+        """Evaluates layers and regions in order."""
+        values, kept, observe, names = self.values, self.kept, self.observe, self.interpreter.names
+        for step in steps:
+            if isinstance(step.part, Region):
+                self._execute_region(step)
+            else:
+                try:
+                    results = step.run(*[values[slot] for slot in step.inputs])
+                except (RuntimeError, IndexError, ValueError, TrtdslError) as error:
+                    raise self.interpreter.error(step, values, error) from error
+                if type(results) is not tuple:
+                    results = (results,)
+                for slot, result in zip(step.outputs, results, strict=True):
+                    values[slot] = result
+                    if observe is not None:
+                        observe(names[slot], result)
+            for slot in step.last:
+                if slot not in kept:
+                    values[slot] = None
+
+    def _execute_region(self, step: Step) -> None:
+        try:
+            step.run(self)
+        except (RuntimeError, IndexError, ValueError, ShapeError) as error:  # those from inside are DefinitionErrors
+            raise self.interpreter.error(step, self.values, error) from error
+        finally:
+            for slot in step.inside:
+                if slot not in self.kept:
+                    self.values[slot] = None
+
+
+@dataclass
+class _Body:
+    """The layers in a region, from which its runner takes programs."""
+
+    interpreter: Interpreter
+    region: Region
+
+    def stages(self, *targets: Sequence[Any], sinks: bool = False) -> list[Steps]:
+        """Programs to be run one after the other; see :class:`trtdsl.layers.region.Body`."""
+        parts: list[Node | Region] = [*self.region.nodes, *self.region.regions]
+        makers = {name: part for part in parts for name in part.makes}
+        chosen: set[int] = set()
+        stages: list[list[Node | Region]] = []
+        for place, tensors in enumerate(targets):
+            roots = [part for part in parts if sinks and not part.makes] if place == len(targets) - 1 else []
+            new = {id(part) for part in roots} - chosen
+            waiting = [*(tensor.name for tensor in tensors), *(name for part in roots for name in part.needs)]
+            while waiting:
+                part = makers.get(waiting.pop())
+                if part is not None and id(part) not in chosen | new:
+                    new.add(id(part))
+                    waiting.extend(part.needs)
+            chosen |= new
+            stages.append([part for part in parts if id(part) in new])
+        programs: list[Steps] = []
+        for place, stage in enumerate(stages):
+            before = [name for earlier in stages[:place] for part in earlier for name in part.makes]
+            needed = {name for later in stages[place + 1 :] for part in later for name in part.needs}
+            needed.update(tensor.name for tensors in targets[place:] for tensor in tensors)
+            programs.append(self.interpreter.sequence(stage, sorted(needed), before))
+        return programs
+
+
 def backend_of(definition: Any) -> Backend:
     """The backend that an INetworkDefinition belongs to."""
     return get_backend("tensorrt-rtx" if "tensorrt_rtx" in type(definition).__module__ else "tensorrt")
 
 
-def topological_order(nodes: Sequence[Node], name_of: Callable[[Node], str] = lambda node: node.name) -> list[Node]:
-    """The layers such that each comes after those it needs, otherwise as they were added.
+def topological_order(nodes: Sequence[Part], name_of: Callable[[Part], str] = lambda part: part.name) -> list[Part]:
+    """The layers (and regions) such that each comes after those it needs, otherwise as they were added.
 
     TensorRT does not keep them so: a parser adds some before their inputs.
     """
-    maker = {tensor.name: index for index, node in enumerate(nodes) for tensor in node.outputs}
-    needs = [{maker[t.name] for t in node.inputs if t is not None and t.name in maker} for node in nodes]
+    maker = {name: index for index, node in enumerate(nodes) for name in node.makes}
+    needs = [{maker[name] for name in node.needs if name in maker} for node in nodes]
     users: list[list[int]] = [[] for _ in nodes]
     for index, makers in enumerate(needs):
         for other in makers:
             users[other].append(index)
     waiting = [len(makers) for makers in needs]
     ready = [index for index, count in enumerate(waiting) if count == 0]
-    order: list[Node] = []
+    order: list[Part] = []
     while ready:
         index = heapq.heappop(ready)
         order.append(nodes[index])

@@ -5,6 +5,7 @@ from .activation import parametric_relu as parametric_relu
 from .cast import cast as cast
 from .cast import identity as identity
 from .concatenation import concatenation as concatenation
+from .conditional import Conditional as Conditional
 from .constant import constant as constant
 from .convolution import convolution as convolution
 from .convolution import deconvolution as deconvolution
@@ -16,6 +17,7 @@ from .elementwise import select as select
 from .fill import linspace as linspace
 from .gather import gather as gather
 from .grid_sample import grid_sample as grid_sample
+from .loop import Loop as Loop
 from .matrix_multiply import matrix_multiply as matrix_multiply
 from .normalization import lrn as lrn
 from .normalization import normalization as normalization

@@ -38,6 +38,11 @@ CLASSES = {
 }
 
 
+def storage(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which an evaluator keeps values of ``dtype``: int4 unpacked as int8, and fp4 as float32."""
+    return {torch.int4: torch.int8, torch.float4_e2m1fn_x2: torch.float32}.get(dtype, dtype)
+
+
 # -- adding ------------------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +204,8 @@ class Node:
         self.name: str = layer.name
         self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
         self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
+        self.needs: list[str] = [tensor.name for tensor in self.inputs if tensor is not None]
+        self.makes: list[str] = [tensor.name for tensor in self.outputs]
 
     @property
     def trt(self) -> Any:
@@ -206,16 +213,21 @@ class Node:
 
     @cached_property
     def dtype(self) -> torch.dtype:
-        """torch's dtype of the first output, as TensorRT infers it."""
+        """torch's dtype of the first output's value, as TensorRT infers it."""
+        return self.output_dtype(0)
+
+    @cached_property
+    def logical_dtype(self) -> torch.dtype:
+        """As :attr:`dtype`, but int4 and fp4 as themselves."""
         return self.backend.torch_dtype(self.outputs[0].dtype)
 
     def output_dtype(self, index: int) -> torch.dtype:
-        """torch's dtype of an output, as TensorRT infers it."""
-        return self.backend.torch_dtype(self.outputs[index].dtype)
+        """torch's dtype of an output's value."""
+        return storage(self.backend.torch_dtype(self.outputs[index].dtype))
 
     def input_dtype(self, index: int = 0) -> torch.dtype:
-        """torch's dtype of an input."""
-        return self.backend.torch_dtype(self.inputs[index].dtype)
+        """torch's dtype of an input's value."""
+        return storage(self.backend.torch_dtype(self.inputs[index].dtype))
 
     def has_input(self, index: int) -> bool:
         """Whether the optional input is there."""

@@ -30,12 +30,22 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A value in another dtype as TensorRT converts it: float to integer truncates and saturates."""
+    """A value in another dtype as TensorRT converts it.
+
+    Floating-point to integer truncates and saturates, NaN is 0. fp8 and fp4 round half to even and saturate. Integers
+    keep their low bits, and so does whatever becomes int4, as in ONNX.
+    """
+    if dtype == torch.float8_e4m3fn:
+        return x.float().clamp(-448, 448).to(dtype)
+    if dtype == torch.float4_e2m1fn_x2:
+        return round_to_fp4(x.float())
+    if dtype == torch.int4:
+        return (((x.long() & 15) ^ 8) - 8).to(torch.int8)
     if x.dtype == dtype:
         return x
     if x.dtype.is_floating_point and not dtype.is_floating_point and dtype != torch.bool:
         info = torch.iinfo(dtype)
-        wide = x.double().nan_to_num(0.0).trunc()
+        wide = x.double().nan_to_num(0.0, info.max, info.min).trunc()
         # float64 cannot hold the greatest int64: what reaches it saturates by hand.
         high = wide >= float(info.max)
         return torch.where(
@@ -44,9 +54,16 @@ def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return x.to(dtype)
 
 
+def round_to_fp4(x: torch.Tensor) -> torch.Tensor:
+    """float32 values rounded half to even to those of fp4: one bit of sign, two of exponent, one of mantissa."""
+    size = x.abs().clamp(max=6)
+    step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0))
+    return torch.copysign(torch.round(size / step) * step, x)
+
+
 @evaluates("CAST")
 def _cast(node: Node) -> Evaluate:
-    dtype = node.dtype
+    dtype = node.logical_dtype
     return lambda x: convert(x, dtype)
 
 
@@ -62,5 +79,4 @@ def identity(x: Tensor) -> Tensor:
 
 @evaluates("IDENTITY", moves=False)
 def _identity(node: Node) -> Evaluate:
-    dtype = node.dtype
-    return lambda x: convert(x, dtype)
+    return lambda x: x

@@ -11,7 +11,7 @@ from ..errors import UnsupportedError
 from ..lazy import np, torch
 from ..network import Operand, operation, require_network
 from ..tensor import Tensor
-from .base import Evaluate, Node, evaluates
+from .base import Evaluate, Node, evaluates, storage
 
 
 @operation
@@ -65,7 +65,7 @@ def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: to
     width = 1 if packed else dtype.itemsize
     size = (header.count + 1) // 2 if packed else header.count * width
     if not size:
-        return torch.empty(tuple(shape), dtype=torch.int8 if packed else dtype)
+        return torch.empty(tuple(shape), dtype=storage(dtype))
     memory = torch.frombuffer((ctypes.c_uint8 * size).from_address(header.values), dtype=torch.uint8)
     if not packed:
         return memory.view(dtype).reshape(tuple(shape))
@@ -78,5 +78,5 @@ def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: to
 
 @evaluates("CONSTANT", moves=False)
 def _constant(node: Node) -> Evaluate:
-    value = read_weights(node.backend, node.layer.weights, tuple(node.layer.shape), node.dtype)
+    value = read_weights(node.backend, node.layer.weights, tuple(node.layer.shape), node.logical_dtype)
     return lambda: value

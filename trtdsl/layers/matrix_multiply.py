@@ -15,7 +15,8 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     """Products of the matrices in the last two dimensions: one IMatrixMultiplyLayer.
 
     ``op_a`` and ``op_b`` (``trt.MatrixOperation``): NONE; TRANSPOSE swaps the last two dimensions first; VECTOR takes
-    the last dimension alone as a vector. The dimensions before them have one rank and are broadcast. Floating-point only.
+    the last dimension alone as a vector. The dimensions before them have one rank and are broadcast.
+    Floating-point only.
 
     Raises ShapeError for ranks or sizes that do not match.
 

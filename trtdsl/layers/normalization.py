@@ -61,7 +61,7 @@ def _normalization(node: Node) -> Evaluate:
         over: Sequence[int] = axes
         if groups != 1:
             wide = wide.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
-            over = range(2, wide.ndim)
+            over = tuple(range(2, wide.ndim))
             if not version_2:
                 scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
         centred = wide - wide.mean(over, keepdim=True)

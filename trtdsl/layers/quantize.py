@@ -10,6 +10,7 @@ from ..lazy import torch
 from ..network import as_dtype, operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .cast import convert
 
 
 @operation
@@ -77,26 +78,37 @@ def spread(scale: torch.Tensor, shape: Sequence[int], axis: int) -> torch.Tensor
 
 
 def narrow(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """float32 values rounded half to even and clamped to a quantized dtype, in the storage of that dtype."""
-    if dtype == torch.float8_e4m3fn:
-        return x.clamp(-448, 448).to(dtype)
-    if dtype == torch.float4_e2m1fn_x2:  # one sign, two exponent bits, one of mantissa; 0.5 apart up to 2
-        size = x.abs().clamp(max=6)
-        step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0))
-        return torch.copysign(torch.round(size / step) * step, x)
+    """float32 values rounded half to even and clamped to a quantized dtype."""
+    if dtype in (torch.float8_e4m3fn, torch.float4_e2m1fn_x2):
+        return convert(x, dtype)
     low, high = (-8, 7) if dtype == torch.int4 else (-128, 127)
     return torch.round(x).clamp(low, high).to(torch.int8)
+
+
+def _refuse_zero_point(zero: torch.Tensor | None) -> None:
+    if zero is not None and bool((zero.float() != 0).any()):
+        raise ShapeError("the zero point must be 0: TensorRT quantizes symmetrically")
 
 
 @evaluates("QUANTIZE", flops=3)
 def _quantize(node: Node) -> Evaluate:
     """Computed in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values."""
-    axis, dtype = node.layer.axis, node.dtype
-    return lambda x, scale, zero=None: narrow(x.float() / spread(scale, x.shape, axis), dtype)
+    axis, dtype = node.layer.axis, node.logical_dtype
+
+    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
+        _refuse_zero_point(zero)
+        return narrow(x.float() / spread(scale, x.shape, axis), dtype)
+
+    return evaluate
 
 
 @evaluates("DEQUANTIZE", flops=1)
 def _dequantize(node: Node) -> Evaluate:
     """Computed in float32 and rounded to the output's dtype."""
     axis, dtype = node.layer.axis, node.dtype
-    return lambda x, scale, zero=None: (x.float() * spread(scale, x.shape, axis)).to(dtype)
+
+    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
+        _refuse_zero_point(zero)
+        return (x.float() * spread(scale, x.shape, axis)).to(dtype)
+
+    return evaluate

@@ -1,0 +1,87 @@
+"""Conditionals: CONDITION, CONDITIONAL_INPUT and CONDITIONAL_OUTPUT."""
+
+from __future__ import annotations
+
+from ..errors import DefinitionError, ShapeError
+from ..network import Network
+from ..shape import SizeLike
+from ..tensor import Tensor
+from .base import Evaluate, Node, add_layer, evaluates
+from .loop import outer
+from .region import Body, Region, Run, State, region
+
+
+class Conditional:
+    """An if-conditional under construction (IIfConditional): of two subgraphs one runs.
+
+    ``condition`` is a bool scalar. What a subgraph takes from outside goes through :meth:`input`; :meth:`output` gives
+    the value of the subgraph that ran.
+
+    >>> net = td.Network()
+    >>> x = net.input("x", (3,))
+    >>> branch = Conditional(net.input("negate", (), "bool"))
+    >>> inside = branch.input(x)
+    >>> net.output(branch.output(unary(inside, "NEG"), identity(inside)), "y")
+    >>> td.interpret(net, {"x": torch.tensor([1.0, 2.0, 3.0]), "negate": torch.tensor(True)})["y"]
+    tensor([-1., -2., -3.])
+    """
+
+    def __init__(self, condition: Tensor):
+        if condition.ndim != 0:
+            raise ShapeError(f"a condition must be a scalar, not of {condition.ndim} dimensions")
+        self.network: Network = condition.network
+        self._conditional = self.network.definition.add_if_conditional()
+        with self.network.operation("conditional"):
+            add_layer(lambda site, condition: self._conditional.set_condition(condition), condition, fold=False)
+
+    def input(self, x: Tensor) -> Tensor:
+        """``x`` for use in the subgraphs: one IIfConditionalInputLayer."""
+        with self.network.operation("conditional.input"):
+            return add_layer(lambda site, x: self._conditional.add_input(x), x, shape=x.shape, fold=False)
+
+    def output(self, then: Tensor, otherwise: Tensor) -> Tensor:
+        """``then`` where the condition holds, else ``otherwise``: one IIfConditionalOutputLayer.
+
+        Both have one rank and dtype; where their sizes differ, the result's are known only when the network runs.
+        """
+        if then.ndim != otherwise.ndim or then.dtype != otherwise.dtype:
+            raise ShapeError(f"the subgraphs give {then} and {otherwise}: their ranks and dtypes must match")
+        shape: tuple[SizeLike | None, ...] = tuple(
+            a if a == b else None for a, b in zip(outer(then.shape), outer(otherwise.shape), strict=True)
+        )
+        with self.network.operation("conditional.output"):
+            return add_layer(
+                lambda site, then, otherwise: self._conditional.add_output(then, otherwise),
+                then,
+                otherwise,
+                shape=shape,  # type: ignore[arg-type]
+                fold=False,
+            )
+
+
+@evaluates("CONDITIONAL_INPUT", moves=False)
+def _conditional_input(node: Node) -> Evaluate:
+    return lambda x: x
+
+
+@region(
+    "conditional",
+    boundary=("CONDITION", "CONDITIONAL_OUTPUT"),
+    owner=lambda node: node.layer.conditional,
+    inner=lambda node: (0, 1) if node.type == "CONDITIONAL_OUTPUT" else (),
+)
+def _conditional(region: Region, body: Body) -> Run:
+    """Layers that nothing but one subgraph needs are evaluated only where the condition chooses it."""
+    if len(region.of("CONDITION")) != 1:
+        raise DefinitionError(f"the conditional of layer {region.name!r} has no condition")
+    condition = region.of("CONDITION")[0].inputs[0]
+    outputs = region.of("CONDITIONAL_OUTPUT")
+    branches = [body.stages([node.inputs[place] for node in outputs])[0] for place in (0, 1)]
+
+    def run(state: State) -> None:
+        place = 0 if bool(state.read(condition)) else 1
+        state.execute(branches[place])
+        for node in outputs:
+            state.write(node.outputs[0], state.read(node.inputs[place]))
+
+    return run

@@ -1,0 +1,248 @@
+"""Loops: TRIP_LIMIT, ITERATOR, RECURRENCE and LOOP_OUTPUT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import DefinitionError, ShapeError, UnsupportedError
+from ..lazy import torch
+from ..network import Network
+from ..shape import Shape, Size, SizeLike, TensorDim
+from ..tensor import Tensor
+from .base import Node, add_layer, normalize_axis
+from .region import Body, Region, Run, State, region
+from .shape import size_tensor
+from .shuffle import squeeze
+
+
+class Loop:
+    """A loop under construction (ILoop): what depends on its iterators and recurrences runs once an iteration.
+
+    Limit it with :meth:`count`, :meth:`while_` or both; carry values with :meth:`recurrence` and :meth:`next`; take
+    results out with :meth:`last_value` and :meth:`concatenate`. Values from outside are used as they are.
+
+    >>> net = td.Network()
+    >>> x = net.input("x", ("T", 3))
+    >>> loop = Loop(net)
+    >>> loop.count(x.shape[0])
+    >>> row, total = loop.iterator(x), loop.recurrence(net.constant([0.0, 0.0, 0.0]))
+    >>> loop.next(total, elementwise(total, row, "SUM"))
+    >>> net.output(loop.last_value(total), "sum")
+    >>> td.interpret(net, {"x": torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])})["sum"]
+    tensor([5., 7., 9.])
+    """
+
+    def __init__(self, network: Network):
+        self.network = network
+        self._loop = network.definition.add_loop()
+        self._limits: set[str] = set()
+        self._recurrences: dict[int, tuple[Tensor, object]] = {}
+
+    def count(self, limit: Tensor | SizeLike) -> None:
+        """Ends the loop after ``limit`` iterations: an int32 or int64 scalar Tensor, or a size. One ITripLimitLayer."""
+        if not isinstance(limit, Tensor):
+            limit = squeeze(size_tensor(self.network, [limit]), [0])
+        self._limit(limit, "COUNT")
+
+    def while_(self, condition: Tensor) -> None:
+        """Ends the loop where ``condition``, a bool scalar made from recurrences, is false. One ITripLimitLayer.
+
+        It is looked at before each iteration.
+        """
+        self._limit(condition, "WHILE")
+
+    def _limit(self, tensor: Tensor, kind: str) -> None:
+        if kind in self._limits:
+            raise DefinitionError(f"the loop has a trip limit of the kind {kind} already")
+        if tensor.ndim != 0:
+            raise ShapeError(f"a trip limit must be a scalar, not of {tensor.ndim} dimensions")
+        self._limits.add(kind)
+        limit = getattr(self.network.trt.TripLimit, kind)
+        with self.network.operation(f"loop.{kind.lower()}"):
+            add_layer(lambda site, tensor: self._loop.add_trip_limit(tensor, limit), tensor, fold=False)
+
+    def iterator(self, x: Tensor, axis: int = 0, reverse: bool = False) -> Tensor:
+        """The slice of ``x`` at the iteration's index along ``axis``; from the last one on for ``reverse``.
+
+        One IIteratorLayer.
+        """
+        axis = normalize_axis(axis, x.ndim)
+        with self.network.operation("loop.iterator"):
+            return add_layer(
+                lambda site, x: self._loop.add_iterator(x, axis, reverse),
+                x,
+                shape=x.shape[:axis] + x.shape[axis + 1 :],
+                fold=False,
+            )
+
+    def recurrence(self, initial: Tensor) -> Tensor:
+        """A value that each iteration hands to the next: ``initial`` at first, then what :meth:`next` says.
+
+        One IRecurrenceLayer.
+        """
+        layers = []
+
+        def add(site, initial):
+            layers.append(self._loop.add_recurrence(initial))
+            return layers[0]
+
+        with self.network.operation("loop.recurrence"):
+            value = add_layer(add, initial, shape=initial.shape, fold=False)
+        self._recurrences[id(value)] = (value, layers[0])
+        return value
+
+    def next(self, recurrence: Tensor, value: Tensor) -> None:
+        """Makes ``value`` the ``recurrence``'s in the next iteration; it has the same shape and dtype."""
+        if id(recurrence) not in self._recurrences:
+            raise DefinitionError("this tensor is not a recurrence of the loop, or has its next value already")
+        if recurrence.dtype != value.dtype or recurrence.ndim != value.ndim:
+            raise ShapeError(f"a recurrence of {recurrence} cannot become {value}")
+        _, layer = self._recurrences.pop(id(recurrence))
+        layer.set_input(1, value.trt)  # type: ignore[attr-defined]
+
+    def last_value(self, recurrence: Tensor) -> Tensor:
+        """The recurrence's value after the last iteration: one ILoopOutputLayer."""
+        kind = self.network.trt.LoopOutput.LAST_VALUE
+        with self.network.operation("loop.last_value"):
+            return add_layer(
+                lambda site, value: self._loop.add_loop_output(value, kind),
+                recurrence,
+                shape=outer(recurrence.shape),
+                fold=False,
+            )
+
+    def concatenate(self, value: Tensor, length: Tensor | SizeLike, axis: int = 0, reverse: bool = False) -> Tensor:
+        """The values of all iterations, stacked along a new dimension ``axis`` of size ``length``.
+
+        ``length`` is the number of iterations; ``reverse`` puts the last one first. One ILoopOutputLayer.
+        """
+        axis = normalize_axis(axis, value.ndim + 1)
+        size: SizeLike | None = None
+        if not isinstance(length, Tensor):
+            size = length
+            length = squeeze(size_tensor(self.network, [length]), [0])
+        kinds = self.network.trt.LoopOutput
+        kind = kinds.REVERSE if reverse else kinds.CONCATENATE
+
+        def add(site, value, length):
+            layer = self._loop.add_loop_output(value, kind, axis)
+            if layer is not None:
+                layer.set_input(1, length)
+            return layer
+
+        inner = outer(value.shape)
+        with self.network.operation("loop.concatenate"):
+            return add_layer(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), fold=False)  # type: ignore[arg-type]
+
+
+def outer(shape: Shape) -> Shape:
+    """The sizes that mean something outside of the loop; None for those that are known only inside."""
+
+    def known(size: SizeLike) -> bool:
+        return not (isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms()))
+
+    return tuple(size if known(size) else None for size in shape)  # type: ignore[misc]
+
+
+def _inner(node: Node) -> Sequence[int]:
+    """The inputs that come from inside the loop."""
+    if node.type == "TRIP_LIMIT":
+        return (0,) if node.layer.kind.name == "WHILE" else ()
+    return {"RECURRENCE": (1,), "LOOP_OUTPUT": (0,)}.get(node.type, ())
+
+
+@region(
+    "loop",
+    boundary=("TRIP_LIMIT", "ITERATOR", "RECURRENCE", "LOOP_OUTPUT"),
+    owner=lambda node: node.layer.loop,
+    opens=("ITERATOR", "RECURRENCE"),
+    inner=_inner,
+)
+def _loop(region: Region, body: Body) -> Run:
+    """The WHILE condition is looked at before each iteration, the COUNT limit is read once.
+
+    Assumed: where a loop ends before a concatenation's length, the rest is 0 (the documentation leaves it open); an
+    iterator that is too short, and more iterations than the length, are errors.
+    """
+    limits = {node.layer.kind.name: node.inputs[0] for node in region.of("TRIP_LIMIT")}
+    if not limits:
+        raise DefinitionError(f"the loop of layer {region.name!r} has no trip limit")
+    count, condition = limits.get("COUNT"), limits.get("WHILE")
+    iterators = [
+        (node.inputs[0], node.outputs[0], node.layer.axis, node.layer.reverse) for node in region.of("ITERATOR")
+    ]
+    if count is None and any(reverse for *_, reverse in iterators):
+        raise UnsupportedError(f"the loop of layer {region.name!r} iterates backwards without a trip count")
+    recurrences = []
+    for node in region.of("RECURRENCE"):
+        if not node.has_input(1):
+            raise DefinitionError(f"the recurrence {node.name!r} has no next value")
+        recurrences.append((node.outputs[0], node.inputs[0], node.inputs[1]))
+    results = [_Output(node) for node in region.of("LOOP_OUTPUT")]
+    targets = [following for _, _, following in recurrences] + [result.source for result in results]
+    tested = [] if condition is None else [[condition]]
+    *tests, main = body.stages(*tested, targets, sinks=True)
+
+    def run(state: State) -> None:
+        total = None if count is None else int(state.read(count))
+        lengths = [result.start(state) for result in results]
+        for value, initial, _ in recurrences:
+            state.write(value, state.read(initial))
+        done = 0
+        while total is None or done < total:
+            for test in tests:
+                state.execute(test)
+            if condition is not None and not bool(state.read(condition)):
+                break
+            for source, value, axis, reverse in iterators:
+                x, index = state.read(source), total - 1 - done if reverse and total is not None else done
+                if not 0 <= index < x.shape[axis]:
+                    raise ShapeError(f"iteration {done} leaves an iterator's dimension of size {x.shape[axis]}")
+                state.write(value, x.select(axis, index))
+            state.execute(main)
+            for result, values in zip(results, lengths, strict=True):
+                result.collect(state, values)
+            following = [state.read(tensor) for _, _, tensor in recurrences]
+            for (value, _, _), tensor in zip(recurrences, following, strict=True):
+                state.write(value, tensor)
+            done += 1
+        for result, values in zip(results, lengths, strict=True):
+            state.write(result.target, result.finish(state, values))
+
+    return run
+
+
+class _Output:
+    """A LOOP_OUTPUT: what it collects while the loop runs."""
+
+    def __init__(self, node: Node):
+        self.kind, self.axis = node.layer.kind.name, node.layer.axis
+        self.source, self.target = node.inputs[0], node.outputs[0]
+        self.length = None if self.kind == "LAST_VALUE" else node.inputs[1]
+        self.shape = tuple(self.target.shape)
+        self.dtype = node.dtype
+
+    def start(self, state: State) -> list[torch.Tensor]:
+        """An empty collection."""
+        return []
+
+    def collect(self, state: State, values: list[torch.Tensor]) -> None:
+        """Adds an iteration's value."""
+        if self.length is not None:
+            values.append(state.read(self.source))
+
+    def finish(self, state: State, values: list[torch.Tensor]) -> torch.Tensor:
+        """The output's value."""
+        if self.length is None:
+            return state.read(self.source)
+        length = int(state.read(self.length))
+        if len(values) > length:
+            raise ShapeError(f"{len(values)} iterations do not fit a concatenation of length {length}")
+        if not values:
+            shape = [length if axis == self.axis else size for axis, size in enumerate(self.shape)]
+            if min(shape, default=0) < 0:
+                raise ShapeError("a loop without iterations leaves the shape of its concatenation unknown")
+            return torch.zeros(shape, dtype=self.dtype)
+        rest = [torch.zeros_like(values[0])] * (length - len(values))
+        stacked = [*values, *rest]
+        return torch.stack(stacked[::-1] if self.kind == "REVERSE" else stacked, self.axis)

@@ -1,0 +1,255 @@
+"""Regions: the parts of a network that run several times, or not at all, between the boundary layers of their kind.
+
+A kind of region (a loop, a conditional) says which layer types bound it, which object its boundary layers share, and
+how it runs. Which layers stand inside is computed here, since TensorRT does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..lazy import torch
+from .base import Node
+
+
+class Program(Protocol):
+    """Layers made ready to run, in order."""
+
+
+class State(Protocol):
+    """The values of one evaluation, as a region's runner sees them."""
+
+    def read(self, tensor: Any) -> torch.Tensor:
+        """The value of a tensor."""
+        ...
+
+    def write(self, tensor: Any, value: torch.Tensor) -> None:
+        """Gives a tensor its value."""
+        ...
+
+    def execute(self, program: Program) -> None:
+        """Evaluates the layers of a program."""
+        ...
+
+
+class Body(Protocol):
+    """The layers inside a region."""
+
+    def stages(self, *targets: Sequence[Any], sinks: bool = False) -> list[Program]:
+        """A program for each of ``targets``, to be run in this order: the layers that its tensors need and no earlier
+        program has run. ``sinks`` adds the layers without outputs to the last one.
+        """
+        ...
+
+
+Run = Callable[[State], None]
+
+
+@dataclass(frozen=True)
+class RegionKind:
+    """What trtdsl knows of a kind of region."""
+
+    name: str
+    boundary: tuple[str, ...]
+    """The layer types that bound it."""
+    owner: Callable[[Node], Any]
+    """The TensorRT object that all its boundary layers share."""
+    opens: tuple[str, ...]
+    """The boundary types whose results begin the inside: what depends on them stands inside. Where there is none, what
+    nothing but the region needs stands inside, so that it runs only on demand."""
+    inner: Callable[[Node], Collection[int]]
+    """The inputs of a boundary layer that come from inside."""
+    prepare: Callable[[Region, Body], Run]
+
+
+@dataclass
+class Region:
+    """One region of a network, with the layers directly in it and the regions nested in it."""
+
+    kind: RegionKind
+    boundary: list[Node]
+    inside: set[int]
+    """The indices of all layers in it: boundary, body and nested regions."""
+    nodes: list[Node] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.boundary[0].name
+
+    def of(self, type: str) -> list[Node]:
+        """The boundary layers of a type."""
+        return [node for node in self.boundary if node.type == type]
+
+    @property
+    def makes(self) -> list[str]:
+        """The tensors that the region gives to what stands around it."""
+        return [name for node in self.boundary if node.type not in self.kind.opens for name in node.makes]
+
+    @property
+    def needs(self) -> list[str]:
+        """The tensors that the region takes from what stands around it."""
+        parts: list[Node | Region] = [*self.boundary, *self.nodes, *self.regions]
+        made = {name for part in parts for name in part.makes}
+        return list(dict.fromkeys(name for part in parts for name in part.needs if name not in made))
+
+
+REGIONS: dict[str, RegionKind] = {}
+"""By boundary layer type."""
+
+
+def region(
+    name: str,
+    *,
+    boundary: Sequence[str],
+    owner: Callable[[Node], Any],
+    inner: Callable[[Node], Collection[int]],
+    opens: Sequence[str] = (),
+) -> Callable[[Callable[[Region, Body], Run]], Callable[[Region, Body], Run]]:
+    """Registers a kind of region; the decorated ``prepare(region, body)`` gives the function that runs it."""
+
+    def register(prepare: Callable[[Region, Body], Run]) -> Callable[[Region, Body], Run]:
+        kind = RegionKind(name, tuple(boundary), owner, tuple(opens), inner, prepare)
+        REGIONS.update(dict.fromkeys(boundary, kind))
+        return prepare
+
+    return register
+
+
+def partition(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Node], list[Region]]:
+    """The layers and the regions that stand in no region; ``outputs`` are the network's."""
+    regions = _find(nodes)
+    if not regions:
+        return list(nodes), []
+    graph = _Graph(nodes, regions, outputs)
+    for item in regions:
+        if item.kind.opens:
+            item.inside |= graph.after(item)
+    for item in regions:
+        if not item.kind.opens:
+            item.inside |= graph.exclusive(item)
+    _close(regions, nodes)
+    return _nest(nodes, regions)
+
+
+def _find(nodes: Sequence[Node]) -> list[Region]:
+    """The regions, each with its boundary alone."""
+    found: dict[int, tuple[Any, Region]] = {}  # the owner is kept alive, or its id would be given to another
+    for index, node in enumerate(nodes):
+        kind = REGIONS.get(node.type)
+        if kind is None:
+            continue
+        owner = kind.owner(node)
+        _, item = found.setdefault(id(owner), (owner, Region(kind, [], set())))
+        item.boundary.append(node)
+        item.inside.add(index)
+    return [item for _, item in found.values()]
+
+
+class _Graph:
+    """Who makes and who uses each tensor, by layer index."""
+
+    def __init__(self, nodes: Sequence[Node], regions: Sequence[Region], outputs: Collection[str]):
+        self.nodes, self.outputs = nodes, set(outputs)
+        self.maker = {name: index for index, node in enumerate(nodes) for name in node.makes}
+        self.users: list[set[int]] = [set() for _ in nodes]
+        for index, node in enumerate(nodes):
+            for name in node.needs:
+                if name in self.maker:
+                    self.users[self.maker[name]].add(index)
+        self.bounds = {index: item for item in regions for index in item.inside}  # boundary layers only, at this time
+        self.boundary = {id(item): frozenset(item.inside) for item in regions}
+
+    def after(self, item: Region) -> set[int]:
+        """What depends on the opening layers, up to the region's own end; a region reached is inside as a whole."""
+        own = self.boundary[id(item)]
+        found: set[int] = set()
+        waiting = [index for index in own if self.nodes[index].type in item.kind.opens]
+        while waiting:
+            for user in self.users[waiting.pop()]:
+                if user in found or user in own:
+                    continue
+                reached = {user, *(self.boundary[id(self.bounds[user])] if user in self.bounds else ())}
+                waiting.extend(reached - found)
+                found |= reached
+        return found
+
+    def exclusive(self, item: Region) -> set[int]:
+        """What nothing but the region's inner inputs needs."""
+        own = self.boundary[id(item)]
+        lazy = {
+            self.maker[tensor.name]
+            for index in own
+            for place in item.kind.inner(self.nodes[index])
+            if (tensor := self.nodes[index].inputs[place]) is not None and tensor.name in self.maker
+        }
+        found: set[int] = set()
+        self._before(lazy, found, own)
+        dropped = True
+        while dropped:
+            dropped = False
+            for index in list(found):
+                if index in found and not self._only(index, found, item, own):
+                    found -= {index, *(self.boundary[id(self.bounds[index])] if index in self.bounds else ())}
+                    dropped = True
+        return found
+
+    def _before(self, waiting: Iterable[int], found: set[int], own: frozenset[int]) -> None:
+        stack = [index for index in waiting if index not in own]
+        while stack:
+            index = stack.pop()
+            if index in found or index in own:
+                continue
+            reached = {index, *(self.boundary[id(self.bounds[index])] if index in self.bounds else ())}
+            found |= reached
+            for other in reached:
+                stack.extend(self.maker[name] for name in self.nodes[other].needs if name in self.maker)
+
+    def _only(self, index: int, found: set[int], item: Region, own: frozenset[int]) -> bool:
+        """Whether all uses of a layer's results stand inside."""
+        if any(name in self.outputs for name in self.nodes[index].makes):
+            return False
+        if index in self.bounds and own & self.bounds[index].inside:  # a region around this one
+            return False
+        makes = set(self.nodes[index].makes)
+        for user in self.users[index]:
+            if user in own:
+                node, inner = self.nodes[user], item.kind.inner(self.nodes[user])
+                outer = {t.name for place, t in enumerate(node.inputs) if t is not None and place not in inner}
+                if makes & outer:
+                    return False
+            elif user not in found:
+                return False
+        return True
+
+
+def _close(regions: Sequence[Region], nodes: Sequence[Node]) -> None:
+    """Makes what stands in a nested region stand in the outer one too."""
+    index_of = {id(node): index for index, node in enumerate(nodes)}
+    changed = True
+    while changed:
+        changed = False
+        for inner in regions:
+            first = index_of[id(inner.boundary[0])]
+            for outer in regions:
+                if outer is not inner and first in outer.inside and not inner.inside <= outer.inside:
+                    outer.inside |= inner.inside
+                    changed = True
+
+
+def _nest(nodes: Sequence[Node], regions: Sequence[Region]) -> tuple[list[Node], list[Region]]:
+    """Puts each layer and region into the smallest region around it."""
+    ordered = sorted(regions, key=lambda item: len(item.inside))
+    bounds = {id(node) for item in regions for node in item.boundary}
+    top_nodes: list[Node] = []
+    top_regions: list[Region] = []
+    for index, node in enumerate(nodes):
+        if id(node) not in bounds:
+            around = next((item for item in ordered if index in item.inside), None)
+            (top_nodes if around is None else around.nodes).append(node)
+    for place, item in enumerate(ordered):
+        around = next((other for other in ordered[place + 1 :] if item.inside < other.inside), None)
+        (top_regions if around is None else around.regions).append(item)
+    return top_nodes, top_regions
