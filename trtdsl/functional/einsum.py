@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_lowercase
 from typing import Any
 
 from .. import layers as L
@@ -11,9 +12,9 @@ from ..lazy import torch
 from ..network import operation, require_network
 from ..shape import Shape, hint
 from ..tensor import Tensor
-from .einsum_equation import Equation, expand, parse, sublists
+from .einsum_equation import Equation, expand, label_sizes, parse, sublists
 from .einsum_plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
-from .einsum_search import make_plan
+from .einsum_search import make_plan, naive_plan
 from .operands import as_tensor, result_type
 
 
@@ -23,9 +24,10 @@ def einsum(*args: Any, lowering: str = "matmul") -> Tensor:
 
     https://docs.pytorch.org/docs/stable/generated/torch.einsum.html. Long names are read where the equation has an
     underscore or a digit (``"b l d_in, d_in n -> b l d_in n"``); :func:`einops_einsum` always reads them. Operands of
-    different dtypes are promoted.
+    different dtypes are promoted. Integers are summed in the dtype that torch gives the result.
 
-    Emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer PROD and IReduceLayer SUM, with an
+    ``lowering="native"`` is one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison. The default
+    emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer PROD and IReduceLayer SUM, with an
     IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints the plan.
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
@@ -73,17 +75,34 @@ def _tensors(operands: Sequence[Any]) -> list[Tensor]:
 
 
 def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
-    if lowering != "matmul":
+    if lowering not in ("matmul", "native", "broadcast"):
         raise UnsupportedError(f"einsum: lowering is 'matmul', 'native' or 'broadcast', not {lowering!r}")
     dtype = _dtype(equation, tensors)
     tensors = [L.cast(tensor, dtype) for tensor in tensors]
-    plan = make_plan(
-        equation,
-        [tensor.shape for tensor in tensors],
-        [tensor.is_constant for tensor in tensors],
-        integers=not dtype.is_floating_point,
-    )
+    shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
+    if lowering == "native":
+        return _native(equation, tensors)
+    if lowering == "broadcast":
+        plan = naive_plan(equation, shapes, constants)
+    else:
+        plan = make_plan(equation, shapes, constants, integers=not dtype.is_floating_point)
     return emit(plan, tensors)
+
+
+def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
+    """One IEinsumLayer. UnsupportedError for what it cannot express."""
+    label_sizes(equation, [tensor.shape for tensor in tensors])
+    if not tensors[0].dtype.is_floating_point:
+        raise UnsupportedError(f"lowering='native': IEinsumLayer takes no {tensors[0].dtype}; use lowering='matmul'")
+    labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
+    if len(labels) > len(ascii_lowercase):
+        raise UnsupportedError(f"lowering='native': IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}")
+    letters = dict(zip(labels, ascii_lowercase, strict=False))
+    left, right = (
+        ",".join("".join(letters[label] for label in term) for term in terms)
+        for terms in (equation.terms, [equation.output])
+    )
+    return L.einsum(f"{left}->{right}", *tensors)
 
 
 def _dtype(equation: Equation, tensors: Sequence[Tensor]) -> torch.dtype:

@@ -33,6 +33,15 @@ def make_plan(
     """
     shapes = tuple(tuple(shape) for shape in shapes)
     constants = tuple(constants) if constants is not None else (False,) * len(shapes)
+    draft, values, want = _start(equation, shapes, constants)
+    values = [_alone(draft, equation, value, values) for value in values]
+    finished = [_finish(state, value, want) for state, value in _pairs(draft, values, equation, constants, integers)]
+    best, result = min(finished, key=lambda item: (item[0].cost, item[0].layers))
+    return _finished(best, result, equation, shapes, constants)
+
+
+def _start(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]) -> tuple[Draft, list[int], Axes]:
+    """A draft with the operands, diagonals taken, and the dimensions that the result will have."""
     sizes = label_sizes(equation, shapes)
     draft = Draft(
         {label: hint(size) for label, size in sizes.items()},
@@ -43,47 +52,65 @@ def make_plan(
     for labels, shape, constant in zip(equation.terms, shapes, constants, strict=True):
         axes = tuple(() if size == 1 else (label,) for label, size in zip(labels, shape, strict=True))
         values.append(draft.operand(axes, constant))
-    values = [_alone(draft, equation, value) for value in values]
-    want: Axes = tuple(() if label in units else (label,) for label in equation.output)
-    finished = [_finish(state, value, want) for state, value in _pairs(draft, values, equation, constants, integers)]
-    best, result = min(finished, key=lambda item: (item[0].cost, item[0].layers))
-    operands = list(zip(equation.terms, shapes, strict=True))
+    for k, labels in enumerate(equation.terms):
+        if len(set(labels)) < len(labels):
+            recorder = _Recorder(draft, "diagonal", (k,))
+            values[k] = draft.diagonal(k, labels)
+            recorder.done(values[k])
+    return draft, values, tuple(() if label in units else (label,) for label in equation.output)
+
+
+def _finished(
+    draft: Draft, result: int, equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]
+) -> EinsumPlan:
     return EinsumPlan(
         equation=equation,
-        shapes=shapes,
-        constants=constants,
-        sizes=sizes,
-        operations=resolve(best.operations, operands),
+        shapes=tuple(shapes),
+        constants=tuple(constants),
+        sizes=label_sizes(equation, shapes),
+        operations=resolve(draft.operations, list(zip(equation.terms, shapes, strict=True))),
         result=result,
-        steps=tuple(best.steps),
-        largest=best.largest,
+        steps=tuple(draft.steps),
+        largest=draft.largest,
     )
+
+
+def naive_plan(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]) -> EinsumPlan:
+    """The usual rewrite, for comparison: all operands reshaped to all labels, multiplied, and summed at the end."""
+    draft, values, want = _start(equation, shapes, constants)
+    summed = {label for value in values for label in draft.labels(value)} - set(equation.output)
+    order = merge([equation.output, *(draft.labels(value) for value in values)])
+    order = tuple(label for label in order if label not in summed) + tuple(label for label in order if label in summed)
+    order = tuple(label for label in order if any(label in draft.labels(value) for value in values))
+    recorder = _Recorder(draft, "multiply everything and sum", tuple(values), contracted=tuple(sorted(summed)))
+    result = values[0]
+    for value in values[1:]:
+        result = draft.multiply(result, value, order, wide=bool(summed))
+    result = draft.reduce(result, summed) if summed else result
+    result = draft.arrange(result, want)
+    recorder.done(result)
+    return _finished(draft, result, equation, shapes, constants)
 
 
 # -- one operand alone -------------------------------------------------------------------------------------------------
 
 
-def _alone(draft: Draft, equation: Equation, value: int) -> int:
-    """The operand without repeated labels, and without those that are in no other operand and not in the output."""
-    term = equation.terms[value]
-    others = set(equation.output).union(*(draft.labels(k) for k in range(len(equation.terms)) if k != value))
-    if len(set(term)) < len(term):
-        with_step = _Recorder(draft, "diagonal", (value,))
-        value = draft.diagonal(value, term)
-        with_step.done(value)
-    lonely = [label for label in draft.labels(value) if label not in others]
+def _alone(draft: Draft, equation: Equation, value: int, values: Sequence[int]) -> int:
+    """The operand without the labels that are in no other operand and not in the output."""
+    others = set(equation.output).union(*(draft.labels(other) for other in values if other != value))
+    lonely = tuple(label for label in draft.labels(value) if label not in others)
     if lonely:
-        with_step = _Recorder(draft, "sum", (value,), contracted=tuple(lonely))
+        recorder = _Recorder(draft, "sum", (value,), contracted=lonely)
         value = draft.reduce(value, lonely)
-        with_step.done(value)
+        recorder.done(value)
     return value
 
 
 def _finish(draft: Draft, value: int, want: Axes) -> tuple[Draft, int]:
     if draft.axes[value] != want:
-        with_step = _Recorder(draft, "arrange", (value,))
+        recorder = _Recorder(draft, "arrange", (value,))
         value = draft.arrange(value, want, "the output's order")
-        with_step.done(value)
+        recorder.done(value)
     return draft, value
 
 
