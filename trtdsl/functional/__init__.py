@@ -23,6 +23,8 @@ from .arithmetic import sub as sub
 from .convolution import conv1d as conv1d
 from .convolution import conv2d as conv2d
 from .convolution import conv3d as conv3d
+from .einsum import einops_einsum as einops_einsum
+from .einsum import einsum as einsum
 from .index import getitem as getitem
 from .join import cat as cat
 from .matmul import linear as linear

@@ -1,0 +1,167 @@
+"""torch.einsum, by a plan made from shapes alone: see docs/einsum.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_lowercase
+from typing import Any
+
+from .. import layers as L
+from ..errors import DefinitionError, UnsupportedError
+from ..lazy import torch
+from ..network import operation, require_network
+from ..shape import Shape, hint
+from ..tensor import Tensor
+from .einsum_equation import Equation, expand, label_sizes, parse, sublists
+from .einsum_plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
+from .einsum_search import make_plan, naive_plan
+from .operands import as_tensor, result_type
+
+
+@operation
+def einsum(*args: Any, lowering: str = "matmul") -> Tensor:
+    """torch.einsum: ``einsum("ij,jk->ik", a, b)``, or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.einsum.html. Long names are read where the equation has an
+    underscore or a digit (``"b l d_in, d_in n -> b l d_in n"``); :func:`einops_einsum` always reads them. Operands of
+    different dtypes are promoted. Integers are summed in the dtype that torch gives the result.
+
+    ``lowering="native"`` is one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison. The default
+    emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer PROD and IReduceLayer SUM, with an
+    IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints the plan.
+
+    Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
+
+    >>> net = td.Network()
+    >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
+    (N, 7, 5, 4)
+    """
+    if not args:
+        raise DefinitionError("einsum needs an equation and operands")
+    if isinstance(args[0], str):
+        text, operands = args[0], args[1:]
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+            operands = tuple(operands[0])
+        tensors = _tensors(operands)
+        return _einsum(parse(text, [tensor.ndim for tensor in tensors]), tensors, lowering)
+    operands, terms, output = sublists(args)
+    tensors = _tensors(operands)
+    return _einsum(expand(terms, output, [tensor.ndim for tensor in tensors]), tensors, lowering)
+
+
+@operation
+def einops_einsum(*args: Any, lowering: str = "matmul") -> Tensor:
+    """einops.einsum: the operands first, then the equation with names of any length, separated by spaces.
+
+    https://einops.rocks/api/einsum. Emits what :func:`einsum` does.
+
+    >>> net = td.Network()
+    >>> F.einops_einsum(net.input("x", ("B", 3)), net.input("w", (3, 4)), "batch in, in out -> batch out").shape
+    (B, 4)
+    """
+    if not args or not isinstance(args[-1], str):
+        raise DefinitionError("einops_einsum takes the operands first, then the equation")
+    if "->" not in args[-1]:
+        raise DefinitionError("einops' equations name their output: '… -> …'")
+    tensors = _tensors(args[:-1])
+    return _einsum(parse(args[-1], [tensor.ndim for tensor in tensors], names=True), tensors, lowering)
+
+
+def _tensors(operands: Sequence[Any]) -> list[Tensor]:
+    if not operands:
+        raise DefinitionError("einsum needs at least one operand")
+    network = require_network(*operands)
+    return [as_tensor(operand, network) for operand in operands]
+
+
+def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
+    if lowering not in ("matmul", "native", "broadcast"):
+        raise UnsupportedError(f"einsum: lowering is 'matmul', 'native' or 'broadcast', not {lowering!r}")
+    dtype = _dtype(equation, tensors)
+    tensors = [L.cast(tensor, dtype) for tensor in tensors]
+    shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
+    if lowering == "native":
+        return _native(equation, tensors)
+    if lowering == "broadcast":
+        plan = naive_plan(equation, shapes, constants)
+    else:
+        plan = make_plan(equation, shapes, constants, integers=not dtype.is_floating_point)
+    return emit(plan, tensors)
+
+
+def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
+    """One IEinsumLayer. UnsupportedError for what it cannot express."""
+    label_sizes(equation, [tensor.shape for tensor in tensors])
+    if not tensors[0].dtype.is_floating_point:
+        raise UnsupportedError(f"lowering='native': IEinsumLayer takes no {tensors[0].dtype}; use lowering='matmul'")
+    labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
+    if len(labels) > len(ascii_lowercase):
+        raise UnsupportedError(f"lowering='native': IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}")
+    letters = dict(zip(labels, ascii_lowercase, strict=False))
+    left, right = (
+        ",".join("".join(letters[label] for label in term) for term in terms)
+        for terms in (equation.terms, [equation.output])
+    )
+    return L.einsum(f"{left}->{right}", *tensors)
+
+
+def _dtype(equation: Equation, tensors: Sequence[Tensor]) -> torch.dtype:
+    """The dtype to compute in: torch's promoted one; int64 where torch's own einsum sums integers as int64."""
+    dtype = result_type(*tensors)
+    if dtype.is_floating_point:
+        return dtype
+    if dtype == torch.bool:
+        summed = {label for labels in equation.terms for label in labels} - set(equation.output)
+        return torch.int64 if summed else dtype
+    letters: dict[str, int] = {}
+    arguments: list[Any] = []
+    for labels, tensor in zip(equation.terms, tensors, strict=True):
+        shape = [hint(size) for size in tensor.shape]
+        arguments += [
+            torch.empty(shape, dtype=dtype, device="meta"),
+            [letters.setdefault(x, len(letters)) for x in labels],
+        ]
+    return torch.einsum(*arguments, [letters[label] for label in equation.output]).dtype
+
+
+def emit(plan: EinsumPlan, tensors: Sequence[Tensor]) -> Tensor:
+    """The layers of a plan."""
+    dtype = tensors[0].dtype
+    values = list(tensors)
+    for step in plan.operations:
+        values.append(_emit(step, values, dtype))
+    return L.cast(values[plan.result], dtype)
+
+
+def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+    if isinstance(step, Reduce):
+        return L.reduce(values[step.x], "SUM", step.axes)
+    if isinstance(step, Add):
+        return L.elementwise(values[step.a], values[step.b], "SUM")
+    if isinstance(step, (Multiply, MatrixMultiply)):
+        # A matrix product adds up in float32; products that are added up later must not be rounded before.
+        wide = isinstance(step, Multiply) and step.wide and dtype.is_floating_point
+        a, b = (L.cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
+        if isinstance(step, Multiply):
+            return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
+        ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
+        return L.matrix_multiply(a, b, *ops)
+    x = L.cast(values[step.x], dtype)
+    if isinstance(step, Diagonal):
+        flat = L.shuffle(x, step.first, step.shape)
+        return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
+    if isinstance(step, Take):
+        start = [step.index if axis == step.axis else 0 for axis in range(len(step.size))]
+        return L.slice(x, start, step.size)
+    if step.first is None and step.second is None and step.shape is not None:
+        return _reshape(x, step.shape)
+    return L.shuffle(x, step.first, step.shape, step.second)
+
+
+def _reshape(x: Tensor, shape: Shape) -> Tensor:
+    """The dimensions regrouped; sizes of 1 come and go without a shape tensor."""
+    before = [axis for axis, size in enumerate(x.shape) if size == 1]
+    after = [axis for axis, size in enumerate(shape) if size == 1]
+    if [s for s in x.shape if s != 1] == [s for s in shape if s != 1] and not (before and after):
+        return L.squeeze(x, before) if before else L.unsqueeze(x, after)
+    return L.shuffle(x, reshape=shape)

@@ -1,0 +1,221 @@
+"""The plan of an einsum as a value: the operations on its operands, one after the other, and what each step is for.
+
+A plan is made from shapes alone. Values are numbered: the operands first, then each operation's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..shape import Shape, SizeLike, product
+from .einsum_equation import Equation, Labels
+
+Axes = tuple[Labels, ...]
+"""A value's dimensions: the labels merged in each, row-major; () for a dimension of size 1."""
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """Dimensions permuted by ``first``, reshaped to ``axes``, permuted by ``second``; None where there is none."""
+
+    x: int
+    first: tuple[int, ...] | None = None
+    axes: Axes | None = None
+    second: tuple[int, ...] | None = None
+    shape: Shape | None = None
+    """The sizes of ``axes``."""
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """Dimensions permuted by ``first``; then ``counts[k]`` of them are flattened into one, whose diagonal is taken."""
+
+    x: int
+    first: tuple[int, ...]
+    counts: tuple[int, ...]
+    shape: Shape = ()
+    """The sizes flattened."""
+    size: Shape = ()
+    stride: Shape = ()
+
+
+@dataclass(frozen=True)
+class Take:
+    """The elements at ``index`` of dimension ``axis``, which stays with size 1."""
+
+    x: int
+    axis: int
+    index: int
+    size: Shape = ()
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """The sum over dimensions, which vanish."""
+
+    x: int
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """The product of elements, broadcast; in float32 where ``wide`` and the operands are of half precision."""
+
+    a: int
+    b: int
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Add:
+    """The sum of elements."""
+
+    a: int
+    b: int
+
+
+@dataclass(frozen=True)
+class MatrixMultiply:
+    """The products of the matrices in the last two dimensions; those before are broadcast."""
+
+    a: int
+    b: int
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+Operation = Shuffle | Diagonal | Take | Reduce | Multiply | Add | MatrixMultiply
+
+
+@dataclass(frozen=True)
+class Step:
+    """What some of the operations do together, with the labels by kind and what it costs."""
+
+    kind: str
+    operands: tuple[int, ...]
+    result: int
+    labels: tuple[Labels, ...]
+    """The labels of the operands, then of the result."""
+    operations: range
+    notes: tuple[str, ...]
+    flops: int
+    bytes: int
+    elements: int
+    """The elements of the largest value that it makes."""
+    batch: Labels = ()
+    contracted: Labels = ()
+    left: Labels = ()
+    right: Labels = ()
+
+
+@dataclass(frozen=True)
+class EinsumPlan:
+    """How an einsum is computed, made from shapes alone; ``print`` it.
+
+    ``operations`` work on numbered values, the operands first; ``result`` is the number of the result. Costs are for
+    float32 and the sizes to tune for (``opt``); what is done to constants alone costs nothing.
+    """
+
+    equation: Equation
+    shapes: tuple[Shape, ...]
+    constants: tuple[bool, ...]
+    sizes: Mapping[str, SizeLike]
+    operations: tuple[Operation, ...]
+    result: int
+    steps: tuple[Step, ...]
+    largest: int
+    """The elements of the largest value that is made on the way (the result included)."""
+
+    @property
+    def flops(self) -> int:
+        """Additions and multiplications."""
+        return sum(step.flops for step in self.steps)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written by the steps, each counted as one pass over its operands and its result."""
+        return sum(step.bytes for step in self.steps)
+
+    def __str__(self) -> str:
+        from .einsum_report import report
+
+        return report(self)
+
+
+def resolve(operations: Sequence[Operation], operands: Sequence[tuple[Labels, Shape]]) -> tuple[Operation, ...]:
+    """The operations with their sizes filled in: each value's own, since two may write one label's size differently."""
+    shapes: list[Shape] = [shape for _, shape in operands]
+    known: list[dict[str, SizeLike]] = [own_sizes(labels, shape) for labels, shape in operands]
+    result: list[Operation] = []
+    for operation in operations:
+        if isinstance(operation, (Multiply, Add, MatrixMultiply)):
+            shape, sizes = _pair(operation, shapes, known)
+        else:
+            sizes = known[operation.x]
+            operation, shape = _one(operation, shapes[operation.x], sizes)
+        result.append(operation)
+        shapes.append(shape)
+        known.append(sizes)
+    return tuple(result)
+
+
+def own_sizes(labels: Labels, shape: Shape) -> dict[str, SizeLike]:
+    """The size of each label of one operand; a static one where a label is repeated, none where it is 1."""
+    sizes: dict[str, SizeLike] = {}
+    for label, size in zip(labels, shape, strict=True):
+        if label not in sizes or isinstance(size, int):
+            sizes[label] = size
+    return {label: size for label, size in sizes.items() if size != 1}
+
+
+def _one(
+    operation: Shuffle | Diagonal | Take | Reduce, shape: Shape, sizes: Mapping[str, SizeLike]
+) -> tuple[Operation, Shape]:
+    if isinstance(operation, Shuffle):
+        if operation.first is not None:
+            shape = tuple(shape[axis] for axis in operation.first)
+        if operation.axes is not None:
+            shape = tuple(product(sizes[label] for label in axis) for axis in operation.axes)
+            operation = replace(operation, shape=shape)
+        if operation.second is not None:
+            shape = tuple(shape[axis] for axis in operation.second)
+        return operation, shape
+    if isinstance(operation, Diagonal):
+        rest = iter([shape[axis] for axis in operation.first])
+        groups = [[next(rest) for _ in range(count)] for count in operation.counts]
+        strides = tuple(sum_sizes(product(group[k:]) for k in range(1, len(group) + 1)) for group in groups)
+        size = tuple(min(group, key=lambda size: not isinstance(size, int)) for group in groups)
+        return replace(operation, shape=tuple(map(product, groups)), size=size, stride=strides), size
+    if isinstance(operation, Take):
+        size = tuple(1 if axis == operation.axis else size for axis, size in enumerate(shape))
+        return replace(operation, size=size), size
+    return operation, tuple(size for axis, size in enumerate(shape) if axis not in operation.axes)
+
+
+def sum_sizes(sizes: Iterable[SizeLike]) -> SizeLike:
+    """The sum of sizes; 0 for none of them."""
+    total: SizeLike = 0
+    for size in sizes:
+        total = total + size
+    return total
+
+
+def _pair(
+    operation: Multiply | Add | MatrixMultiply, shapes: Sequence[Shape], known: Sequence[dict[str, SizeLike]]
+) -> tuple[Shape, dict[str, SizeLike]]:
+    a, b = shapes[operation.a], shapes[operation.b]
+    sizes = {**known[operation.b], **known[operation.a]}
+    for label, size in known[operation.b].items():
+        sizes[label] = _wide(sizes[label], size)
+    if isinstance(operation, MatrixMultiply):
+        rows, columns = a[-1 if operation.transpose_a else -2], b[-2 if operation.transpose_b else -1]
+        return (*(_wide(p, q) for p, q in zip(a[:-2], b[:-2], strict=True)), rows, columns), sizes
+    return tuple(_wide(p, q) for p, q in zip(a, b, strict=True)), sizes
+
+
+def _wide(a: SizeLike, b: SizeLike) -> SizeLike:
+    """The size that two broadcast dimensions have together."""
+    if a == 1 or b == 1:
+        return b if a == 1 else a
+    return b if isinstance(b, int) else a

@@ -1,0 +1,403 @@
+"""Finding the plan of an einsum: the order of pairs, and for each pair the layout that moves the fewest bytes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ..errors import UnsupportedError
+from ..shape import Shape, Size, hint
+from .einsum_draft import Draft
+from .einsum_equation import Equation, Labels, label_sizes
+from .einsum_plan import Axes, EinsumPlan, Step, resolve
+
+BEAM = 6  # layouts of the values so far that are carried on to the next pair
+UNROLL = 4  # the longest contraction that is written product by product
+Path = Sequence[tuple[int, int]]
+
+
+def make_plan(
+    equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool] | None = None, *, integers: bool = False
+) -> EinsumPlan:
+    """The plan for operands of these shapes, from the shapes alone.
+
+    ``constants`` says which operands are known when the network is written. ``integers``: there is no matrix product.
+
+    Raises ShapeError for sizes that disagree, UnsupportedError where more than 8 dimensions would be needed.
+
+    >>> from trtdsl.functional.einsum_equation import parse
+    >>> plan = make_plan(parse("nkctv,kvw->nctw", [5, 3]), [(8, 3, 64, 300, 18), (3, 18, 18)], [False, True])
+    >>> [type(operation).__name__ for operation in plan.operations]
+    ['Shuffle', 'Shuffle', 'MatrixMultiply']
+    """
+    shapes = tuple(tuple(shape) for shape in shapes)
+    constants = tuple(constants) if constants is not None else (False,) * len(shapes)
+    draft, values, want = _start(equation, shapes, constants)
+    values = [_alone(draft, equation, value, values) for value in values]
+    finished = [_finish(state, value, want) for state, value in _pairs(draft, values, equation, constants, integers)]
+    best, result = min(finished, key=lambda item: (item[0].cost, item[0].layers))
+    return _finished(best, result, equation, shapes, constants)
+
+
+def _start(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]) -> tuple[Draft, list[int], Axes]:
+    """A draft with the operands, diagonals taken, and the dimensions that the result will have."""
+    sizes = label_sizes(equation, shapes)
+    draft = Draft(
+        {label: hint(size) for label, size in sizes.items()},
+        {label for label, size in sizes.items() if isinstance(size, Size)},
+    )
+    units = {label for label, size in sizes.items() if size == 1}
+    values = []
+    for labels, shape, constant in zip(equation.terms, shapes, constants, strict=True):
+        axes = tuple(() if size == 1 else (label,) for label, size in zip(labels, shape, strict=True))
+        values.append(draft.operand(axes, constant))
+    for k, labels in enumerate(equation.terms):
+        if len(set(labels)) < len(labels):
+            recorder = _Recorder(draft, "diagonal", (k,))
+            values[k] = draft.diagonal(k, labels)
+            recorder.done(values[k])
+    return draft, values, tuple(() if label in units else (label,) for label in equation.output)
+
+
+def _finished(
+    draft: Draft, result: int, equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]
+) -> EinsumPlan:
+    return EinsumPlan(
+        equation=equation,
+        shapes=tuple(shapes),
+        constants=tuple(constants),
+        sizes=label_sizes(equation, shapes),
+        operations=resolve(draft.operations, list(zip(equation.terms, shapes, strict=True))),
+        result=result,
+        steps=tuple(draft.steps),
+        largest=draft.largest,
+    )
+
+
+def naive_plan(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]) -> EinsumPlan:
+    """The usual rewrite, for comparison: all operands reshaped to all labels, multiplied, and summed at the end."""
+    draft, values, want = _start(equation, shapes, constants)
+    summed = {label for value in values for label in draft.labels(value)} - set(equation.output)
+    order = merge([equation.output, *(draft.labels(value) for value in values)])
+    order = tuple(label for label in order if label not in summed) + tuple(label for label in order if label in summed)
+    order = tuple(label for label in order if any(label in draft.labels(value) for value in values))
+    recorder = _Recorder(draft, "multiply everything and sum", tuple(values), contracted=tuple(sorted(summed)))
+    result = values[0]
+    for value in values[1:]:
+        result = draft.multiply(result, value, order, wide=bool(summed))
+    result = draft.reduce(result, summed) if summed else result
+    result = draft.arrange(result, want)
+    recorder.done(result)
+    return _finished(draft, result, equation, shapes, constants)
+
+
+# -- one operand alone -------------------------------------------------------------------------------------------------
+
+
+def _alone(draft: Draft, equation: Equation, value: int, values: Sequence[int]) -> int:
+    """The operand without the labels that are in no other operand and not in the output."""
+    others = set(equation.output).union(*(draft.labels(other) for other in values if other != value))
+    lonely = tuple(label for label in draft.labels(value) if label not in others)
+    if lonely:
+        recorder = _Recorder(draft, "sum", (value,), contracted=lonely)
+        value = draft.reduce(value, lonely)
+        recorder.done(value)
+    return value
+
+
+def _finish(draft: Draft, value: int, want: Axes) -> tuple[Draft, int]:
+    if draft.axes[value] != want:
+        recorder = _Recorder(draft, "arrange", (value,))
+        value = draft.arrange(value, want, "the output's order")
+        recorder.done(value)
+    return draft, value
+
+
+class _Recorder:
+    """Makes a Step of the operations that are appended while it is open."""
+
+    def __init__(self, draft: Draft, kind: str, operands: tuple[int, ...], **labels: Labels):
+        self.draft, self.kind, self.operands, self.kinds = draft, kind, operands, labels
+        self.start, self.flops, self.moved = len(draft.operations), draft.flops, draft.moved
+        draft.notes = []
+
+    def done(self, result: int) -> None:
+        draft = self.draft
+        made = range(len(draft.axes) - (len(draft.operations) - self.start), len(draft.axes))
+        draft.steps.append(
+            Step(
+                kind=self.kind,
+                operands=self.operands,
+                result=result,
+                labels=tuple(draft.labels(value) for value in (*self.operands, result)),
+                operations=range(self.start, len(draft.operations)),
+                notes=tuple(draft.notes),
+                flops=draft.flops - self.flops,
+                bytes=draft.moved - self.moved,
+                elements=max((draft.count(draft.labels(value)) for value in made), default=0),
+                **self.kinds,
+            )
+        )
+
+
+# -- the order of pairs ------------------------------------------------------------------------------------------------
+
+
+def _pairs(
+    draft: Draft, values: list[int], equation: Equation, constants: Sequence[bool], integers: bool
+) -> list[tuple[Draft, int]]:
+    if len(values) == 1:
+        return [(draft, values[0])]
+    results = []
+    problem: UnsupportedError | None = None
+    for path in _paths(draft, values, equation, constants):
+        try:
+            results += _along(draft, values, equation, path, integers)
+        except UnsupportedError as error:  # this path needs too many dimensions; another may not
+            problem = error
+    if not results:
+        assert problem is not None
+        raise problem
+    return results
+
+
+def _paths(draft: Draft, values: list[int], equation: Equation, constants: Sequence[bool]) -> Iterator[Path]:
+    """opt_einsum's path; also with the constants contracted first, since that costs nothing."""
+    terms = [frozenset(draft.labels(value)) for value in values]
+    yield _optimal(terms, frozenset(equation.output), draft.sizes)
+    known = [k for k, constant in enumerate(constants) if constant]
+    if 1 < len(known) < len(values):
+        merged = frozenset().union(*(terms[k] for k in known))
+        outside = frozenset(equation.output).union(*(terms[k] for k in range(len(terms)) if k not in known))
+        if draft.count(merged & outside) > max(draft.count(terms[k]) for k in range(len(terms))):
+            return
+        first = _optimal([terms[k] for k in known], outside, draft.sizes)
+        rest = [term for k, term in enumerate(terms) if k not in known]
+        steps: list[tuple[int, int]] = []
+        order = list(range(len(terms)))
+        inner = list(known)
+        for step, (i, j) in enumerate(first):
+            a, b = inner[i], inner[j]
+            steps.append((order.index(a), order.index(b)))
+            new = len(terms) + step
+            inner = [k for k in inner if k not in (a, b)] + [new]
+            order = [k for k in order if k not in (a, b)] + [new]
+        yield [*steps, *_optimal([*rest, merged & outside], frozenset(equation.output), draft.sizes)]
+
+
+def _optimal(terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Mapping[str, int]) -> Path:
+    """Pairs of positions in a list from which both are taken and to which the result is appended."""
+    if len(terms) < 3:
+        return [(0, 1)] if len(terms) == 2 else []
+    from opt_einsum import get_symbol
+    from opt_einsum.paths import auto_hq
+
+    known = set().union(*terms)
+    symbols = {label: get_symbol(k) for k, label in enumerate(sorted(known))}
+    path = auto_hq(
+        [frozenset(symbols[label] for label in term) for term in terms],
+        frozenset(symbols[label] for label in output & known),
+        {symbols[label]: max(sizes[label], 1) for label in known},
+    )
+    pairs: list[tuple[int, int]] = []
+    count = len(terms)
+    for step in path:
+        taken = sorted(step)
+        while len(taken) > 1:  # three at a time: the first two, then their product with the next
+            pairs.append((taken[0], taken[1]))
+            count -= 1
+            taken = [k - 2 for k in taken[2:]] + ([count - 1] if len(taken) > 2 else [])
+    return pairs
+
+
+def _along(draft: Draft, values: list[int], equation: Equation, path: Path, integers: bool) -> list[tuple[Draft, int]]:
+    limit = _greatest(draft, values, equation, path)
+    states = [(draft, list(values))]
+    for number, (i, j) in enumerate(path):
+        final = number == len(path) - 1
+        found: list[tuple[Draft, list[int]]] = []
+        problem: UnsupportedError | None = None
+        for state, current in states:
+            a, b = current[i], current[j]
+            rest = [value for value in current if value not in (a, b)]
+            keep = set(equation.output).union(*(state.labels(value) for value in rest))
+            try:
+                made = contract(state, a, b, keep, equation.output, limit, integers)
+            except UnsupportedError as error:
+                problem = error
+                continue
+            found += [(next_state, [*rest, value]) for next_state, value in made]
+        if not found:
+            assert problem is not None
+            raise problem
+        found.sort(key=lambda item: (item[0].cost, item[0].layers))
+        states = found if final else found[:BEAM]
+    return [(state, current[0]) for state, current in states]
+
+
+def _greatest(draft: Draft, values: Sequence[int], equation: Equation, path: Path) -> int:
+    """The elements of the largest of the path's intermediates, the operands and the output."""
+    terms = [frozenset(draft.labels(value)) for value in values]
+    output = frozenset(equation.output)
+    greatest = max(draft.count(term) for term in terms)
+    for i, j in path:
+        rest = [term for k, term in enumerate(terms) if k not in (i, j)]
+        terms = [*rest, (terms[i] | terms[j]) & output.union(*rest)]
+        greatest = max(greatest, draft.count(terms[-1]))
+    return greatest
+
+
+# -- one pair ----------------------------------------------------------------------------------------------------------
+
+
+def contract(
+    draft: Draft, a: int, b: int, keep: set[str], prefer: Labels, limit: int, integers: bool
+) -> list[tuple[Draft, int]]:
+    """The cheapest ways to contract two values, one for each layout of the result; ``prefer`` is an order of labels.
+
+    Labels in both that are not in ``keep`` are summed. Nothing with more than ``limit`` elements is made, except of
+    integers where there is no other way.
+    """
+    one, two = draft.labels(a), draft.labels(b)
+    both = set(one) & set(two)
+    kinds = {
+        "batch": tuple(label for label in one if label in both and label in keep),
+        "contracted": tuple(label for label in one if label in both and label not in keep),
+        "left": tuple(label for label in one if label not in both),
+        "right": tuple(label for label in two if label not in both),
+    }
+    contracted = kinds["contracted"]
+    every = [*one, *kinds["right"]]
+    options: list[tuple[str, Callable[[Draft], int]]] = []
+    products = contracted and kinds["left"] and kinds["right"]
+    small = draft.count(every) <= limit
+    if products and not integers:
+        options += [
+            ("matrix product", functools.partial(layout, a=a, b=b)) for layout in _layouts(draft, a, b, kinds, prefer)
+        ]
+    if products and not small and _unrolls(draft, contracted):
+        options += [
+            ("products added up", functools.partial(_unrolled, a=a, b=b, order=order, label=contracted[0]))
+            for order in _orders(one, two, prefer)
+        ]
+    if not products or small or integers:
+        kind = "multiply and sum" if contracted else "multiply"
+        options += [
+            (kind, functools.partial(_multiplied, a=a, b=b, order=order, contracted=contracted))
+            for order in _orders(one, two, prefer)
+        ]
+    return _cheapest(draft, (a, b), options, kinds)
+
+
+def _unrolls(draft: Draft, contracted: Labels) -> bool:
+    return len(contracted) == 1 and contracted[0] not in draft.dynamic and draft.sizes[contracted[0]] <= UNROLL
+
+
+def _multiplied(draft: Draft, a: int, b: int, order: Labels, contracted: Labels) -> int:
+    return draft.multiply(a, b, order, contracted, wide=bool(contracted))
+
+
+def _unrolled(draft: Draft, a: int, b: int, order: Labels, label: str) -> int:
+    return draft.unrolled(a, b, order, label)
+
+
+def _cheapest(
+    draft: Draft,
+    pair: tuple[int, int],
+    options: Sequence[tuple[str, Callable[[Draft], int]]],
+    kinds: Mapping[str, Labels],
+) -> list[tuple[Draft, int]]:
+    best: dict[Axes, tuple[tuple[float, int], Draft, int]] = {}
+    problem: UnsupportedError | None = None
+    for kind, option in options:
+        state = draft.copy()
+        recorder = _Recorder(state, kind, pair, **kinds)
+        try:
+            value = option(state)
+        except UnsupportedError as error:
+            problem = error
+            continue
+        recorder.done(value)
+        key = (state.cost, state.layers)
+        known = best.get(state.axes[value])
+        if known is None or key < known[0]:
+            best[state.axes[value]] = (key, state, value)
+    if not best:
+        assert problem is not None
+        raise problem
+    return [(state, value) for _, state, value in sorted(best.values(), key=lambda item: item[0])]
+
+
+def _orders(one: Labels, two: Labels, prefer: Labels) -> list[Labels]:
+    """Orders of all labels of two values that leave one of them, or the output, as it is."""
+    every = set(one) | set(two)
+    wanted = tuple(label for label in prefer if label in every)
+    return list(dict.fromkeys(merge(order) for order in itertools.permutations((one, two, wanted))))
+
+
+def merge(sequences: Iterable[Labels]) -> Labels:
+    """All labels: in the order of the first sequence, those of the next ones put in after their predecessors there."""
+    result: list[str] = []
+    for sequence in sequences:
+        position = 0
+        for label in sequence:
+            if label in result:
+                position = max(position, result.index(label) + 1)
+            else:
+                result.insert(position, label)
+                position += 1
+    return tuple(result)
+
+
+def _layouts(draft: Draft, a: int, b: int, kinds: Mapping[str, Labels], prefer: Labels) -> list[Callable[..., int]]:
+    """Matrix products of both orders of operands, over the layouts that may save a transposition."""
+    layouts: dict[tuple[object, ...], Callable[..., int]] = {}
+    for swap in (False, True):
+        x, y = (draft.labels(b), draft.labels(a)) if swap else (draft.labels(a), draft.labels(b))
+        rows, columns = (kinds["right"], kinds["left"]) if swap else (kinds["left"], kinds["right"])
+        for (batch_x, m), (batch_y, n) in itertools.product(_splits(rows, x, prefer), _splits(columns, y, prefer)):
+            batch = {*kinds["batch"], *batch_x, *batch_y}
+            for order in _orders_of(batch, x, y, prefer):
+                for k in dict.fromkeys(_ordered(kinds["contracted"], by) for by in (x, y)):
+                    key = (swap, order, m, n, k)
+                    layouts[key] = functools.partial(_product, swap=swap, batch=order, m=m, n=n, k=k)
+    return list(layouts.values())
+
+
+def _orders_of(labels: set[str], x: Labels, y: Labels, prefer: Labels) -> list[Labels]:
+    parts = [tuple(label for label in sequence if label in labels) for sequence in (prefer, x, y)]
+    return list(dict.fromkeys(merge(order) for order in itertools.permutations(parts)))
+
+
+def _ordered(labels: Iterable[str], by: Sequence[str]) -> Labels:
+    chosen = set(labels)
+    return tuple(label for label in by if label in chosen)
+
+
+def _splits(labels: Labels, own: Labels, prefer: Labels) -> list[tuple[Labels, Labels]]:
+    """The labels of one side in two: batch dimensions over which the other side is broadcast, and the matrix's own."""
+    found: dict[tuple[Labels, Labels], None] = {}
+    for order in (_ordered(labels, own), merge((_ordered(labels, prefer), _ordered(labels, own)))):
+        for cut in range(len(order)):
+            found[order[:cut], order[cut:]] = None
+    return list(found)
+
+
+def _product(draft: Draft, a: int, b: int, *, swap: bool, batch: Labels, m: Labels, n: Labels, k: Labels) -> int:
+    x, y = (b, a) if swap else (a, b)
+    x, transpose_x = _matrix(draft, x, batch, m, k, "rows and contracted together")
+    y, transpose_y = _matrix(draft, y, batch, n, k, "columns and contracted together")
+    return draft.matrix_multiply(x, y, transpose_x, not transpose_y)
+
+
+def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels, why: str) -> tuple[int, bool]:
+    """The value as (batch, free, inner), or (batch, inner, free) and True; whichever is there already."""
+    labels = draft.labels(value)
+    own = tuple((label,) if label in labels else () for label in batch)
+    before = tuple(label for label in batch if label in labels)
+    straight, turned = (*own, free, inner), (*own, inner, free)
+    transpose = labels == (*before, *inner, *free)
+    if not transpose and labels != (*before, *free, *inner):
+        transpose = labels[-1] == free[-1]  # what lies closest together stays so
+    return draft.arrange(value, turned if transpose else straight, why), transpose
