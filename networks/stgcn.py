@@ -14,6 +14,12 @@ def batch_norm(x, bn):
     return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
 
 
+def convolution(x, conv, bn, **arguments):
+    """A convolution and the batch norm after it, as one convolution."""
+    statistics = (bn.running_mean, bn.running_var, 1e-5, bn.weight, bn.bias)
+    return F.conv2d(x, *F.fuse_conv_bn_weights(conv.weight, conv.bias, *statistics), **arguments)
+
+
 def graph_convolution(x, adjacency, w):
     """A 1 x 1 convolution per partition k, its results summed over the neighbours v of each joint w."""
     x = F.conv2d(x, w.conv.weight, w.conv.bias)
@@ -26,12 +32,10 @@ def graph_convolution(x, adjacency, w):
 def block(x, adjacency, w, stride, residual):
     skipped = x
     if "residual" in w:
-        skipped = F.conv2d(x, w.residual[0].weight, w.residual[0].bias, stride=(stride, 1))
-        skipped = batch_norm(skipped, w.residual[1])
+        skipped = convolution(x, w.residual[0], w.residual[1], stride=(stride, 1))
     y = graph_convolution(x, adjacency, w.gcn)
     y = F.relu(batch_norm(y, w.tcn[0]))
-    y = F.conv2d(y, w.tcn[2].weight, w.tcn[2].bias, stride=(stride, 1), padding=(4, 0))
-    y = batch_norm(y, w.tcn[3])
+    y = convolution(y, w.tcn[2], w.tcn[3], stride=(stride, 1), padding=(4, 0))
     return F.relu(y + skipped if residual else y)
 
 

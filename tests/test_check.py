@@ -140,7 +140,9 @@ def test_a_wrong_weight_a_swapped_output_and_a_wrong_operation_are_caught(small)
     (small / "small.py").write_text(text.replace("F.relu(", "F.elu("))
     report = td.check(load_spec(str(small / "small.py")))
     assert not report.passed
-    with pytest.raises(td.MismatchError, match=r"small: output 'scores' differs at N = 1: \d+ of 6 elements are out of"):
+    with pytest.raises(
+        td.MismatchError, match=r"small: output 'scores' differs at N = 1: \d+ of 6 elements are out of"
+    ):
         report.raise_for_mismatch()
     assert td.check(spec, network=net).passed
 

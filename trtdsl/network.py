@@ -193,12 +193,13 @@ class Network:
         """A new layer's unique name, the scope its users inherit, and the module that owns its weights ("")."""
         owners = {owner for tensor in operands for owner in tensor.owners}
         owner = next(iter(owners)) if len(owners) == 1 else ""
+        inherited = next((tensor.scope for tensor in operands if not tensor.is_constant), "")
         if self._scopes:
             scope = ".".join(self._scopes)
         elif owner:
             scope = owner.rpartition(".")[0]
         else:
-            scope = next((tensor.scope for tensor in operands if not tensor.is_constant), "")
+            scope = _common_parent(owners) or inherited
         prefix = scope
         if owner and not operation.startswith(owner.rpartition(".")[2]):
             prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
@@ -221,7 +222,7 @@ class Network:
         if key in self.cache and not tensor.sources:
             return self.cache[key]
         layer = self.definition.add_constant(tuple(data.shape), self.weights(data))
-        name = "_".join(tensor.sources) if len(tensor.sources) == 1 else "constant"
+        name = "*".join(tensor.sources) if len(tensor.sources) in (1, 2) else "constant"
         layer.name = self._take_name(name)
         self.locate(layer.name)
         handle = layer.get_output(0)
@@ -306,6 +307,17 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return call
+
+
+def _common_parent(modules: set[str]) -> str:
+    """The module that has all these, "" when it is the whole network."""
+    parts = [module.split(".") for module in modules]
+    shared: list[str] = []
+    for names in zip(*parts, strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return ".".join(shared)
 
 
 def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Network | None:

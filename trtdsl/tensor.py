@@ -61,8 +61,8 @@ class Tensor:
 
     @property
     def owners(self) -> set[str]:
-        """The modules whose weights the constant was made from."""
-        return {source.rpartition(".")[0] for source in self.sources if "." in source}
+        """The modules whose weights the constant was made from; "" is the network itself."""
+        return {source.rpartition(".")[0] for source in self.sources}
 
     @property
     def ndim(self) -> int:

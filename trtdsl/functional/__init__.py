@@ -25,6 +25,7 @@ from .convolution import conv2d as conv2d
 from .convolution import conv3d as conv3d
 from .einsum import einops_einsum as einops_einsum
 from .einsum import einsum as einsum
+from .fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
 from .index import getitem as getitem
 from .join import cat as cat
 from .matmul import linear as linear

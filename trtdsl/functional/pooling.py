@@ -71,7 +71,11 @@ def _pool(
     steps = list(window if stride is None or stride == () else per_axis(stride, ndim, "stride"))
     pads = per_axis(padding, ndim, "padding")
     # A window as large as the dimension leaves one element: a reduction, and the only way where the size is dynamic.
-    whole = [axis for axis in range(ndim) if pads[axis] == 0 and window[axis] == x.shape[2 + axis]]
+    whole = [
+        axis
+        for axis in range(ndim)
+        if pads[axis] == 0 and window[axis] == x.shape[2 + axis] and not isinstance(window[axis], int)
+    ]
     if whole:
         x = L.reduce(x, "MAX" if kind == "MAX" else "AVG", [2 + axis for axis in whole], keep_dims=True)
         for axis in whole:
