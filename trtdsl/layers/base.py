@@ -74,7 +74,7 @@ def add_layer(
     add: Callable[..., Any],
     *operands: Tensor | None,
     weights: Sequence[Tensor | None] = (),
-    shape: Shape | Sequence[Shape | None] | None = None,
+    shape: Sequence[Any] | None = None,
     network: Network | None = None,
     fold: bool = True,
 ) -> Any:
@@ -82,8 +82,8 @@ def add_layer(
 
     ``add(site, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it.
     ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name. ``shape`` is
-    the first output's shape as the author's dimensions say it (a list: each output's); TensorRT's own inference must
-    agree with it.
+    the first output's shape as the author's dimensions say it (a list: each output's), with None for a size that only
+    TensorRT knows; its own inference must agree with it.
     A layer on constants alone is evaluated instead, unless its result is much larger than they are.
 
     Raises DefinitionError with TensorRT's own message.
@@ -107,7 +107,7 @@ def add_layer(
     if name in network.locations:
         location = network.locations[name]
         layer.metadata = f"{'/'.join(location.file.split('/')[-2:])}:{location.line}"
-    shapes = shape if isinstance(shape, list) else [shape] + [None] * (len(outputs) - 1)
+    shapes: Any = shape if isinstance(shape, list) else [shape] + [None] * (len(outputs) - 1)
     results = []
     for index, (handle, dims, dtype) in enumerate(outputs):
         handle.name = name if index == 0 else network._take_name(f"{name}.{index}")
@@ -133,15 +133,15 @@ def read_outputs(backend: Backend, layer: Any, messages: Messages) -> list[tuple
     return outputs
 
 
-def _merge(dims: tuple[int, ...], shape: Shape | None, tensor: Tensor) -> Shape:
+def _merge(dims: tuple[int, ...], shape: Sequence[Any] | None, tensor: Tensor) -> Shape:
     if shape is not None and len(shape) != len(dims):
-        raise AssertionError(f"trtdsl inferred {shape_text(shape)}, TensorRT {dims}")
+        raise AssertionError(f"trtdsl inferred {shape_text(tuple(shape))}, TensorRT {dims}")
     merged: list[SizeLike] = []
     for axis, size in enumerate(dims):
         ours = shape[axis] if shape is not None else None
         if size >= 0:
             if isinstance(ours, int) and ours != size:
-                raise AssertionError(f"trtdsl inferred {shape_text(shape or ())}, TensorRT {dims}")
+                raise AssertionError(f"trtdsl inferred {shape_text(tuple(shape or ()))}, TensorRT {dims}")
             merged.append(size)
         else:
             merged.append(ours if ours is not None else tensor_dim(tensor, axis, tensor.name))

@@ -60,22 +60,30 @@ def slice(
 @evaluates("SLICE")
 def _slice(node: Node) -> Evaluate:
     layer = node.layer
-    static = [
-        None if node.has_input(index) else tuple(values)
+    static: list[tuple[int, ...]] = [
+        () if node.has_input(index) else tuple(values)
         for index, values in ((1, layer.start), (2, layer.shape), (3, layer.stride))
     ]
     mode = layer.mode.name
     static_axes = None if node.has_input(5) or layer.axes is None else tuple(layer.axes)
-    dtype = node.dtype
 
-    def evaluate(x, start=None, size=None, stride=None, fill=None, axes=None):
-        box = [s if s is not None else t.tolist() for s, t in zip(static, (start, size, stride), strict=True)]
-        chosen = static_axes if axes is None else axes.tolist()
-        if chosen is None:
-            chosen = range(x.ndim)
-        for axis, begin, number, step in zip(chosen, *box, strict=True):
-            x = _slice_axis(x, axis % x.ndim, begin, number, step, mode, fill)
-        return x.to(dtype)
+    def evaluate(
+        x: torch.Tensor,
+        start: torch.Tensor | None = None,
+        size: torch.Tensor | None = None,
+        stride: torch.Tensor | None = None,
+        fill: torch.Tensor | None = None,
+        axes: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        begins, sizes, steps = (
+            values if tensor is None else tensor.tolist()
+            for values, tensor in zip(static, (start, size, stride), strict=True)
+        )
+        chosen = axes.tolist() if axes is not None else range(x.ndim) if static_axes is None else static_axes
+        result = x
+        for axis, begin, number, step in zip(chosen, begins, sizes, steps, strict=True):
+            result = _slice_axis(result, axis % x.ndim, begin, number, step, mode, fill)
+        return result
 
     return evaluate
 
