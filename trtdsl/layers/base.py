@@ -6,10 +6,10 @@ A family file holds, for each layer type, three functions side by side: the publ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ..backend import Backend, Messages
 from ..errors import DefinitionError, ShapeError, UnsupportedError
@@ -18,6 +18,7 @@ from ..network import Network
 from ..shape import Shape, SizeLike, shape_text, tensor_dim
 from ..tensor import Tensor
 
+T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
 
 # TensorRT's class for each layer type, where it is not I<CamelCase>Layer.
@@ -232,6 +233,12 @@ class Node:
     def has_input(self, index: int) -> bool:
         """Whether the optional input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
+
+    def pick(self, table: Mapping[str, T], name: str, what: str) -> T:
+        """The entry of an enum's member in a table; UnsupportedError for one that the table does not have."""
+        if name not in table:
+            raise self.unsupported(f"{what} {name}")
+        return table[name]
 
     def unsupported(self, what: str) -> UnsupportedError:
         """The error for an attribute that the evaluator cannot honour."""

@@ -99,6 +99,6 @@ def _linspace(dims: Sequence[int], start: float, steps: Sequence[float], dtype: 
     """``start + sum(index[k] * steps[k])``."""
     total = torch.full(tuple(dims), start, dtype=dtype)
     for axis, (size, step) in enumerate(zip(dims, steps, strict=True)):
-        index = torch.arange(size, dtype=dtype)
-        total = total + (index * step).reshape((-1,) + (1,) * (len(dims) - axis - 1))
+        index = torch.arange(size, dtype=dtype) * (step if dtype.is_floating_point else int(step))
+        total = total + index.reshape((-1,) + (1,) * (len(dims) - axis - 1))
     return total

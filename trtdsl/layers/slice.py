@@ -98,6 +98,8 @@ def _slice_axis(
             stop = last + 1 if size else start
             return x[(builtins.slice(None),) * axis + (builtins.slice(start, stop, stride),)]
         return x.index_select(axis, torch.arange(size) * stride + start)
+    if mode == "FILL" and stride == 1:
+        return _filled(x, axis, start, size, fill)
     index = torch.arange(size) * stride + start
     if mode == "STRICT_BOUNDS":
         raise ShapeError(f"slice from {start}, size {size}, stride {stride} leaves the dimension of size {length}")
@@ -119,3 +121,14 @@ def _slice_axis(
         index = index % period
         index = torch.where(index < length, index, period - index) if length > 1 else torch.zeros_like(index)
     return x.index_select(axis, index)
+
+
+def _filled(x: torch.Tensor, axis: int, start: int, size: int, fill: torch.Tensor | None) -> torch.Tensor:
+    """What lies inside, between the fill value."""
+    before = min(max(-start, 0), size)
+    inside = max(min(start + size, x.shape[axis]) - max(start, 0), 0)
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    result = x.new_zeros(shape) if fill is None else fill.reshape(()).to(x.dtype).repeat(shape)
+    if inside:
+        result.narrow(axis, before, inside).copy_(x.narrow(axis, max(start, 0), inside))
+    return result
