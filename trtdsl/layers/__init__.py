@@ -2,6 +2,9 @@
 
 from .activation import activation as activation
 from .activation import parametric_relu as parametric_relu
+from .attention import attention as attention
+from .attention import kv_cache_update as kv_cache_update
+from .attention import rotary_embedding as rotary_embedding
 from .cast import cast as cast
 from .cast import identity as identity
 from .concatenation import concatenation as concatenation
@@ -15,15 +18,20 @@ from .einsum import einsum as einsum
 from .elementwise import elementwise as elementwise
 from .elementwise import select as select
 from .fill import linspace as linspace
+from .fill import random as random
 from .gather import gather as gather
 from .grid_sample import grid_sample as grid_sample
 from .loop import Loop as Loop
 from .matrix_multiply import matrix_multiply as matrix_multiply
+from .moe import moe as moe
+from .nms import assertion as assertion
+from .nms import nms as nms
 from .normalization import lrn as lrn
 from .normalization import normalization as normalization
 from .padding import padding as padding
 from .pooling import pooling as pooling
 from .quantize import dequantize as dequantize
+from .quantize import dynamic_quantize as dynamic_quantize
 from .quantize import quantize as quantize
 from .reduce import ragged_softmax as ragged_softmax
 from .reduce import reduce as reduce

@@ -66,7 +66,7 @@ _EXACT = ("RELU", "CLIP", "THRESHOLDED_RELU")  # select one of their operands: n
 @evaluates("ACTIVATION", flops=1)
 def _activation(node: Node) -> Evaluate:
     name, alpha, beta = node.layer.type.name, node.layer.alpha, node.layer.beta
-    evaluate = _EVALUATE[name]
+    evaluate = node.pick(_EVALUATE, name, "activation")
     if node.dtype in (torch.float16, torch.bfloat16) and name not in _EXACT:  # computed in float32, rounded once
         return lambda x: evaluate(x.float(), alpha, beta).to(x.dtype)
     return lambda x: evaluate(x, alpha, beta)

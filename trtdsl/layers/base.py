@@ -6,10 +6,10 @@ A family file holds, for each layer type, three functions side by side: the publ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ..backend import Backend, Messages
 from ..errors import DefinitionError, ShapeError, UnsupportedError
@@ -18,6 +18,7 @@ from ..network import Network
 from ..shape import Shape, SizeLike, shape_text, tensor_dim
 from ..tensor import Tensor
 
+T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
 
 # TensorRT's class for each layer type, where it is not I<CamelCase>Layer.
@@ -74,7 +75,7 @@ def add_layer(
     add: Callable[..., Any],
     *operands: Tensor | None,
     weights: Sequence[Tensor | None] = (),
-    shape: Shape | Sequence[Shape | None] | None = None,
+    shape: Sequence[Any] | None = None,
     network: Network | None = None,
     fold: bool = True,
 ) -> Any:
@@ -82,8 +83,8 @@ def add_layer(
 
     ``add(site, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it.
     ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name. ``shape`` is
-    the first output's shape as the author's dimensions say it (a list: each output's); TensorRT's own inference must
-    agree with it.
+    the first output's shape as the author's dimensions say it (a list: each output's), with None for a size that only
+    TensorRT knows; its own inference must agree with it.
     A layer on constants alone is evaluated instead, unless its result is much larger than they are.
 
     Raises DefinitionError with TensorRT's own message.
@@ -107,7 +108,7 @@ def add_layer(
     if name in network.locations:
         location = network.locations[name]
         layer.metadata = f"{'/'.join(location.file.split('/')[-2:])}:{location.line}"
-    shapes = shape if isinstance(shape, list) else [shape] + [None] * (len(outputs) - 1)
+    shapes: Any = shape if isinstance(shape, list) else [shape] + [None] * (len(outputs) - 1)
     results = []
     for index, (handle, dims, dtype) in enumerate(outputs):
         handle.name = name if index == 0 else network._take_name(f"{name}.{index}")
@@ -133,15 +134,15 @@ def read_outputs(backend: Backend, layer: Any, messages: Messages) -> list[tuple
     return outputs
 
 
-def _merge(dims: tuple[int, ...], shape: Shape | None, tensor: Tensor) -> Shape:
+def _merge(dims: tuple[int, ...], shape: Sequence[Any] | None, tensor: Tensor) -> Shape:
     if shape is not None and len(shape) != len(dims):
-        raise AssertionError(f"trtdsl inferred {shape_text(shape)}, TensorRT {dims}")
+        raise AssertionError(f"trtdsl inferred {shape_text(tuple(shape))}, TensorRT {dims}")
     merged: list[SizeLike] = []
     for axis, size in enumerate(dims):
         ours = shape[axis] if shape is not None else None
         if size >= 0:
             if isinstance(ours, int) and ours != size:
-                raise AssertionError(f"trtdsl inferred {shape_text(shape or ())}, TensorRT {dims}")
+                raise AssertionError(f"trtdsl inferred {shape_text(tuple(shape or ()))}, TensorRT {dims}")
             merged.append(size)
         else:
             merged.append(ours if ours is not None else tensor_dim(tensor, axis, tensor.name))
@@ -232,6 +233,12 @@ class Node:
     def has_input(self, index: int) -> bool:
         """Whether the optional input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
+
+    def pick(self, table: Mapping[str, T], name: str, what: str) -> T:
+        """The entry of an enum's member in a table; UnsupportedError for one that the table does not have."""
+        if name not in table:
+            raise self.unsupported(f"{what} {name}")
+        return table[name]
 
     def unsupported(self, what: str) -> UnsupportedError:
         """The error for an attribute that the evaluator cannot honour."""

@@ -56,6 +56,7 @@ def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def round_to_fp4(x: torch.Tensor) -> torch.Tensor:
     """float32 values rounded half to even to those of fp4: one bit of sign, two of exponent, one of mantissa."""
+    x = torch.where(torch.isnan(x), 0.0, x)  # fp4 has none
     size = x.abs().clamp(max=6)
     step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0))
     return torch.copysign(torch.round(size / step) * step, x)

@@ -54,7 +54,7 @@ class Conditional:
                 lambda site, then, otherwise: self._conditional.add_output(then, otherwise),
                 then,
                 otherwise,
-                shape=shape,  # type: ignore[arg-type]
+                shape=shape,
                 fold=False,
             )
 

@@ -34,7 +34,8 @@ class _Header(ctypes.Structure):
 
 
 def _header(weights: Any) -> _Header:
-    """The C++ struct of weights whose type numpy does not have (bfloat16, fp8, 4 bits): the Python object points at it."""
+    """The C++ struct of weights whose type numpy does not have (bfloat16, fp8, 4 bits): the Python object points at
+    it."""
     address = ctypes.c_void_p.from_address(id(weights) + 16).value
     header = _Header.from_address(address) if address else None
     if header is None or header.count != weights.size:

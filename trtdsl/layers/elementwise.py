@@ -71,7 +71,7 @@ _EVALUATE = {
 
 @evaluates("ELEMENTWISE", flops=1)
 def _elementwise(node: Node) -> Evaluate:
-    return _EVALUATE[node.layer.op.name]
+    return node.pick(_EVALUATE, node.layer.op.name, "operation")
 
 
 @operation

@@ -44,28 +44,61 @@ def linspace(
     return add_layer(add, dynamic, start, delta, shape=sizes, network=network)
 
 
+@operation
+def random(
+    network: Network, shape: Sequence[SizeLike], low: Tensor, high: Tensor, normal: bool = False, dtype: Any = "float32"
+) -> Tensor:
+    """Values drawn anew in each run: uniform between ``low`` and ``high``, or ``normal`` with that mean and deviation.
+
+    One IFillLayer (RANDOM_UNIFORM, RANDOM_NORMAL). ``low`` and ``high`` are scalars; float32 or float16.
+
+    >>> net = td.Network()
+    >>> random(net, (2, 3), net.constant(0.0), net.constant(1.0)).shape
+    (2, 3)
+    """
+    sizes = tuple(shape)
+    dynamic = None if all(isinstance(size, int) for size in sizes) else size_tensor(network, sizes)
+
+    def add(site, shape, low, high):
+        fills = site.trt.FillOperation
+        data_type = site.network.backend.data_type(as_dtype(dtype))
+        dims = sizes if shape is None else (0,) * len(sizes)
+        layer = site.definition.add_fill(dims, fills.RANDOM_NORMAL if normal else fills.RANDOM_UNIFORM, data_type)
+        for index, handle in enumerate((shape, low, high)):
+            if layer is not None and handle is not None:
+                layer.set_input(index, handle)
+        return layer
+
+    return add_layer(add, dynamic, low, high, shape=sizes, network=network, fold=False)
+
+
 @evaluates("FILL", flops=1)
 def _fill(node: Node) -> Evaluate:
+    """Random values come from torch's default generator: no run of TensorRT draws the same."""
     layer, dtype = node.layer, node.dtype
     name = layer.operation.name
-    static = None if node.has_input(0) else tuple(layer.shape)
-    integral = layer.is_alpha_beta_int64()
-    alpha, beta = (None if node.has_input(i) else v for i, v in ((1, layer.alpha), (2, layer.beta)))
+    static_dims = () if node.has_input(0) else tuple(layer.shape)
+    static = (layer.alpha, layer.beta)
 
-    def evaluate(shape: Any = None, start: Any = None, delta: Any = None) -> torch.Tensor:
-        dims = static if shape is None else tuple(shape.tolist())
-        first = alpha if start is None else start.reshape(()).item()
-        second: Any = beta if delta is None else delta.flatten().tolist()
+    def evaluate(
+        shape: torch.Tensor | None = None, alpha: torch.Tensor | None = None, beta: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        dims = static_dims if shape is None else tuple(shape.tolist())
+        first = static[0] if alpha is None else alpha.reshape(()).item()
+        second = [static[1]] if beta is None else beta.flatten().tolist()
+        if name == "LINSPACE":
+            return _linspace(dims, first, second, dtype)
         if name == "RANDOM_UNIFORM":
-            return torch.empty(dims).uniform_(first, second[0] if isinstance(second, list) else second).to(dtype)
-        if name == "RANDOM_NORMAL":
-            return torch.empty(dims).normal_(first, second[0] if isinstance(second, list) else second).to(dtype)
-        steps = second if isinstance(second, list) else [second] * len(dims)
-        wide = torch.int64 if integral or not dtype.is_floating_point else torch.float32
-        total = torch.full(dims, first, dtype=wide)
-        for axis, step in enumerate(steps):
-            index = torch.arange(dims[axis], dtype=wide)
-            total = total + (index * step).reshape((-1,) + (1,) * (len(dims) - axis - 1))
-        return total.to(dtype)
+            return torch.empty(dims).uniform_(first, second[0]).to(dtype)
+        return torch.empty(dims).normal_(first, second[0]).to(dtype)
 
     return evaluate
+
+
+def _linspace(dims: Sequence[int], start: float, steps: Sequence[float], dtype: torch.dtype) -> torch.Tensor:
+    """``start + sum(index[k] * steps[k])``."""
+    total = torch.full(tuple(dims), start, dtype=dtype)
+    for axis, (size, step) in enumerate(zip(dims, steps, strict=True)):
+        index = torch.arange(size, dtype=dtype) * (step if dtype.is_floating_point else int(step))
+        total = total + index.reshape((-1,) + (1,) * (len(dims) - axis - 1))
+    return total

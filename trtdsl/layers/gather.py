@@ -66,12 +66,7 @@ def _masked(values: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
 
 def _default(data: torch.Tensor, indices: torch.Tensor, axis: int, elementwise: int) -> torch.Tensor:
     if elementwise:
-        rows = [_default(row, index, axis - 1, 0) for row, index in zip(data, indices, strict=True)]
-        return (
-            torch.stack(rows)
-            if rows
-            else data.new_empty((0, *data.shape[1:axis], *indices.shape[1:], *data.shape[axis + 1 :]))
-        )
+        return _side_by_side(data, indices, axis)
     index, inside = in_bounds(indices.flatten(), data.shape[axis])
     if data.shape[axis] == 0:
         picked = data.new_zeros((*data.shape[:axis], index.numel(), *data.shape[axis + 1 :]))
@@ -80,6 +75,27 @@ def _default(data: torch.Tensor, indices: torch.Tensor, axis: int, elementwise: 
     if inside is not None:
         picked = _masked(picked, inside.reshape((-1,) + (1,) * (data.ndim - axis - 1)))
     return picked.reshape(data.shape[:axis] + indices.shape + data.shape[axis + 1 :])
+
+
+def _side_by_side(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
+    """Row i of the indices reads row i of the data; where one of them has a single row, it serves all."""
+    batch = max(data.shape[0], indices.shape[0]) if 0 not in (data.shape[0], indices.shape[0]) else 0
+    index, inside = in_bounds(indices.reshape(indices.shape[0], -1), data.shape[axis])
+    moved = data.movedim(axis, 1)
+    row = torch.arange(batch).unsqueeze(1) if data.shape[0] > 1 else torch.zeros((), dtype=torch.int64)
+    if data.shape[axis] == 0:
+        picked = data.new_zeros((batch, index.shape[1], *moved.shape[2:]))
+    else:
+        picked = moved[row, index]
+    if inside is not None:
+        picked = _masked(picked, inside.reshape(inside.shape + (1,) * (picked.ndim - 2)))
+    if picked.shape[0] != batch:
+        picked = picked.expand(batch, *picked.shape[1:])
+    places = picked.reshape(batch, *indices.shape[1:], *moved.shape[2:])
+    # The dimensions between the first and the axis stand behind the indices': put them back.
+    between = range(indices.ndim, indices.ndim + axis - 1)
+    rest = range(indices.ndim + axis - 1, places.ndim)
+    return places.permute(0, *between, *range(1, indices.ndim), *rest)
 
 
 def _element(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:

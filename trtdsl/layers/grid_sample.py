@@ -19,8 +19,9 @@ def grid_sample(
     """``x`` (N, C, H, W) read at the points of ``grid`` (N, Ho, Wo, 2), gives (N, C, Ho, Wo): one IGridSampleLayer.
 
     A point is (x, y) from -1 to 1 across the image, between the centres of the outer pixels with ``align_corners``
-    and between their outer edges without. ``mode``: LINEAR, NEAREST, CUBIC; ``sample_mode`` outside: FILL (zeros), CLAMP
-    (the edge), REFLECT. Five dimensions (N, C, D, H, W), with (x, y, z) points, where TensorRT's version takes them.
+    and between their outer edges without. ``mode``: LINEAR, NEAREST, CUBIC; ``sample_mode`` outside: FILL (zeros),
+    CLAMP (the edge), REFLECT. Five dimensions (N, C, D, H, W), with (x, y, z) points, where TensorRT's version takes
+    them.
 
     Raises ShapeError where the ranks do not fit each other.
 

@@ -132,16 +132,16 @@ class Loop:
 
         inner = outer(value.shape)
         with self.network.operation("loop.concatenate"):
-            return add_layer(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), fold=False)  # type: ignore[arg-type]
+            return add_layer(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), fold=False)
 
 
-def outer(shape: Shape) -> Shape:
+def outer(shape: Shape) -> tuple[SizeLike | None, ...]:
     """The sizes that mean something outside of the loop; None for those that are known only inside."""
 
     def known(size: SizeLike) -> bool:
         return not (isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms()))
 
-    return tuple(size if known(size) else None for size in shape)  # type: ignore[misc]
+    return tuple(size if known(size) else None for size in shape)
 
 
 def _inner(node: Node) -> Sequence[int]:

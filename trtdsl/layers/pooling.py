@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..lazy import torch
 from ..network import operation
@@ -54,6 +54,9 @@ def _flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates("POOLING", flops=_flops)
 def _pooling(node: Node) -> Evaluate:
+    """Computed in float32. Assumed: the elements that rounding a size up adds never count in an average, the padding
+    only where it is not excluded; SAME padding is never negative.
+    """
     layer, dtype = node.layer, node.dtype
     # The subclass's `type` is the pooling type.
     kind, mode, blend = layer.type.name, layer.padding_mode.name, layer.blend_factor
@@ -76,28 +79,32 @@ def _pooling(node: Node) -> Evaluate:
             result.append((pre, post, extra))
         return result
 
-    def windows(x: torch.Tensor) -> torch.Tensor:
-        """A view with the windows' elements in as many further dimensions."""
-        for axis in range(ndim):
-            x = x.unfold(x.ndim - ndim, window[axis], stride[axis])  # each unfold appends a dimension
+    def over_windows(x: torch.Tensor, combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """What ``combine`` makes of each window's elements, one dimension after the other."""
+        for place in range(ndim):
+            axis = x.ndim - ndim + place
+            number = (x.shape[axis] - window[place]) // stride[place] + 1
+            total = None
+            for offset in range(window[place]):
+                part = _every(x, axis, offset, stride[place], number)
+                total = part if total is None else combine(total, part)
+            assert total is not None
+            x = total
         return x
-
-    axes = tuple(range(-ndim, 0))
 
     def maximum(x: torch.Tensor, pads: list[tuple[int, int, int]]) -> torch.Tensor:
         low = float("-inf") if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-        return torch.amax(windows(_pad(x, [(a, b + c) for a, b, c in pads], low)), axes)
+        return over_windows(_pad(x, [(a, b + c) for a, b, c in pads], low), torch.maximum)
 
     def average(x: torch.Tensor, pads: list[tuple[int, int, int]]) -> torch.Tensor:
-        # Elements that rounding up adds never count; those of the padding only where it is not excluded.
         ones = torch.ones(x.shape[-ndim:])
         if not exclusive:
             ones = _pad(ones, [(a, b) for a, b, _ in pads], 1.0)
             ones = _pad(ones, [(0, c) for _, _, c in pads], 0.0)
         else:
             ones = _pad(ones, [(a, b + c) for a, b, c in pads], 0.0)
-        total = windows(_pad(x, [(a, b + c) for a, b, c in pads], 0.0)).sum(axes)
-        return total / windows(ones).sum(axes)
+        total = over_windows(_pad(x, [(a, b + c) for a, b, c in pads], 0.0), torch.add)
+        return total / over_windows(ones, torch.add)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
         pads = paddings(x.shape[-ndim:])
@@ -109,6 +116,11 @@ def _pooling(node: Node) -> Evaluate:
         return ((1 - blend) * maximum(wide, pads) + blend * average(wide, pads)).to(dtype)
 
     return evaluate
+
+
+def _every(x: torch.Tensor, axis: int, start: int, step: int, number: int) -> torch.Tensor:
+    """A view of every ``step``-th element along an axis."""
+    return x[(slice(None),) * axis + (slice(start, start + (number - 1) * step + 1, step),)]
 
 
 def _pad(x: torch.Tensor, pads: list[tuple[int, int]], value: float) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""QUANTIZE and DEQUANTIZE."""
+"""QUANTIZE, DEQUANTIZE and DYNAMIC_QUANTIZE."""
 
 from __future__ import annotations
 
@@ -110,5 +110,75 @@ def _dequantize(node: Node) -> Evaluate:
     def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
         _refuse_zero_point(zero)
         return (x.float() * spread(scale, x.shape, axis)).to(dtype)
+
+    return evaluate
+
+
+@operation
+def dynamic_quantize(
+    x: Tensor,
+    block_shape: Sequence[int],
+    dtype: Any = "float8_e4m3fn",
+    scale_dtype: Any = "float8_e8m0fnu",
+    double_scale: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``x`` quantized with one scale per block, found from the values, and the scales: one IDynamicQuantizeLayer.
+
+    NVFP4 is ``dtype="float4_e2m1fn_x2"``, ``scale_dtype="float8_e4m3fn"``, blocks of 16 and ``double_scale``, a scalar
+    by which the scales are quantized; MXFP8 are the defaults with blocks of 32. -1 in ``block_shape`` is a whole
+    dimension.
+
+    >>> data, scales = dynamic_quantize(td.Network().input("x", (4, 64)), (1, 32))
+    >>> data.shape, scales.shape
+    ((4, 64), (4, 2))
+    """
+    sizes = [size if block == -1 else block for size, block in zip(x.shape, block_shape, strict=True)]
+    scales = tuple(size if block == 1 else size // block for size, block in zip(x.shape, sizes, strict=True))
+
+    def add(site, x, double_scale):
+        backend = site.network.backend
+        data_type, scale_type = backend.data_type(as_dtype(dtype)), backend.data_type(as_dtype(scale_dtype))
+        layer = site.definition.add_dynamic_quantize_v2(x, tuple(block_shape), data_type, scale_type)
+        if layer is not None and double_scale is not None:
+            layer.set_input(1, double_scale)
+        return layer
+
+    return add_layer(add, x, double_scale, shape=[x.shape, scales], fold=False)
+
+
+def dynamic_scales(
+    x: torch.Tensor,
+    block: Sequence[int],
+    dtype: torch.dtype,
+    scale_dtype: torch.dtype,
+    double_scale: torch.Tensor | None,
+) -> torch.Tensor:
+    """The scale of each block, as float32: its greatest magnitude over that of ``dtype``, in ``scale_dtype``."""
+    sizes = [size if step == -1 else step for size, step in zip(x.shape, block, strict=True)]
+    split = [part for size, step in zip(x.shape, sizes, strict=True) for part in (size // step, step)]
+    greatest = x.float().abs().reshape(split).amax(tuple(range(1, 2 * x.ndim, 2)))
+    scales = greatest / {torch.float4_e2m1fn_x2: 6.0, torch.float8_e4m3fn: 448.0}.get(dtype, 127.0)
+    if double_scale is not None:
+        scales = scales / double_scale.float().reshape(())
+    if scale_dtype == torch.float8_e8m0fnu:
+        return torch.exp2(torch.ceil(torch.log2(scales)).clamp(-127, 127))
+    return convert(scales, scale_dtype).float() if scale_dtype == torch.float8_e4m3fn else scales
+
+
+@evaluates("DYNAMIC_QUANTIZE", flops=5)
+def _dynamic_quantize(node: Node) -> Evaluate:
+    """Assumed: scales of the type E8M0 are rounded up, so that nothing saturates; a block of zeros gives zeros."""
+    layer, dtype = node.layer, node.logical_dtype
+    scale_dtype = node.output_dtype(1)
+    block = tuple(layer.block_shape)
+    if not block:
+        axis = layer.axis
+        block = tuple(layer.block_size if dim == axis else 1 for dim in range(len(node.inputs[0].shape)))
+
+    def evaluate(x: torch.Tensor, double_scale: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        scales = dynamic_scales(x, block, dtype, scale_dtype, double_scale)
+        steps = scales if double_scale is None else scales * double_scale.float().reshape(())
+        steps = spread(torch.where(steps == 0, 1.0, steps), x.shape, -1)
+        return narrow(x.float() / steps, dtype), scales.to(scale_dtype)
 
     return evaluate

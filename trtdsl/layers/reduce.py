@@ -77,7 +77,7 @@ _EVALUATE = {
 
 @evaluates("REDUCE", flops=lambda node, shapes: count(shapes.inputs[0]))
 def _reduce(node: Node) -> Evaluate:
-    evaluate = _EVALUATE[node.layer.op.name]
+    evaluate = node.pick(_EVALUATE, node.layer.op.name, "operation")
     axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims
     if node.dtype in (torch.float16, torch.bfloat16):  # accumulates in float32, rounds once
         return lambda x: evaluate(x.float(), axes, keep).to(x.dtype)
@@ -112,7 +112,7 @@ def _softmax(node: Node) -> Evaluate:
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        powers = torch.exp(wide - torch.amax(wide, axes, keepdim=True))
+        powers = (wide - torch.amax(wide, axes, keepdim=True)).exp_()
         return powers.div_(torch.sum(powers, axes, keepdim=True)).to(x.dtype)
 
     return evaluate

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 from ..lazy import torch
 from .base import Node
 
-
-class Program(Protocol):
-    """Layers made ready to run, in order."""
+Program = Any
+"""Layers made ready to run, in order."""
 
 
 class State(Protocol):

@@ -44,8 +44,8 @@ def _scale(node: Node) -> Evaluate:
         size = weights.size
         if size == 0:
             return None
-        if mode == "ELEMENTWISE":  # one value per element, the same for every index of dimension 0
-            shape = (1, *node.inputs[0].shape[1:])
+        if mode == "ELEMENTWISE":  # one value for each coordinate of the channel axis and those after it
+            shape = tuple(node.inputs[0].shape)[axis:]
         elif mode == "CHANNEL":
             shape = (size,) + (1,) * (ndim - axis - 1)
         else:

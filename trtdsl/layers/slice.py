@@ -60,22 +60,30 @@ def slice(
 @evaluates("SLICE")
 def _slice(node: Node) -> Evaluate:
     layer = node.layer
-    static = [
-        None if node.has_input(index) else tuple(values)
+    static: list[tuple[int, ...]] = [
+        () if node.has_input(index) else tuple(values)
         for index, values in ((1, layer.start), (2, layer.shape), (3, layer.stride))
     ]
     mode = layer.mode.name
     static_axes = None if node.has_input(5) or layer.axes is None else tuple(layer.axes)
-    dtype = node.dtype
 
-    def evaluate(x, start=None, size=None, stride=None, fill=None, axes=None):
-        box = [s if s is not None else t.tolist() for s, t in zip(static, (start, size, stride), strict=True)]
-        chosen = static_axes if axes is None else axes.tolist()
-        if chosen is None:
-            chosen = range(x.ndim)
-        for axis, begin, number, step in zip(chosen, *box, strict=True):
-            x = _slice_axis(x, axis % x.ndim, begin, number, step, mode, fill)
-        return x.to(dtype)
+    def evaluate(
+        x: torch.Tensor,
+        start: torch.Tensor | None = None,
+        size: torch.Tensor | None = None,
+        stride: torch.Tensor | None = None,
+        fill: torch.Tensor | None = None,
+        axes: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        begins, sizes, steps = (
+            values if tensor is None else tensor.tolist()
+            for values, tensor in zip(static, (start, size, stride), strict=True)
+        )
+        chosen = axes.tolist() if axes is not None else range(x.ndim) if static_axes is None else static_axes
+        result = x
+        for axis, begin, number, step in zip(chosen, begins, sizes, steps, strict=True):
+            result = _slice_axis(result, axis % x.ndim, begin, number, step, mode, fill)
+        return result
 
     return evaluate
 
@@ -90,6 +98,8 @@ def _slice_axis(
             stop = last + 1 if size else start
             return x[(builtins.slice(None),) * axis + (builtins.slice(start, stop, stride),)]
         return x.index_select(axis, torch.arange(size) * stride + start)
+    if mode == "FILL" and stride == 1:
+        return _filled(x, axis, start, size, fill)
     index = torch.arange(size) * stride + start
     if mode == "STRICT_BOUNDS":
         raise ShapeError(f"slice from {start}, size {size}, stride {stride} leaves the dimension of size {length}")
@@ -111,3 +121,14 @@ def _slice_axis(
         index = index % period
         index = torch.where(index < length, index, period - index) if length > 1 else torch.zeros_like(index)
     return x.index_select(axis, index)
+
+
+def _filled(x: torch.Tensor, axis: int, start: int, size: int, fill: torch.Tensor | None) -> torch.Tensor:
+    """What lies inside, between the fill value."""
+    before = min(max(-start, 0), size)
+    inside = max(min(start + size, x.shape[axis]) - max(start, 0), 0)
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    result = x.new_zeros(shape) if fill is None else fill.reshape(()).to(x.dtype).repeat(shape)
+    if inside:
+        result.narrow(axis, before, inside).copy_(x.narrow(axis, max(start, 0), inside))
+    return result

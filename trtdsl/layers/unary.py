@@ -61,4 +61,4 @@ _EVALUATE = {
 
 @evaluates("UNARY", flops=1)
 def _unary(node: Node) -> Evaluate:
-    return _EVALUATE[node.layer.op.name]
+    return node.pick(_EVALUATE, node.layer.op.name, "operation")

@@ -1,0 +1,283 @@
+"""ATTENTION, ROTARY_EMBEDDING and KV_CACHE_UPDATE: what decoders are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import ShapeError, UnsupportedError
+from ..lazy import torch
+from ..network import as_dtype, operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
+from .quantize import narrow, spread
+
+PADDED, PACKED = "PADDED_BHND", "PACKED_NHD"
+
+
+@operation
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    causal: str = "NONE",
+    normalization: str = "SOFTMAX",
+    decomposable: bool = True,
+    query_lengths: Tensor | None = None,
+    key_value_lengths: Tensor | None = None,
+    quantize_scale: Tensor | None = None,
+    quantize_dtype: Any = None,
+) -> Tensor:
+    """``normalization(query @ key.T + mask) @ value``, unscaled: one IAttention, of two layers.
+
+    ``query`` is (N, H, S, D), ``key`` and ``value`` (N, G, T, D) where G divides H; or packed, (tokens, heads, D) with
+    the cumulative ``query_lengths`` and ``key_value_lengths`` (N + 1). Lengths (N) with padded keys tell how many of
+    them count. ``mask``, broadcast to (N, H, S, T), is bool (True attends) or added. ``causal``: NONE, UPPER_LEFT,
+    LOWER_RIGHT (not with a mask). ``normalization``: SOFTMAX or NONE. ``quantize_scale`` and ``quantize_dtype`` (int8
+    or float8_e4m3fn) quantize its result. ``decomposable`` lets TensorRT use several kernels where it has no fused one.
+
+    >>> net = td.Network()
+    >>> q, k = net.input("q", (1, 4, 5, 8)), net.input("k", (1, 2, 7, 8))
+    >>> attention(q, k, k).shape
+    (1, 4, 5, 8)
+    """
+    if (quantize_scale is None) != (quantize_dtype is None):
+        raise UnsupportedError("give quantize_scale and quantize_dtype together")
+    network = query.network
+    first = network.definition.num_layers
+
+    def add(site, query, key, value, mask, scale, query_lengths, key_value_lengths):
+        trt = site.trt
+        kind = member(trt.CausalMaskKind, causal, "causal mask")
+        norm = member(trt.AttentionNormalizationOp, normalization, "normalization")
+        layer = site.definition.add_attention_v2(query, key, value, norm, kind)
+        if layer is None:
+            return None
+        layer.decomposable = decomposable
+        if mask is not None:
+            layer.mask = mask
+        if scale is not None:
+            layer.normalization_quantize_scale = scale
+            layer.normalization_quantize_to_type = site.network.backend.data_type(as_dtype(quantize_dtype))
+        if query_lengths is not None:
+            layer.query_form, layer.query_lengths = trt.AttentionIOForm.PACKED_NHD, query_lengths
+        if key_value_lengths is not None:
+            if len(key.shape) == 3:
+                layer.key_value_form = trt.AttentionIOForm.PACKED_NHD
+            layer.key_value_lengths = key_value_lengths
+        return layer
+
+    result = add_layer(
+        add, query, key, value, mask, quantize_scale, query_lengths, key_value_lengths, shape=query.shape, fold=False
+    )
+    for index in range(first, network.definition.num_layers):  # IAttention's name does not reach its layers
+        layer = network.definition.get_layer(index)
+        if layer.type.name.startswith("ATTENTION"):
+            layer.name = result.name if layer.type.name == "ATTENTION_OUTPUT" else f"{result.name}.input"
+            network.locate(layer.name)
+    return result
+
+
+def _flops(node: Node, shapes: Shapes) -> int:
+    """Two matrix products and five operations for each score."""
+    query, key = shapes.inputs[0], shapes.inputs[1]
+    assert query is not None
+    assert key is not None
+    tokens = key[-2] if len(key) == 4 else key[0]
+    return count(query) // max(query[-1], 1) * tokens * (4 * query[-1] + 5)
+
+
+@evaluates("ATTENTION_INPUT", flops=_flops)
+def _attention_input(node: Node) -> Evaluate:
+    """The whole attention. The scores, the mask and the normalization are computed in float32 and rounded once.
+
+    Query head h attends to key head ``h // (H / G)``. Assumed: a row whose positions are all masked gives 0; with
+    lengths, a causal mask is anchored at the lengths; packed tokens beyond the last length are 0.
+    """
+    layer, dtype = node.layer.attention, node.dtype
+    softmax = layer.norm_op.name == "SOFTMAX"
+    causal = layer.causal_kind.name
+    query_form, key_form = layer.query_form.name, layer.key_value_form.name
+    quantized = None
+    if node.has_input(4):
+        quantized = node.backend.torch_dtype(layer.normalization_quantize_to_type)
+
+    def attend(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        scale: torch.Tensor | None,
+    ) -> torch.Tensor:
+        groups = query.shape[-3] // key.shape[-3]
+        if groups > 1:
+            key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
+        allowed = None if mask is None or mask.dtype != torch.bool else mask
+        if causal != "NONE":
+            rows, columns = query.shape[-2], key.shape[-2]
+            shift = columns - rows if causal == "LOWER_RIGHT" else 0
+            allowed = torch.ones(rows, columns, dtype=torch.bool).tril(shift)
+        added = mask.float() if mask is not None and mask.dtype != torch.bool else None
+        weights = _weights(query.float() @ key.float().mT, allowed, added, softmax)
+        if quantized is not None and scale is not None:
+            steps = spread(scale, weights.shape, weights.ndim - 3)
+            weights = narrow(weights / steps, quantized).float() * steps
+        return weights @ value.float()
+
+    def evaluate(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        scale: torch.Tensor | None = None,
+        query_lengths: torch.Tensor | None = None,
+        key_lengths: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        if query_form == PADDED and key_lengths is None:
+            return attend(query, key, value, mask, scale).to(dtype)
+        result = torch.zeros_like(query, dtype=torch.float32)
+        batch = query.shape[0] if query_lengths is None or query_form == PADDED else query_lengths.numel() - 1
+        queries = _items(query, query_form, query_lengths, batch)
+        keys, values = (_items(x, key_form, key_lengths, batch) for x in (key, value))
+        outputs = _items(result, query_form, query_lengths, batch)
+        for item in range(batch):
+            some = mask
+            if mask is not None:
+                some = mask[item if mask.shape[0] > 1 else 0]
+                rows, columns = queries[item].shape[-2], keys[item].shape[-2]
+                some = some[..., :rows, :columns]
+            outputs[item].copy_(attend(queries[item], keys[item], values[item], some, scale))
+        return result.to(dtype)
+
+    return evaluate
+
+
+def _weights(
+    scores: torch.Tensor, allowed: torch.Tensor | None, added: torch.Tensor | None, softmax: bool
+) -> torch.Tensor:
+    """What each position contributes; 0 for those that are not allowed."""
+    if added is not None:
+        scores = scores + added
+    if not softmax:
+        return scores if allowed is None else torch.where(allowed, scores, 0.0)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    top = scores.amax(-1, keepdim=True) if scores.shape[-1] else scores.new_zeros((*scores.shape[:-1], 1))
+    powers = scores.sub_(top.masked_fill_(top == float("-inf"), 0.0)).exp_()
+    total = powers.sum(-1, keepdim=True)
+    return powers.div_(total.masked_fill_(total == 0, 1.0))
+
+
+def _items(x: torch.Tensor, form: str, lengths: torch.Tensor | None, batch: int) -> list[torch.Tensor]:
+    """Views (heads, tokens, D) of each item of the batch, without what its length leaves out."""
+    if form == PACKED:
+        if lengths is None:
+            raise ShapeError("packed tokens need the cumulative lengths")
+        ends = lengths.tolist()
+        return [x[ends[item] : ends[item + 1]].transpose(0, 1) for item in range(batch)]
+    sizes = [x.shape[2]] * batch if lengths is None or lengths.numel() != batch else lengths.tolist()
+    return [x[item, :, : sizes[item]] for item in range(batch)]
+
+
+@evaluates("ATTENTION_OUTPUT", moves=False)
+def _attention_output(node: Node) -> Evaluate:
+    return lambda x: x
+
+
+@operation
+def rotary_embedding(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    position_ids: Tensor | None = None,
+    *,
+    interleaved: bool = False,
+    rotary_dim: int = 0,
+) -> Tensor:
+    """Rotates pairs of the last dimension of ``x`` (N, H, S, D) by its token's angles: one IRotaryEmbeddingLayer.
+
+    ``cos`` and ``sin`` are (N, S, R / 2), or (positions, R / 2) with ``position_ids`` (N, S). The first R =
+    ``rotary_dim`` elements (all D for 0) are rotated; a pair is two neighbours (``interleaved``) or one of each half.
+
+    >>> net = td.Network()
+    >>> c = net.input("cos", (2, 5, 4))
+    >>> rotary_embedding(net.input("x", (2, 3, 5, 8)), c, c).shape
+    (2, 3, 5, 8)
+    """
+
+    def add(site, x, cos, sin, position_ids):
+        layer = site.definition.add_rotary_embedding(x, cos, sin, interleaved, rotary_dim)
+        if layer is not None and position_ids is not None:
+            layer.set_input(3, position_ids)
+        return layer
+
+    return add_layer(add, x, cos, sin, position_ids, shape=x.shape)
+
+
+@evaluates("ROTARY_EMBEDDING", flops=3)
+def _rotary_embedding(node: Node) -> Evaluate:
+    """``(a, b)`` becomes ``(a cos - b sin, a sin + b cos)``, computed in float32 and rounded once."""
+    interleaved, rotary_dim, dtype = node.layer.interleaved, node.layer.rotary_embedding_dim, node.dtype
+
+    def evaluate(
+        x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, position_ids: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        size = rotary_dim or x.shape[-1]
+        if position_ids is not None:
+            cos, sin = cos[position_ids.long()], sin[position_ids.long()]
+        cos, sin = cos.float().unsqueeze(1), sin.float().unsqueeze(1)
+        turned, rest = x[..., :size].float(), x[..., size:]
+        a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+        first, second = a * cos - b * sin, a * sin + b * cos
+        both = torch.stack((first, second), -1).flatten(-2) if interleaved else torch.cat((first, second), -1)
+        return torch.cat((both.to(dtype), rest), -1) if rest.shape[-1] else both.to(dtype)
+
+    return evaluate
+
+
+@operation
+def kv_cache_update(
+    cache: Tensor, update: Tensor, write_indices: Tensor, update_lengths: Tensor | None = None, mode: str = "LINEAR"
+) -> Tensor:
+    """``cache`` (N, H, T, D) with ``update`` (N, H, S, D) written from ``write_indices`` (N) on: one
+    IKVCacheUpdateLayer.
+
+    A packed ``update`` is (tokens, H, D) with the cumulative ``update_lengths`` (N + 1). An engine writes into the
+    cache's own memory.
+
+    >>> net = td.Network()
+    >>> i = net.input("i", (2,), "int32")
+    >>> kv_cache_update(net.input("cache", (2, 3, 10, 8)), net.input("u", (2, 3, 1, 8)), i).shape
+    (2, 3, 10, 8)
+    """
+
+    def add(site, cache, update, write_indices, lengths):
+        cache_mode = member(site.trt.KVCacheMode, mode, "cache mode")
+        layer = site.definition.add_kv_cache_update(cache, update, write_indices, cache_mode)
+        if layer is not None and lengths is not None:
+            layer.update_form, layer.update_lengths = site.trt.AttentionIOForm.PACKED_NHD, lengths
+        return layer
+
+    return add_layer(add, cache, update, write_indices, update_lengths, shape=cache.shape, fold=False)
+
+
+@evaluates("KV_CACHE_UPDATE")
+def _kv_cache_update(node: Node) -> Evaluate:
+    """An update that would leave the cache is ignored, as a whole for its batch item (documented as ignored)."""
+    form = node.layer.update_form.name
+    if node.layer.cache_mode.name != "LINEAR":
+        raise node.unsupported(f"cache mode {node.layer.cache_mode.name}")
+
+    def evaluate(
+        cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor, lengths: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        result = cache.clone()
+        updates = _items(update, form, lengths, cache.shape[0])
+        for item, start in enumerate(indices.tolist()):
+            size = updates[item].shape[1]
+            if start >= 0 and start + size <= cache.shape[2]:
+                result[item, :, start : start + size] = updates[item]
+        return result
+
+    return evaluate

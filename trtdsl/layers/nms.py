@@ -1,0 +1,151 @@
+"""NMS and ASSERTION."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import ShapeError
+from ..lazy import torch
+from ..network import as_dtype, operation
+from ..tensor import Tensor
+from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
+
+
+@operation
+def nms(
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: Tensor | int,
+    iou_threshold: float | Tensor = 0.0,
+    score_threshold: float | Tensor = 0.0,
+    *,
+    box_format: str = "CORNER_PAIRS",
+    topk_box_limit: int | None = None,
+    indices_dtype: Any = "int32",
+) -> tuple[Tensor, Tensor]:
+    """Non-maximum suppression per item and class: one INMSLayer. It needs a GPU to build.
+
+    ``boxes`` is (N, B, 4) or (N, B, C, 4), ``scores`` (N, B, C). Gives the chosen (item, class, box) rows, of which
+    there are as many as the second result, a scalar, says.
+
+    >>> net = td.Network()
+    >>> rows, number = nms(net.input("boxes", (1, 10, 4)), net.input("scores", (1, 10, 3)), 2, 0.5)
+    >>> rows.ndim, number.shape
+    (2, ())
+    """
+    network = boxes.network
+
+    def scalar(value: Any, dtype: torch.dtype) -> Tensor:
+        return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
+
+    def add(site, boxes, scores, limit, iou, score):
+        data_type = site.network.backend.data_type(as_dtype(indices_dtype))
+        layer = site.definition.add_nms(boxes, scores, limit, data_type)
+        if layer is None:
+            return None
+        layer.set_input(3, iou)
+        layer.set_input(4, score)
+        layer.bounding_box_format = member(site.trt.BoundingBoxFormat, box_format, "box format")
+        if topk_box_limit is not None:
+            layer.topk_box_limit = topk_box_limit
+        return layer
+
+    return add_layer(
+        add,
+        boxes,
+        scores,
+        scalar(max_output_boxes_per_class, torch.int32),
+        scalar(iou_threshold, torch.float32),
+        scalar(score_threshold, torch.float32),
+        shape=[(None, 3), ()],
+    )
+
+
+def _nms_flops(node: Node, shapes: Shapes) -> int:
+    """Fifteen operations for each pair of boxes of a class, the most that can be compared."""
+    scores = shapes.inputs[1]
+    assert scores is not None
+    return 15 * count(scores) * scores[1]
+
+
+def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Least corner, greatest corner and area of boxes (..., 4)."""
+    boxes = boxes.float()
+    if box_format == "CENTER_SIZES":
+        low, high = boxes[..., :2] - boxes[..., 2:] / 2, boxes[..., :2] + boxes[..., 2:] / 2
+    else:
+        low, high = torch.minimum(boxes[..., :2], boxes[..., 2:]), torch.maximum(boxes[..., :2], boxes[..., 2:])
+    return low, high, (high - low).prod(-1)
+
+
+@evaluates("NMS", flops=_nms_flops)
+def _nms(node: Node) -> Evaluate:
+    """Assumed: boxes of one score keep the order of their class and index; the documentation leaves it open."""
+    layer, dtypes = node.layer, (node.output_dtype(0), node.output_dtype(1))
+    box_format, most = layer.bounding_box_format.name, layer.topk_box_limit
+
+    def choose(boxes: torch.Tensor, scores: torch.Tensor, limit: int, iou: float, threshold: float) -> list[list[int]]:
+        """The (class, box) pairs of one item, by decreasing score."""
+        classes = scores.shape[1]
+        low, high, area = _areas_and_corners(boxes.reshape(boxes.shape[0], -1, 4), box_format)
+        order = torch.argsort(scores.T.flatten(), descending=True, stable=True)
+        order = order[scores.T.flatten()[order] > threshold][:most]
+        chosen: list[list[int]] = []
+        kept: list[list[int]] = [[] for _ in range(classes)]
+        for place in order.tolist():
+            label, box = divmod(place, scores.shape[0])
+            column = label if low.shape[1] > 1 else 0
+            others = kept[label]
+            if len(others) >= limit:
+                continue
+            if others:
+                overlap = torch.minimum(high[box, column], high[others, column]) - torch.maximum(
+                    low[box, column], low[others, column]
+                )
+                inside = overlap.clamp(min=0).prod(-1)
+                union = area[box, column] + area[others, column] - inside
+                if bool((inside > iou * union).any()):
+                    continue
+            others.append(box)
+            chosen.append([label, box])
+        return chosen
+
+    def evaluate(
+        boxes: torch.Tensor,
+        scores: torch.Tensor,
+        limit: torch.Tensor,
+        iou: torch.Tensor | None = None,
+        threshold: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        overlap, least = (0.0 if x is None else float(x) for x in (iou, threshold))
+        rows = [
+            [item, *pair]
+            for item in range(scores.shape[0])
+            for pair in choose(boxes[item], scores[item], int(limit), overlap, least)
+        ]
+        return torch.tensor(rows, dtype=dtypes[0]).reshape(-1, 3), torch.tensor(len(rows), dtype=dtypes[1])
+
+    return evaluate
+
+
+@operation
+def assertion(condition: Tensor, message: str) -> None:
+    """Fails with ``message`` where an element of ``condition``, a bool shape tensor, is false: one IAssertionLayer.
+
+    >>> x = td.Network().input("x", ("N", 3))
+    >>> limit = x.network.constant([10, 3])
+    >>> assertion(elementwise(shape(x), limit, "LESS"), "N is too large")
+    """
+    add_layer(lambda site, condition: site.definition.add_assertion(condition, message), condition, fold=False)
+
+
+@evaluates("ASSERTION", moves=False)
+def _assertion(node: Node) -> Evaluate:
+    message = node.layer.message
+
+    def evaluate(condition: torch.Tensor) -> tuple[()]:
+        if not bool(condition.all()):
+            raise ShapeError(f"the assertion fails: {message}")
+        return ()
+
+    return evaluate
