@@ -141,7 +141,9 @@ def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int])
 
 def _at_most_eight(output: Labels) -> Labels:
     if len(output) > MAX_DIMS:
-        raise UnsupportedError(f"the result {text(output)} has {len(output)} dimensions; TensorRT has at most {MAX_DIMS}")
+        raise UnsupportedError(
+            f"the result {text(output)} has {len(output)} dimensions; TensorRT has at most {MAX_DIMS}"
+        )
     return output
 
 
