@@ -23,6 +23,8 @@ from .errors import TrtdslError as TrtdslError
 from .errors import UnsupportedError as UnsupportedError
 from .errors import UsageError as UsageError
 from .errors import WeightsError as WeightsError
+from .functional.einsum_plan import EinsumPlan as EinsumPlan
+from .functional.einsum_report import explain_einsum as explain_einsum
 from .interpret import Interpreter as Interpreter
 from .interpret import interpret as interpret
 from .network import Input as Input

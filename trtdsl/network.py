@@ -218,7 +218,7 @@ class Network:
         data = tensor.data.contiguous()
         key = None
         if data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
-            key = ("constant", data.dtype, tuple(data.shape), bytes(data.flatten().view(torch.uint8).tolist()))
+            key = ("constant", data.dtype, tuple(data.shape), bytes(_flat(data).view(torch.uint8).tolist()))
         if key in self.cache and not tensor.sources:
             return self.cache[key]
         layer = self.definition.add_constant(tuple(data.shape), self.weights(data))
@@ -284,6 +284,11 @@ class Network:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
         return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {self.definition.num_layers} layers)"
+
+
+def _flat(data: torch.Tensor) -> torch.Tensor:
+    """The elements of a contiguous tensor in one dimension; of a single element torch keeps any stride."""
+    return data.as_strided((data.numel(),), (1,))
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ def einsum(*args: Any, lowering: str = "matmul") -> Tensor:
     underscore or a digit (``"b l d_in, d_in n -> b l d_in n"``); :func:`einops_einsum` always reads them. Operands of
     different dtypes are promoted. Integers are summed in the dtype that torch gives the result.
 
-    ``lowering="native"`` is one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison. The default
-    emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer PROD and IReduceLayer SUM, with an
-    IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints the plan.
+    ``lowering="native"`` is one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison. The
+    default emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer PROD and IReduceLayer SUM,
+    with an IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints the plan.
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
 
@@ -93,7 +93,7 @@ def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
     """One IEinsumLayer. UnsupportedError for what it cannot express."""
     label_sizes(equation, [tensor.shape for tensor in tensors])
     if not tensors[0].dtype.is_floating_point:
-        raise UnsupportedError(f"lowering='native': IEinsumLayer takes no {tensors[0].dtype}; use lowering='matmul'")
+        raise UnsupportedError("lowering='native': IEinsumLayer takes no integers and no bool; use lowering='matmul'")
     labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
     if len(labels) > len(ascii_lowercase):
         raise UnsupportedError(f"lowering='native': IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}")
@@ -151,8 +151,7 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
         flat = L.shuffle(x, step.first, step.shape)
         return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
     if isinstance(step, Take):
-        start = [step.index if axis == step.axis else 0 for axis in range(len(step.size))]
-        return L.slice(x, start, step.size)
+        return L.gather(x, x.network.constant(torch.tensor([step.index])), step.axis)
     if step.first is None and step.second is None and step.shape is not None:
         return _reshape(x, step.shape)
     return L.shuffle(x, step.first, step.shape, step.second)

@@ -16,6 +16,7 @@ ITEM = 4  # bytes of a float32
 MATRIX_FLOPS_PER_BYTE = 64
 VECTOR_FLOPS_PER_BYTE = 16
 TILE = 16  # rows and columns of the smallest tile that a matrix product is computed in
+SCATTERED = 1.2  # a transposition that moves what lies closest together reads or writes in small pieces
 TILE_BYTES = 512  # what one matrix of a batch costs however small it is
 
 
@@ -114,12 +115,15 @@ class Draft:
 
     def _shuffle(self, value: int, operation: Shuffle, target: Axes, *, moves: bool = True) -> int:
         moved = 2 * self.bytes_of(value) if moves else 0
+        cost: float = moved
+        if moves and self.labels(value)[-1] != [label for axis in target for label in axis][-1]:
+            cost *= SCATTERED
         before = self.axes[value]
         if operation.first is not None:
             before = tuple(before[axis] for axis in operation.first)
         if operation.axes is not None and not self.constant[value]:
             self.layers += self._shape_layers(before, operation.axes)
-        return self._append(operation, target, [value], flops=0, moved=moved, cost=moved)
+        return self._append(operation, target, [value], flops=0, moved=moved, cost=cost)
 
     def _shape_layers(self, before: Axes, after: Axes) -> int:
         """Layers of a shape tensor that the reshape needs: none while the placeholders 0 and -1 express it."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import DefinitionError, ShapeError
+from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..network import MAX_DIMS
 from ..shape import Shape, SizeLike, bounds, shape_text
 
@@ -110,7 +110,8 @@ def _tokens(part: str, names: bool, place: str) -> Labels:
 def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int]) -> Equation:
     """The Equation with its ellipses as labels, and torch's implicit output where there is none.
 
-    Raises DefinitionError for ranks that do not fit, and for an output that repeats a label or has an unknown one.
+    Raises DefinitionError for ranks that do not fit, and for an output that repeats a label or has an unknown one;
+    UnsupportedError for a result of more than 8 dimensions.
     """
     expanded = []
     for index, (labels, rank) in enumerate(zip(terms, ranks, strict=True)):
@@ -126,7 +127,7 @@ def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int])
     if output is None:
         every = [label for labels in terms for label in labels if label != ELLIPSIS]
         once = tuple(sorted(label for label in set(every) if every.count(label) == 1))
-        return Equation(tuple(expanded), _expand((ELLIPSIS, *once), hidden))
+        return Equation(tuple(expanded), _at_most_eight(_expand((ELLIPSIS, *once), hidden)))
     if output.count(ELLIPSIS) > 1:
         raise DefinitionError("the output has more than one ellipsis")
     known = {label for labels in expanded for label in labels}
@@ -135,12 +136,15 @@ def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int])
             raise DefinitionError(f"the output's label {label!r} is in no operand ({', '.join(map(text, terms))})")
         if output.count(label) > 1:
             raise DefinitionError(f"the label {label!r} is more than once in the output")
-    result = _expand(output, hidden)
-    if len(result) > MAX_DIMS:
-        raise DefinitionError(
-            f"the result {text(result)} has {len(result)} dimensions; TensorRT has at most {MAX_DIMS}"
+    return Equation(tuple(expanded), _at_most_eight(_expand(output, hidden)))
+
+
+def _at_most_eight(output: Labels) -> Labels:
+    if len(output) > MAX_DIMS:
+        raise UnsupportedError(
+            f"the result {text(output)} has {len(output)} dimensions; TensorRT has at most {MAX_DIMS}"
         )
-    return Equation(tuple(expanded), result)
+    return output
 
 
 def _rank_message(index: int, labels: Labels, named: int, rank: int) -> str:

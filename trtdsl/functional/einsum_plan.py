@@ -47,7 +47,6 @@ class Take:
     x: int
     axis: int
     index: int
-    size: Shape = ()
 
 
 @dataclass(frozen=True)
@@ -188,8 +187,7 @@ def _one(
         size = tuple(min(group, key=lambda size: not isinstance(size, int)) for group in groups)
         return replace(operation, shape=tuple(map(product, groups)), size=size, stride=strides), size
     if isinstance(operation, Take):
-        size = tuple(1 if axis == operation.axis else size for axis, size in enumerate(shape))
-        return replace(operation, size=size), size
+        return operation, tuple(1 if axis == operation.axis else size for axis, size in enumerate(shape))
     return operation, tuple(size for axis, size in enumerate(shape) if axis not in operation.axes)
 
 
