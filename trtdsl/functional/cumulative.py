@@ -67,5 +67,3 @@ def _scan(x: Tensor, dim: int, identity: float, combine: Callable[[Tensor, Tenso
         x = combine(x, L.slice(x, start, x.shape, mode="FILL", fill=fill))
         step *= 2
     return x
-
-

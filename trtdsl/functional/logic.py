@@ -12,7 +12,6 @@ from ..network import operation, require_network
 from ..tensor import Tensor
 from .operands import as_tensor, binary, choose, promote
 
-
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
 

@@ -91,6 +91,15 @@ def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [L.unsqueeze(tensor, range(rank - tensor.ndim)) if tensor.ndim < rank else tensor for tensor in tensors]
 
 
+def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
+    """The tensor with dimensions of size 1 repeated to ``shape``, of the same rank: ISliceLayer with a stride of 0."""
+    wanted = tuple(shape)
+    if wanted == x.shape:
+        return x
+    stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, wanted, strict=True)]
+    return L.slice(x, (0,) * x.ndim, wanted, stride)
+
+
 def floating(x: Any) -> Tensor:
     """The operand as a floating-point Tensor; integers and bool become float32."""
     network = require_network(x)

@@ -110,7 +110,7 @@ def _without_nan(x: Tensor) -> Tensor:
 
 def _extreme(input: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
     axes = axes_of(dim, input.ndim)
-    if any(input.shape[axis] == 0 for axis in axes):
+    if 0 in [input.shape[axis] for axis in axes]:
         raise ShapeError(f"there is no extreme of no elements: dimension {axes} of {shape_text(input.shape)}")
     if input.dtype == torch.bool:
         return L.cast(_reduce(L.cast(input, torch.int32), op, dim, keepdim), torch.bool)

@@ -17,7 +17,12 @@ from .reduction import Dims, _reduce
 
 @operation
 def var(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> Tensor:
     """The variance over ``dim`` (all dimensions when None), divided by the number of elements less ``correction`` (1).
 
@@ -31,7 +36,12 @@ def var(
 
 @operation
 def std(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> Tensor:
     """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
 
@@ -43,7 +53,12 @@ def std(
 
 @operation
 def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The variance and the mean, as :func:`var`.
 
@@ -55,7 +70,12 @@ def var_mean(
 
 @operation
 def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean, as :func:`std`.
 
