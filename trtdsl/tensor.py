@@ -1,6 +1,6 @@
-"""Tensor: a handle on a TensorRT tensor, with torch's operators and methods.
+"""Tensor: a handle on a TensorRT tensor, with torch's operators; its methods stand in :mod:`trtdsl.methods`.
 
-Every method is one call into :mod:`trtdsl.functional`, where its arguments are documented.
+Every operator is one call into :mod:`trtdsl.functional`, where its arguments are documented.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import DefinitionError
+from .methods import ConversionMethods, ElementMethods, ReductionMethods, ShapeMethods
 from .shape import Shape, SizeLike, product, shape_text
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .network import Network
 
 
-class Tensor:
+class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
     """A value in a network: an ITensor, or a constant that has not become a layer yet.
 
     ``shape`` has an int for a static dimension and a :class:`~trtdsl.shape.Size` for a dynamic one; ``dtype`` is torch's.
@@ -204,4 +205,4 @@ class Tensor:
         return F.getitem(self, index)
 
 
-from . import functional as F  # noqa: E402  (the one sanctioned upward import: methods are calls into functional)
+from . import functional as F

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .. import layers as L
-from ..errors import UnsupportedError
+from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..network import operation
+from ..shape import shape_text
 from ..tensor import Tensor
-from .operands import as_tensor, floating, normalize_axis, promote
+from .arithmetic import clamp
+from .join import chunk
+from .logic import gt
+from .operands import axis_of, binary, choose, floating, normalize_axis, promote, scaled, with_dimension
 
 
 def _refuse_inplace(inplace: bool) -> None:
@@ -108,6 +112,247 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 
 @operation
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input`` between 0 and 6: IActivationLayer CLIP.
+
+    >>> F.relu6(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+@operation
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` between ``min_val`` and ``max_val``: IActivationLayer CLIP.
+
+    >>> F.hardtanh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    if min_val > max_val:
+        raise DefinitionError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
+    if not input.dtype.is_floating_point and (min_val != int(min_val) or max_val != int(max_val)):
+        raise DefinitionError(f"hardtanh of {input.dtype} takes whole bounds, not {min_val} and {max_val}")
+    if not input.dtype.is_floating_point:
+        min_val, max_val = int(min_val), int(max_val)
+    return clamp(input, min_val, max_val)
+
+
+@operation
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID.
+
+    >>> F.hardsigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.activation(input, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
+
+
+@operation
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
+
+    >>> F.hardswish(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.elementwise(input, hardsigmoid(input, inplace), "PROD")
+
+
+@operation
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.
+
+    >>> F.selu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.activation(input, "SELU", alpha=1.6732632423543772, beta=1.0507009873554805)
+
+
+@operation
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``: IActivationLayer ELU between two scalings.
+
+    >>> F.celu(td.Network().input("x", (2, 3)), 0.5).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    if alpha == 0:
+        raise DefinitionError("celu: alpha must not be 0")
+    return scaled(L.activation(scaled(input, 1 / alpha), "ELU", alpha=1.0), alpha)
+
+
+@operation
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``input`` where positive, ``weight * input`` elsewhere, one weight or one per channel of dimension 1.
+
+    IParametricReLULayer.
+
+    >>> net = td.Network()
+    >>> F.prelu(net.input("x", ("N", 3, 4)), net.constant(torch.ones(3))).shape
+    (N, 3, 4)
+    """
+    if weight.ndim > 1:
+        raise ShapeError(f"prelu takes one weight or one per channel, not {shape_text(weight.shape)}")
+    if input.ndim == 0:
+        slopes = L.shuffle(weight, reshape=())
+    elif weight.numel() == 1:
+        slopes = L.shuffle(weight, reshape=(1,) * input.ndim)
+    elif input.ndim < 2 or weight.shape[0] != input.shape[1]:
+        raise ShapeError(
+            f"prelu: {shape_text(weight.shape)} is not one weight per channel of {shape_text(input.shape)}"
+        )
+    else:
+        slopes = L.shuffle(weight, reshape=(1, weight.shape[0], *(1,) * (input.ndim - 2)))
+    return L.parametric_relu(input, slopes)
+
+
+@operation
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """``input`` where positive, ``(lower + upper) / 2 * input`` elsewhere: IActivationLayer LEAKY_RELU.
+
+    ``training=True``, with random slopes, is refused.
+
+    >>> F.rrelu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    if training:
+        raise UnsupportedError("rrelu(training=True) is random: an engine is for inference")
+    return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+@operation
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.
+
+    >>> F.logsigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.unary(L.activation(L.unary(input, "NEG"), "SOFTPLUS", alpha=1.0, beta=1.0), "NEG")
+
+
+@operation
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN; integers become float32 first.
+
+    >>> F.softsign(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.activation(floating(input), "SOFTSIGN")
+
+
+@operation
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays): IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
+
+    >>> F.hardshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    large = gt(L.unary(input, "ABS"), lambd)
+    return choose(large, input, 0, input.dtype)
+
+
+@operation
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
+
+    >>> F.softshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    if lambd < 0:
+        raise DefinitionError(f"softshrink: lambd must not be negative: {lambd}")
+    return L.elementwise(input, L.activation(input, "CLIP", alpha=-lambd, beta=lambd), "SUB")
+
+
+@operation
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB.
+
+    >>> F.tanhshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    x = floating(input)
+    return L.elementwise(x, L.activation(x, "TANH"), "SUB")
+
+
+@operation
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``input`` where it is greater than ``threshold``, ``value`` elsewhere: IElementWiseLayer GREATER and ISelectLayer.
+
+    >>> F.threshold(td.Network().input("x", (2, 3)), 0.1, 20.0).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return choose(binary(input, threshold, "GREATER", input.dtype), input, value, input.dtype)
+
+
+@operation
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.
+
+    >>> F.mish(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    smooth = L.activation(input, "SOFTPLUS", alpha=1.0, beta=1.0)
+    return L.elementwise(input, L.activation(smooth, "TANH"), "PROD")
+
+
+@operation
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of ``dim`` times the sigmoid of the second: ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
+
+    >>> F.glu(td.Network().input("x", ("N", 6))).shape
+    (N, 3)
+    """
+    if input.ndim == 0:
+        raise ShapeError("glu takes one dimension at least")
+    axis = normalize_axis(dim, input.ndim)
+    if input.shape[axis] % 2 != 0:
+        raise ShapeError(f"glu: dimension {dim} of {shape_text(input.shape)} does not divide into halves")
+    first, second = chunk(input, 2, axis)
+    return L.elementwise(first, L.activation(second, "SIGMOID"), "PROD")
+
+
+@operation
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.
+
+    >>> F.softmin(td.Network().input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """
+    if dtype is not None:
+        input = L.cast(input, dtype)
+    return softmax(L.unary(input, "NEG"), dim)
+
+
+@operation
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
+
+    IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
+
+    >>> F.log_softmax(td.Network().input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """
+    if dim is None:
+        raise UnsupportedError("log_softmax: give dim (torch guesses one, and has deprecated that)")
+    x = input if dtype is None else L.cast(input, dtype)
+
+    def compute(x: Tensor) -> Tensor:
+        axis = normalize_axis(dim, x.ndim)
+        if x.shape[axis] == 0:
+            return x
+        centred = L.elementwise(x, L.reduce(x, "MAX", [axis], True), "SUB")
+        return L.elementwise(centred, L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG"), "SUB")
+
+    return with_dimension(floating(x), compute)
+
+
+@operation
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
 
@@ -118,9 +363,12 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
         raise UnsupportedError("softmax: give dim (torch guesses one, and has deprecated that)")
     if dtype is not None:
         input = L.cast(input, dtype)
-    if input.ndim == 0:
-        return as_tensor(1.0, input.network, input.dtype)
-    return L.softmax(input, normalize_axis(dim, input.ndim))
+    axis = axis_of(dim, input.ndim)
+    if input.numel() == 0:
+        return input
+    if input.ndim < 2:  # ISoftMaxLayer has two dimensions at least
+        return L.shuffle(L.softmax(L.shuffle(input, reshape=(1, input.numel())), 1), reshape=input.shape)
+    return L.softmax(input, axis)
 
 
 @operation
@@ -136,3 +384,53 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool
     if not 0 <= p <= 1:
         raise UnsupportedError(f"dropout: p is a probability, not {p}")
     return input
+
+
+@operation
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.dropout1d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.dropout2d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.dropout3d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.feature_alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)

@@ -21,7 +21,7 @@ def conv1d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Sizes = 1,
-    padding: Union[Sizes, str] = 0,
+    padding: Sizes | str = 0,
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
@@ -42,7 +42,7 @@ def conv2d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Sizes = 1,
-    padding: Union[Sizes, str] = 0,
+    padding: Sizes | str = 0,
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
@@ -63,7 +63,7 @@ def conv3d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Sizes = 1,
-    padding: Union[Sizes, str] = 0,
+    padding: Sizes | str = 0,
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
@@ -76,6 +76,68 @@ def conv3d(
     (N, 5, 8, 6, 6)
     """
     return _convolution(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@operation
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k): IDeconvolutionLayer between two IShuffleLayers.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
+    (N, 5, 16)
+    """
+    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@operation
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
+
+    An ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
+    (N, 5, 16, 16)
+    """
+    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@operation
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), net.constant(torch.ones(3, 5, 2, 2, 2)), stride=2).shape
+    (N, 5, 8, 8, 8)
+    """
+    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def _convolution(
@@ -114,8 +176,7 @@ def _convolution(
     )
     if late_bias:
         assert bias is not None
-        channels = L.shuffle(bias, reshape=(1, bias.shape[0], *(1,) * (result.ndim - 2)))
-        result = L.elementwise(result, channels, "SUM")
+        result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
@@ -133,3 +194,57 @@ def _paddings(
         raise UnsupportedError(f"padding is a number, 'valid' or 'same', not {padding!r}")
     sides = per_axis(padding, ndim, "padding")
     return sides, sides
+
+
+def _transposed(
+    ndim: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
+) -> Tensor:
+    if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
+        raise ShapeError(
+            f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) and a weight of "
+            f"{ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
+        )
+    if x.ndim == ndim + 1:
+        batched = L.unsqueeze(x, [0])
+        result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
+        return L.squeeze(result, [0])
+    strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
+    pads, further = per_axis(padding, ndim, "padding"), per_axis(output_padding, ndim, "output_padding")
+    for axis in range(ndim):
+        if further[axis] >= max(strides[axis], dilations[axis]):
+            raise ShapeError(f"output_padding {further[axis]} must be less than the stride or the dilation")
+    post = tuple(max(pad - extra, 0) for pad, extra in zip(pads, further, strict=True))
+    beyond = tuple(max(extra - pad, 0) for pad, extra in zip(pads, further, strict=True))
+    if ndim == 1:
+        x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
+        strides, dilations, pads, post, beyond = (1, *strides), (1, *dilations), (0, *pads), (0, *post), (0, *beyond)
+    late_bias = bias is not None and (not bias.is_constant or any(beyond))
+    result = L.deconvolution(
+        x,
+        weight,
+        None if late_bias else bias,
+        stride=strides,
+        pre_padding=pads,
+        post_padding=post,
+        dilation=dilations,
+        groups=groups,
+    )
+    if any(beyond):  # outputs that no input reaches
+        sizes = [size + extra for size, extra in zip(result.shape, (0, 0, *beyond), strict=True)]
+        result = L.slice(result, (0,) * result.ndim, sizes, mode="FILL")
+    if late_bias:
+        assert bias is not None
+        result = _add_bias(result, bias)
+    return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _add_bias(x: Tensor, bias: Tensor) -> Tensor:
+    return L.elementwise(x, L.shuffle(bias, reshape=(1, bias.shape[0], *(1,) * (x.ndim - 2))), "SUM")

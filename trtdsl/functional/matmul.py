@@ -7,7 +7,7 @@ from ..errors import ShapeError
 from ..network import operation
 from ..shape import shape_text
 from ..tensor import Tensor
-from .operands import align, promote
+from .operands import align, binary, promote
 
 
 @operation
@@ -26,12 +26,27 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     op_b = "VECTOR" if other.ndim == 1 else "NONE"
     dtype = promote(input, other)[0].dtype
     a, b = L.cast(input, dtype), L.cast(other, dtype)
+    if not dtype.is_floating_point:
+        return _by_sums(a, b)
     missing = (a.ndim - (op_a == "NONE")) - (b.ndim - (op_b == "NONE"))
     if missing < 0:
         a = L.unsqueeze(a, range(-missing))
     elif missing > 0:
         b = L.unsqueeze(b, range(missing))
     return L.matrix_multiply(a, b, op_a, op_b)
+
+
+def _by_sums(a: Tensor, b: Tensor) -> Tensor:
+    """The product of integers, which IMatrixMultiplyLayer does not take: IElementWiseLayer PROD and IReduceLayer SUM."""
+    rows = L.unsqueeze(a, [0]) if a.ndim == 1 else a
+    columns = L.unsqueeze(b, [1]) if b.ndim == 1 else b
+    contracted = (rows.shape[-1], columns.shape[-2])
+    if all(isinstance(size, int) for size in contracted) and contracted[0] != contracted[1]:
+        raise ShapeError(f"the contracted dimensions do not match: {contracted[0]} and {contracted[1]}")
+    products = binary(L.unsqueeze(rows, [rows.ndim]), L.unsqueeze(columns, [columns.ndim - 2]), "PROD")
+    result = L.reduce(products, "SUM", [products.ndim - 2])
+    gone = [axis for axis, tensor in ((result.ndim - 2, a), (result.ndim - 1, b)) if tensor.ndim == 1]
+    return L.squeeze(result, gone)
 
 
 @operation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from .. import layers as L
@@ -70,10 +70,34 @@ def promote(*operands: Any, dtype: torch.dtype | None = None, integers_to_float:
     return align([as_tensor(operand, network, common) for operand in operands])
 
 
+def binary(a: Any, b: Any, op: str, dtype: torch.dtype | None = None) -> Tensor:
+    """One IElementWiseLayer on the two operands as :func:`promote` makes them, or as ``dtype`` says."""
+    return L.elementwise(*promote(a, b, dtype=dtype), op)
+
+
+def scaled(x: Tensor, factor: float) -> Tensor:
+    """``x * factor`` in the dtype of ``x``; ``x`` itself for a factor of 1."""
+    return x if factor == 1 else binary(x, factor, "PROD", x.dtype)
+
+
+def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """One ISelectLayer on operands of any ranks; ``then`` and ``otherwise`` are promoted to one dtype."""
+    return L.select(*align([condition, *promote(then, otherwise, dtype=dtype)]))
+
+
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
     rank = max(tensor.ndim for tensor in tensors)
     return [L.unsqueeze(tensor, range(rank - tensor.ndim)) if tensor.ndim < rank else tensor for tensor in tensors]
+
+
+def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
+    """The tensor with dimensions of size 1 repeated to ``shape``, of the same rank: ISliceLayer with a stride of 0."""
+    wanted = tuple(shape)
+    if wanted == x.shape:
+        return x
+    stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, wanted, strict=True)]
+    return L.slice(x, (0,) * x.ndim, wanted, stride)
 
 
 def floating(x: Any) -> Tensor:
@@ -87,10 +111,20 @@ def axes_of(dim: int | Sequence[int] | None, ndim: int) -> list[int]:
     """Non-negative, distinct axes; all of them for None or (). Raises DefinitionError for one named twice."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return list(range(ndim))
-    axes = [normalize_axis(axis, ndim) for axis in ([dim] if isinstance(dim, int) else dim)]
+    axes = [axis_of(axis, ndim) for axis in ([dim] if isinstance(dim, int) else dim)]
     if len(set(axes)) != len(axes):
         raise DefinitionError(f"a dimension appears twice in {dim}")
-    return sorted(axes)
+    return sorted(axes) if ndim else []
+
+
+def axis_of(dim: int, ndim: int) -> int:
+    """A non-negative axis; a scalar counts as having one dimension, as in torch."""
+    return normalize_axis(dim, max(ndim, 1))
+
+
+def with_dimension(x: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """``compute(x)``, where a scalar has one dimension during the computation."""
+    return compute(x) if x.ndim else L.squeeze(compute(L.unsqueeze(x, [0])), [0])
 
 
 def per_axis(value: T | Sequence[T], count: int, name: str) -> tuple[T, ...]:

@@ -1,0 +1,182 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import layers as L
+from ..errors import DefinitionError, ShapeError, UnsupportedError
+from ..lazy import torch
+from ..network import operation
+from ..shape import shape_text
+from ..tensor import Tensor
+from .activation import softmax
+from .create import indices_of
+from .logic import logical_not
+from .matmul import linear, matmul
+from .operands import binary, choose, scaled
+from .reduction import any as any_of
+from .reshape import repeat_interleave
+
+
+@operation
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
+
+    Two IMatrixMultiplyLayers and ISoftMaxLayer. ``scale`` is ``1 / sqrt(E)`` when None. ``attn_mask`` is bool (True takes
+    part) or is added; a row that a bool mask rules out wholly gives 0, as in torch. ``is_causal`` masks what lies above the
+    diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. ``dropout_p`` above 0 is refused.
+
+    >>> net = td.Network()
+    >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
+    >>> F.scaled_dot_product_attention(q, k, v).shape
+    (N, 4, 5, 8)
+    """
+    if dropout_p:
+        raise UnsupportedError(f"dropout_p={dropout_p} is random: an engine is for inference")
+    if is_causal and attn_mask is not None:
+        raise DefinitionError("give attn_mask or is_causal, not both, as in torch")
+    if enable_gqa:
+        key, value = (_repeat_heads(x, query) for x in (key, value))
+    width = query.shape[-1]
+    if scale is None and not isinstance(width, int):
+        raise UnsupportedError(f"the default scale needs a static last dimension, not {width}: give scale")
+    factor = 1 / math.sqrt(width) if scale is None and isinstance(width, int) else scale
+    assert factor is not None
+    keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
+    scores = matmul(scaled(query, factor), keys)
+    mask = attn_mask
+    if is_causal:
+        rows, columns = indices_of(query.network, query.shape[-2], key.shape[-2])
+        mask = logical_not(L.elementwise(columns, rows, "GREATER"))
+    if mask is None:
+        return matmul(softmax(scores, -1), value)
+    if mask.dtype != torch.bool:
+        return matmul(softmax(binary(scores, mask, "SUM", scores.dtype), -1), value)
+    weights = softmax(choose(mask, scores, -math.inf, scores.dtype), -1)
+    if not (mask.is_constant and bool(mask.data.any(-1).all())):
+        weights = choose(any_of(mask, -1, keepdim=True), weights, 0, weights.dtype)
+    return matmul(weights, value)
+
+
+def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:
+    heads, wanted = x.shape[-3], query.shape[-3]
+    if not isinstance(heads, int) or not isinstance(wanted, int) or wanted % heads:
+        raise ShapeError(f"enable_gqa: {wanted} heads of the query are not a multiple of the key's {heads}")
+    return x if heads == wanted else repeat_interleave(x, wanted // heads, -3)
+
+
+@operation
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """torch.nn.MultiheadAttention's function: (L, N, E), (S, N, E), (S, N, E) to (L, N, E) and the attention weights.
+
+    The projections as IMatrixMultiplyLayers, attention by head, the output projection. Tensors without the batch
+    dimension N are taken too. ``bias_k``, ``bias_v``, ``add_zero_attn``, ``static_k`` and ``static_v`` are refused, and dropout.
+
+    >>> net = td.Network()
+    >>> x, w = net.input("x", (5, "N", 8)), net.constant(torch.ones(24, 8))
+    >>> out = net.constant(torch.ones(8, 8))
+    >>> F.multi_head_attention_forward(x, x, x, 8, 2, w, None, None, None, False, 0.0, out, None, False)[0].shape
+    (5, N, 8)
+    """
+    if training and dropout_p:
+        raise UnsupportedError("multi_head_attention_forward with dropout is random: use training=False")
+    for name, given in (("bias_k", bias_k), ("bias_v", bias_v), ("static_k", static_k), ("static_v", static_v)):
+        if given is not None:
+            raise UnsupportedError(f"multi_head_attention_forward({name}=…): append it to key and value yourself")
+    if add_zero_attn:
+        raise UnsupportedError(
+            "multi_head_attention_forward(add_zero_attn=True): append zeros to key and value yourself"
+        )
+    if query.ndim == 2:
+        given = [L.unsqueeze(x, [1]) for x in (query, key, value)]
+        padding = None if key_padding_mask is None else L.unsqueeze(key_padding_mask, [0])
+        result, weights = multi_head_attention_forward(
+            *given, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, None, None, False, 0.0,
+            out_proj_weight, out_proj_bias, False, padding, need_weights, attn_mask, use_separate_proj_weight,
+            q_proj_weight, k_proj_weight, v_proj_weight, None, None, average_attn_weights, is_causal,
+        )  # fmt: skip
+        return L.squeeze(result, [1]), None if weights is None else L.squeeze(weights, [0])
+    length, batch, width = query.shape
+    if width != embed_dim_to_check or not isinstance(width, int) or width % num_heads:
+        raise ShapeError(
+            f"{shape_text(query.shape)} has not the width {embed_dim_to_check}, a multiple of {num_heads} heads"
+        )
+    if use_separate_proj_weight:
+        projections: list[Any] = [q_proj_weight, k_proj_weight, v_proj_weight]
+    else:
+        projections = _thirds(in_proj_weight, width)
+    biases = _thirds(in_proj_bias, width)
+    heads = []
+    for x, weight, bias in zip((query, key, value), projections, biases, strict=True):
+        if weight is None:
+            raise DefinitionError("multi_head_attention_forward needs the weights of its projections")
+        projected = linear(x, weight, bias)  # (length, N, E) -> (N, heads, length, E / heads)
+        split = L.shuffle(projected, reshape=(x.shape[0], batch, num_heads, width // num_heads))
+        heads.append(L.shuffle(split, (1, 2, 0, 3)))
+    q, k, v = heads
+    scores = matmul(scaled(q, 1 / math.sqrt(width // num_heads)), L.shuffle(k, (0, 1, 3, 2)))
+    if attn_mask is None and is_causal:
+        raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
+    if attn_mask is not None:
+        if attn_mask.ndim == 3:  # (N * heads, L, S)
+            attn_mask = L.shuffle(attn_mask, reshape=(batch, num_heads, *attn_mask.shape[1:]))
+        scores = _masked(scores, attn_mask)
+    if key_padding_mask is not None:
+        scores = _masked(scores, L.unsqueeze(key_padding_mask, [1, 2]))
+    attention = softmax(scores, -1)
+    joined = L.shuffle(matmul(attention, v), (2, 0, 1, 3), (length, batch, width))
+    result = linear(joined, out_proj_weight, out_proj_bias)
+    if not need_weights:
+        return result, None
+    return result, L.reduce(attention, "AVG", [1]) if average_attn_weights else attention
+
+
+def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
+    if x is None:
+        return [None, None, None]
+    rest = tuple(x.shape[1:])
+    return [L.slice(x, (k * width, *(0,) * len(rest)), (width, *rest)) for k in range(3)]
+
+
+def _masked(scores: Tensor, mask: Tensor) -> Tensor:
+    """The mask added, or, where it is bool, what it names ruled out."""
+    if mask.dtype == torch.bool:
+        return choose(mask, -math.inf, scores, scores.dtype)
+    return binary(scores, mask, "SUM", scores.dtype)
