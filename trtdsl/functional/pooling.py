@@ -245,27 +245,12 @@ def _check_rank(ndim: int, x: Tensor) -> None:
         raise ShapeError(
             f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1}), not {shape_text(x.shape)}"
         )
-<<<<<<< HEAD
-    if x.ndim == ndim + 1:
-        return L.squeeze(
-            _pool(ndim, kind, L.unsqueeze(x, [0]), kernel_size, stride, padding, exclude_padding=exclude_padding), [0]
-        )
-    window = list(per_axis(kernel_size, ndim, "kernel_size"))
-    steps = list(window if stride is None or stride == () else per_axis(stride, ndim, "stride"))
-    pads = per_axis(padding, ndim, "padding")
-    # A window as large as the dimension leaves one element: a reduction, and the only way where the size is dynamic.
-    whole = [
-        axis
-        for axis in range(ndim)
-        if pads[axis] == 0 and window[axis] == x.shape[2 + axis] and not isinstance(window[axis], int)
-    ]
-=======
 
 
 def _whole(windows: Windows, op: str) -> None:
-    """Reduces the dimensions of which one window is the whole; the only way where the size is dynamic."""
-    whole = [axis for axis in windows.axes if not windows.padding[axis] and windows.size[axis] == windows.length(axis)]
->>>>>>> h6
+    """Reduces the dynamic dimensions of which one window is the whole; static ones pool, which makes smaller engines."""
+    dynamic = [axis for axis in windows.axes if not isinstance(windows.size[axis], int)]
+    whole = [axis for axis in dynamic if not windows.padding[axis] and windows.size[axis] == windows.length(axis)]
     if whole:
         windows.x = L.reduce(windows.x, op, [2 + axis for axis in whole], keep_dims=True)
         for axis in whole:
