@@ -68,10 +68,10 @@ def test_what_tensorrt_refuses_is_raised_at_once_with_its_words_and_the_authors_
     a, b = net.input("a", (2, 3), "int32"), net.input("b", (3, 4), "int32")
     line = inspect.currentframe().f_lineno + 2
     with pytest.raises(td.DefinitionError) as caught:
-        F.matmul(a, b)
+        L.matrix_multiply(a, b)
     text = str(caught.value)
     assert text.startswith(f"{__file__}:{line}: TensorRT refuses the layer: ")
-    assert "in matmul(…)\n  input: (2, 3) int32\n  other: (3, 4) int32" in text
+    assert "in matrix_multiply(…)\n  a: (2, 3) int32\n  b: (3, 4) int32" in text
     assert "cudaError" not in text
 
 

@@ -8,6 +8,7 @@ from .build import Build as Build
 from .build import build as build
 from .check import CheckReport as CheckReport
 from .check import check as check
+from .check import compare as compare
 from .check import sample_feeds as sample_feeds
 from .doctor import diagnose as diagnose
 from .errors import BackendError as BackendError

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Union
 
@@ -44,10 +45,10 @@ class Weights:
 
     def __init__(self, source: Source):
         self.used: set[str] = set()
-        self._tensors: Mapping[str, torch.Tensor] | None = None
+        self._tensors: dict[str, torch.Tensor] = {}
         if isinstance(source, Mapping):
             self.path = None
-            self._tensors = source
+            self._tensors.update(source)
             self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
             self.dtypes = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in source.items()}
         else:
@@ -58,6 +59,16 @@ class Weights:
             self.dtypes = {
                 name: SAFETENSORS_DTYPES.get(part.get_dtype(), part.get_dtype()) for name, part in slices.items()
             }
+
+    @cached_property
+    def children(self) -> dict[str, list[str]]:
+        """For every module ("" is the network itself) the names of its parts, in order."""
+        found: dict[str, dict[str, None]] = {}
+        for name in self.shapes:
+            parts = name.split(".")
+            for depth, part in enumerate(parts):
+                found.setdefault(".".join(parts[:depth]), {})[part] = None
+        return {module: list(parts) for module, parts in found.items()}
 
     def __repr__(self) -> str:
         return f"Weights({self.label}: {len(self.shapes)} tensors)"
@@ -70,7 +81,12 @@ class Weights:
     def get(self, name: str) -> torch.Tensor:
         """The tensor of that name: a view of the mapped file where it is one."""
         self.used.add(name)
-        return self._tensors[name] if self._tensors is not None else self._file.get_tensor(name)
+        return self._view(name)
+
+    def _view(self, name: str) -> torch.Tensor:
+        if name not in self._tensors:  # a view of the mapped file: its pages are read when they are needed
+            self._tensors[name] = self._file.get_tensor(name)
+        return self._tensors[name]
 
     def check(
         self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
@@ -118,11 +134,13 @@ class Weights:
         return digest.hexdigest()
 
     def _nonfinite(self, name: str) -> str | None:
-        tensor = self._tensors[name] if self._tensors is not None else self._file.get_tensor(name)
+        tensor = self._view(name)
         if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2:
             return None
-        if bool(torch.isfinite(tensor).all()):
+        if bool(torch.isfinite(tensor.sum(dtype=torch.float32))):  # NaN and Inf survive every sum
             return None
+        if bool(torch.isfinite(tensor).all()):
+            return None  # the sum overflowed
         nans, total = int(torch.isnan(tensor).sum()), int((~torch.isfinite(tensor)).sum())
         return f"has {nans} NaN and {total - nans} Inf (--allow-nonfinite builds it all the same)"
 
@@ -187,7 +205,7 @@ class Scope:
             if name not in cache:
                 cache[name] = self._network.constant(self._weights.get(name), source=name)
             return cache[name]
-        if any(other.startswith(f"{name}.") for other in self._weights.shapes):
+        if name in self._weights.children:
             return Scope(self._network, self._weights, f"{name}.")
         if isinstance(key, int) and self._prefix and key >= len(self):
             raise IndexError(f"{self._prefix[:-1]} has {len(self)} numbered children")
@@ -197,11 +215,10 @@ class Scope:
 
     def __contains__(self, key: object) -> bool:
         name = f"{self._prefix}{key}"
-        return any(other == name or other.startswith(f"{name}.") for other in self._weights.shapes)
+        return name in self._weights.shapes or name in self._weights.children
 
     def _children(self) -> list[str]:
-        rests = (name.removeprefix(self._prefix) for name in self._weights.shapes if name.startswith(self._prefix))
-        return list(dict.fromkeys(rest.split(".")[0] for rest in rests))
+        return self._weights.children.get(self._prefix[:-1], [])
 
     def __len__(self) -> int:
         return sum(child.isdigit() for child in self._children())

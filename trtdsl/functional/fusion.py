@@ -21,7 +21,7 @@ def fuse_conv_bn_weights(
 ) -> tuple[Tensor, Tensor]:
     """Weight and bias of one convolution that does what a convolution and the batch norm after it do. No layer.
 
-    All are constants; computed in float64. ``transpose`` is for a transposed convolution, whose weight has its output
+    All are constants; the scale and the bias are computed in float64. ``transpose`` is for a transposed convolution, whose weight has its output
     channels in dimension 1. https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_weights.html
 
     >>> net = td.Network()
@@ -41,7 +41,7 @@ def fuse_conv_bn_weights(
         bias = bias + bn_b.data.double()
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
-    weight = conv_w.data.double() * scale.reshape(channels)
+    weight = conv_w.data * scale.reshape(channels).to(conv_w.dtype)
     sources = tuple(dict.fromkeys(source for tensor in given for source in tensor.sources))
     fused_weight, fused_bias = (
         Tensor(conv_w.network, tuple(value.shape), conv_w.dtype, data=value.to(conv_w.dtype), sources=sources)
