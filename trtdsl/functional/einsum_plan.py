@@ -175,7 +175,7 @@ def _one(
         if operation.first is not None:
             shape = tuple(shape[axis] for axis in operation.first)
         if operation.axes is not None:
-            shape = tuple(product(sizes[label] for label in axis) for axis in operation.axes)
+            shape = tuple(product(sizes.get(label, 1) for label in axis) for axis in operation.axes)
             operation = replace(operation, shape=shape)
         if operation.second is not None:
             shape = tuple(shape[axis] for axis in operation.second)
