@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..shape import Shape, SizeLike, product
 from .einsum_equation import Equation, Labels
@@ -135,6 +136,12 @@ class EinsumPlan:
     def bytes(self) -> int:
         """Bytes read and written by the steps, each counted as one pass over its operands and its result."""
         return sum(step.bytes for step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan's facts, the naive rewrite's cost among them, as JSON has them."""
+        from .einsum_report import to_json
+
+        return to_json(self)
 
     def __str__(self) -> str:
         from .einsum_report import report
