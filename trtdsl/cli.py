@@ -159,6 +159,28 @@ def convert(
             console.say(f"{output}: {len(names)} tensors")
 
 
+@explain_app.command("einsum")
+def explain_einsum(
+    equation: Annotated[str, typer.Argument(metavar="EQUATION", help='Such as "nkctv,kvw->nctw".')],
+    shapes: Annotated[list[str], typer.Argument(metavar="SHAPE…", help="One for each operand, such as N,3,64,300,18.")],
+    constant: Annotated[
+        list[int] | None, typer.Option("--constant", metavar="INDEX", help="An operand known in advance, from 0 on.")
+    ] = None,
+    dim: Dims = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Print the plan of an einsum: its steps, what is transposed and why, and what it costs."""
+    with _errors(json_, verbose):
+        known = _dims(dim)
+        plan = td.explain_einsum(equation, *(_shape(text, known) for text in shapes), constants=constant or ())
+        if json_:
+            _print_json({"schema": 1, "kind": "einsum", **plan.to_json()})
+        elif not quiet:
+            console.say(str(plan))
+
+
 @app.command()
 def doctor(backend: BackendOption = None, json_: Json = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
     """Say what is installed here, what this machine can do with it, and what is missing."""
@@ -214,6 +236,21 @@ def _dims(given: list[str] | None) -> dict[str, Range]:
             else (numbers[0], numbers[-2] if len(numbers) == 3 else numbers[-1], numbers[-1])
         )
     return dims
+
+
+def _shape(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:
+    """``N,3,18`` as a shape, with the ranges of ``--dim``; an empty text is a scalar's."""
+    shape: list[int | td.Dim] = []
+    for size in text.split(",") if text.strip("()") else []:
+        size = size.strip(" ()")
+        known = dims.get(size)
+        if size.isdigit() or isinstance(known, int):
+            shape.append(known if isinstance(known, int) else int(size))
+        elif isinstance(known, tuple):
+            shape.append(td.Dim(size, min=known[0], opt=known[1], max=known[2]))
+        else:
+            shape.append(td.Dim(size))
+    return tuple(shape)
 
 
 def _print_json(value: Any) -> None:

@@ -203,7 +203,7 @@ FORMS = [
         "b l d_in, b l n, b l d_in -> b l d_in n",
         [(B, S, 1536), (B, S, 16), (B, S, 1536)],
         [],
-        "ELEMENTWISE UNSQUEEZE SHUFFLE ELEMENTWISE",
+        "ELEMENTWISE SHUFFLE SHUFFLE ELEMENTWISE",
     ),
 ]
 
@@ -218,7 +218,7 @@ def test_the_forms_that_brought_people_here(equation, dims, constants, layers):
     got = td.interpret(net, {name: operands[int(name[1:])] for name in net.inputs})["y"]
     assert_close(got, torch.einsum(equation.replace("d_in", "d"), *operands))
     fixed = build(equation, operands, constants=constants)
-    assert emitted(fixed) == layers.replace("UNSQUEEZE", "SHUFFLE").split()
+    assert emitted(fixed) == layers.split()
 
 
 def test_the_engine_of_the_graph_convolution_needs_less_than_the_native_layer():
@@ -286,7 +286,7 @@ def test_other_refusals():
     n = net.input("n", (2, 3), "int32")
     with pytest.raises(td.UnsupportedError, match="lowering is 'matmul', 'native' or 'broadcast', not 'fast'"):
         F.einsum("ij->i", x, lowering="fast")
-    with pytest.raises(td.UnsupportedError, match=r"IEinsumLayer takes no torch\.int32"):
+    with pytest.raises(td.UnsupportedError, match="IEinsumLayer takes no integers"):
         F.einsum("ij->i", n, lowering="native")
     with pytest.raises(td.DefinitionError, match="from 0 to 51"):
         F.einsum(x, [0, 52])

@@ -292,6 +292,9 @@ from .reshape import unflatten as unflatten
 from .reshape import unsqueeze as unsqueeze
 from .reshape import view as view
 from .reshape import view_as as view_as
+from .scan import associative_scan as associative_scan
+from .scan import linear_recurrence as linear_recurrence
+from .scan import selective_scan as selective_scan
 from .sort import argsort as argsort
 from .sort import kthvalue as kthvalue
 from .sort import median as median

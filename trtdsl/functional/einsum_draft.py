@@ -56,6 +56,10 @@ class Draft:
         """The labels of a value in the order in which its elements lie."""
         return tuple(label for axis in self.axes[value] for label in axis)
 
+    def core(self, labels: Iterable[str]) -> Labels:
+        """The labels without those of size 1, whose place means nothing to where the elements lie."""
+        return tuple(label for label in labels if self.sizes[label] != 1)
+
     def bytes_of(self, value: int) -> int:
         """The bytes that a value takes."""
         return self.count(self.labels(value)) * self.item
@@ -93,7 +97,7 @@ class Draft:
         source = self.axes[value]
         if source == target:
             return value
-        if self.labels(value) == tuple(label for axis in target for label in axis):
+        if self.core(self.labels(value)) == self.core(label for axis in target for label in axis):
             return self._shuffle(value, Shuffle(value, axes=target), target, moves=False)
         order = _permutation(source, target)
         if order is not None:
@@ -116,7 +120,7 @@ class Draft:
     def _shuffle(self, value: int, operation: Shuffle, target: Axes, *, moves: bool = True) -> int:
         moved = 2 * self.bytes_of(value) if moves else 0
         cost: float = moved
-        if moves and self.labels(value)[-1] != [label for axis in target for label in axis][-1]:
+        if moves and self.core(self.labels(value))[-1:] != self.core(label for axis in target for label in axis)[-1:]:
             cost *= SCATTERED
         before = self.axes[value]
         if operation.first is not None:
@@ -132,7 +136,7 @@ class Draft:
             for k, axis in enumerate(after)
             if self.dynamic.intersection(axis) and (k >= len(before) or before[k] != axis)
         ]
-        only_ones = [axis for axis in before if axis] == [axis for axis in after if axis]
+        only_ones = [axis for axis in before if self.core(axis)] == [axis for axis in after if self.core(axis)]
         return 0 if len(odd) <= 1 or only_ones else 2 + 2 * len(odd)
 
     def _fine(self, labels: Labels, target: Axes) -> Axes:

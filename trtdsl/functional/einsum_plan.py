@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..shape import Shape, SizeLike, product
 from .einsum_equation import Equation, Labels
@@ -136,6 +137,12 @@ class EinsumPlan:
         """Bytes read and written by the steps, each counted as one pass over its operands and its result."""
         return sum(step.bytes for step in self.steps)
 
+    def to_json(self) -> dict[str, Any]:
+        """The plan's facts, the naive rewrite's cost among them, as JSON has them."""
+        from .einsum_report import to_json
+
+        return to_json(self)
+
     def __str__(self) -> str:
         from .einsum_report import report
 
@@ -175,7 +182,7 @@ def _one(
         if operation.first is not None:
             shape = tuple(shape[axis] for axis in operation.first)
         if operation.axes is not None:
-            shape = tuple(product(sizes[label] for label in axis) for axis in operation.axes)
+            shape = tuple(product(sizes.get(label, 1) for label in axis) for axis in operation.axes)
             operation = replace(operation, shape=shape)
         if operation.second is not None:
             shape = tuple(shape[axis] for axis in operation.second)

@@ -10,7 +10,7 @@ from ..errors import UnsupportedError
 from ..shape import Shape, Size, hint
 from .einsum_draft import Draft
 from .einsum_equation import Equation, Labels, label_sizes
-from .einsum_plan import Axes, EinsumPlan, Step, resolve
+from .einsum_plan import Axes, EinsumPlan, Step, own_sizes, resolve
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 UNROLL = 4  # the longest contraction that is written product by product
@@ -47,17 +47,19 @@ def _start(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool
         {label: hint(size) for label, size in sizes.items()},
         {label for label, size in sizes.items() if isinstance(size, Size)},
     )
-    units = {label for label, size in sizes.items() if size == 1}
+    # A dimension of size 1 is left out, unless it is one in the output too.
+    ones = {label for label, size in sizes.items() if size == 1 and label in equation.output}
     values = []
     for labels, shape, constant in zip(equation.terms, shapes, constants, strict=True):
-        axes = tuple(() if size == 1 else (label,) for label, size in zip(labels, shape, strict=True))
+        own = own_sizes(labels, shape)
+        axes = tuple((label,) if label in own or label in ones else () for label in labels)
         values.append(draft.operand(axes, constant))
     for k, labels in enumerate(equation.terms):
         if len(set(labels)) < len(labels):
             recorder = _Recorder(draft, "diagonal", (k,))
             values[k] = draft.diagonal(k, labels)
             recorder.done(values[k])
-    return draft, values, tuple(() if label in units else (label,) for label in equation.output)
+    return draft, values, tuple((label,) for label in equation.output)
 
 
 def _finished(
@@ -270,7 +272,7 @@ def contract(
     contracted = kinds["contracted"]
     every = [*one, *kinds["right"]]
     options: list[tuple[str, Callable[[Draft], int]]] = []
-    products = contracted and kinds["left"] and kinds["right"]
+    products = contracted and draft.core(kinds["left"]) and draft.core(kinds["right"])
     small = draft.count(every) <= limit
     if products and not integers:
         options += [
@@ -397,7 +399,8 @@ def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels
     own = tuple((label,) if label in labels else () for label in batch)
     before = tuple(label for label in batch if label in labels)
     straight, turned = (*own, free, inner), (*own, inner, free)
-    transpose = labels == (*before, *inner, *free)
-    if not transpose and labels != (*before, *free, *inner):
-        transpose = labels[-1] == free[-1]  # what lies closest together stays so
+    lies = draft.core(labels)
+    transpose = lies == draft.core((*before, *inner, *free))
+    if not transpose and lies != draft.core((*before, *free, *inner)):
+        transpose = lies[-1] in free  # what lies closest together stays so
     return draft.arrange(value, turned if transpose else straight, why), transpose
