@@ -80,6 +80,7 @@ class Network:
         """The weight scope (a module's name in the state_dict) whose weights a layer uses, by layer name."""
         self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
+        self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self._names: dict[str, int] = {}
         self._scopes: list[str] = []
         self._operation: Operation | None = None

@@ -171,6 +171,10 @@ from .gather import scatter_reduce as scatter_reduce
 from .gather import take as take
 from .gather import take_along_dim as take_along_dim
 from .index import getitem as getitem
+from .interpolate import interpolate as interpolate
+from .interpolate import upsample as upsample
+from .interpolate import upsample_bilinear as upsample_bilinear
+from .interpolate import upsample_nearest as upsample_nearest
 from .join import cat as cat
 from .join import chunk as chunk
 from .join import column_stack as column_stack

@@ -6,7 +6,9 @@ A family file holds, for each layer type, three functions side by side: the publ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -149,7 +151,14 @@ def _merge(dims: tuple[int, ...], shape: Sequence[Any] | None, tensor: Tensor) -
     return tuple(merged)
 
 
-FOLD_LIMIT = 1 << 16  # elements that a folded constant may have in any case
+@contextmanager
+def folding(network: Network) -> Iterator[None]:
+    """Inside, every layer on constants alone is computed, however large: for what a constant is worth its room."""
+    before, network.fold_limit = network.fold_limit, sys.maxsize
+    try:
+        yield
+    finally:
+        network.fold_limit = before
 
 
 def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor | None], used: Sequence[Tensor]) -> Any:
@@ -171,7 +180,7 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
         outputs = read_outputs(backend, layer, messages)
     sizes = [size for _, dims, _ in outputs for size in dims]
     elements = sum(torch.Size(dims).numel() for _, dims, _ in outputs)
-    if min(sizes, default=0) < 0 or elements > max(FOLD_LIMIT, sum(tensor.data.numel() for tensor in used)):
+    if min(sizes, default=0) < 0 or elements > max(network.fold_limit, sum(tensor.data.numel() for tensor in used)):
         return None
     node = Node(backend, layer)
     values = kind(node).prepare(node)(*(None if tensor is None else tensor.data for tensor in operands))
