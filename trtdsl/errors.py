@@ -72,6 +72,26 @@ class FeedError(TrtdslError):
     exit_code = 2
 
 
+class FeedNameError(FeedError):
+    """An input is missing, or there is none of that name."""
+
+
+class FeedDtypeError(FeedError):
+    """A feed has another dtype than its input."""
+
+
+class FeedRankError(FeedError):
+    """A feed has another number of dimensions than its input."""
+
+
+class FeedShapeError(FeedError):
+    """A feed differs from its input in a fixed size."""
+
+
+class FeedProfileError(FeedError):
+    """A feed's size is outside the range that the engine was built for."""
+
+
 class BuildError(TrtdslError):
     """TensorRT defined the network but could not build an engine from it."""
 
@@ -100,3 +120,19 @@ class CancelledError(TrtdslError):
     """The user cancelled; nothing was left behind."""
 
     exit_code = 130
+
+
+class ExecutionError(TrtdslError):
+    """The engine could not be executed, or the GPU reported an error."""
+
+    exit_code = 8
+
+
+class OutOfMemoryError(ExecutionError):
+    """The GPU has less memory free than is needed."""
+
+    def __init__(self, needed: int | None, free: int | None, what: str = "this"):
+        wanted = "more memory" if needed is None else f"{needed:,} bytes"
+        there = "" if free is None else f", and {free:,} bytes are free"
+        super().__init__(f"out of GPU memory: {what} needs {wanted}{there}")
+        self.needed, self.free = needed, free

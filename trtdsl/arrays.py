@@ -1,0 +1,165 @@
+"""Arrays that go into an engine and come out: numpy, torch, DLPack and the CUDA array interface, without copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from . import dlpack
+from .cuda import Memory, copy, synchronize
+from .errors import FeedError
+from .lazy import np, torch
+
+Kind = Literal["numpy", "torch", "cuda", "device"]  # of an array: on the host, or torch's or another's on the GPU
+
+ITEMSIZES = {
+    "float64": 8,
+    "int64": 8,
+    "float32": 4,
+    "int32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+    "float8_e4m3fn": 1,
+}
+NOT_NUMPY = ("bfloat16", "float8_e4m3fn")
+
+
+@dataclass(frozen=True)
+class View:
+    """Contiguous memory and what it means; ``owner`` keeps it alive. ``device`` is None for host memory."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    dtype: str
+    device: int | None
+    kind: Kind
+    owner: Any
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return math.prod(self.shape) * ITEMSIZES.get(self.dtype, 8)
+
+
+class DeviceArray:
+    """An output that stays on the GPU: takes part in DLPack and the CUDA array interface.
+
+    ``torch.from_dlpack(array)``, ``cupy.asarray(array)`` and the like share its memory; ``array.numpy()`` copies it.
+    """
+
+    def __init__(self, memory: Memory, shape: Sequence[int], dtype: str, device: int, stream: int):
+        self.memory, self.shape, self.dtype, self.device = memory, tuple(shape), dtype, device
+        self._stream = stream
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype} {self.shape} on cuda:{self.device})"
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.dtype in NOT_NUMPY:
+            raise AttributeError(f"the CUDA array interface has no {self.dtype}; use DLPack")
+        typestr = np.dtype(self.dtype).str
+        return {
+            "shape": self.shape,
+            "typestr": typestr,
+            "data": (self.memory.pointer, False),
+            "version": 3,
+            "stream": self._stream,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, self.device
+
+    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
+        # The unversioned protocol; the consumer's stream may use the memory once ours is done.
+        if stream != self._stream:
+            synchronize(self._stream)
+        return dlpack.write(self.memory.pointer, self.shape, self.dtype, (dlpack.CUDA, self.device), self.memory)
+
+    def numpy(self) -> Any:
+        """A copy on the host. Raises FeedError for a dtype that numpy does not have."""
+        result = host_array(self.shape, self.dtype, "numpy")
+        target = view(result)
+        copy(target.pointer, self.memory.pointer, target.size, self._stream)
+        synchronize(self._stream)
+        return result
+
+
+def host_array(shape: Sequence[int], dtype: str, kind: Kind) -> Any:
+    """An uninitialized array on the host, numpy's or torch's."""
+    if kind == "torch":
+        return torch.empty(tuple(shape), dtype=getattr(torch, dtype))
+    if dtype in NOT_NUMPY:
+        raise FeedError(f"numpy has no {dtype}: feed torch tensors to get torch tensors back")
+    return np.empty(tuple(shape), dtype=dtype)
+
+
+def view(value: Any, *, stream: int | None = None) -> View:
+    """The memory of an array, contiguous (copied on its own device when it is not).
+
+    ``stream`` is where it will be read: an array whose library has streams is made ready for it. Raises FeedError for
+    what is not an array.
+    """
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch" and isinstance(value, torch.Tensor):
+        return _torch_view(value)
+    if hasattr(value, "__cuda_array_interface__"):
+        return _cuda_view(value)
+    if hasattr(value, "__dlpack__") and module != "numpy":
+        return _dlpack_view(value, stream)
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise FeedError(f"not an array of numbers: {type(value).__name__}")
+    array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray gives scalars a dimension
+    return View(array.ctypes.data, array.shape, str(array.dtype), None, "numpy", array)
+
+
+def _torch_view(value: Any) -> View:
+    if value.device.type not in ("cpu", "cuda"):
+        raise FeedError(f"a tensor on {value.device} cannot be fed: move it to the CPU or to the engine's GPU")
+    tensor = value.detach().contiguous()
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    on_gpu = tensor.device.type == "cuda"
+    device = tensor.device.index if on_gpu else None
+    return View(tensor.data_ptr(), tuple(tensor.shape), dtype, device, "cuda" if on_gpu else "torch", tensor)
+
+
+def _cuda_view(value: Any) -> View:
+    facts = value.__cuda_array_interface__
+    dtype = np.dtype(facts["typestr"])
+    shape = tuple(facts["shape"])
+    strides = facts.get("strides")
+    if strides is not None and tuple(strides) != tuple(s * dtype.itemsize for s in _contiguous(shape)):
+        raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
+    if facts.get("stream") not in (None, 0):
+        synchronize(int(facts["stream"]))
+    device = getattr(value, "device", 0)
+    index = device if isinstance(device, int) else getattr(device, "id", 0)
+    return View(int(facts["data"][0]), shape, str(dtype), int(index), "device", value)
+
+
+def _dlpack_view(value: Any, stream: int | None) -> View:
+    kind, _ = value.__dlpack_device__()
+    on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
+    capsule = value.__dlpack__(stream=stream or 1) if on_gpu else value.__dlpack__()
+    pointer, shape, strides, dtype, kind, index = dlpack.read(capsule)
+    if dtype is None:
+        raise FeedError(f"this {type(value).__name__} has a dtype that TensorRT does not have")
+    if strides is not None and math.prod(shape) and strides != _contiguous(shape):
+        raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
+    if not on_gpu and kind not in (dlpack.CPU, dlpack.CUDA_HOST):
+        raise FeedError(f"this {type(value).__name__} is on a device that is neither the CPU nor a CUDA GPU")
+    return View(pointer, shape, dtype, index if on_gpu else None, "device" if on_gpu else "numpy", capsule)
+
+
+def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
