@@ -119,8 +119,14 @@ class Network:
         ``data`` is a torch tensor, a numpy array or a number: Python floats are float32, ints int64.
         ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
         """
+        sources = (source,) if source else ()
         if isinstance(data, Tensor):
-            return data
+            if dtype is None or as_dtype(dtype) == data.dtype:
+                return data
+            if not data.is_constant:
+                raise UsageError("this Tensor is computed when the network runs: use its .to(dtype)")
+            sources = data.sources
+            data = data.data
         tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
         if dtype is not None:
             tensor = tensor.to(as_dtype(dtype))
@@ -129,9 +135,7 @@ class Network:
         if tensor.device.type != "cpu":
             raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
         self.backend.data_type(tensor.dtype)
-        return Tensor(
-            self, tuple(tensor.shape), tensor.dtype, data=tensor.detach(), sources=(source,) if source else ()
-        )
+        return Tensor(self, tuple(tensor.shape), tensor.dtype, data=tensor.detach(), sources=sources)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -310,9 +314,19 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         names = function.__code__.co_varnames
         with network.operation(function.__name__.rstrip("_"), {**dict(zip(names, args, strict=False)), **kwargs}):
-            return function(*args, **kwargs)
+            arguments: Any = [_operand(network, argument) for argument in args]
+            return function(*arguments, **{name: _operand(network, given) for name, given in kwargs.items()})
 
     return call
+
+
+def _operand(network: Network, argument: Any) -> Any:
+    """torch tensors and numpy arrays, also in a list, become constants; anything else stays what it is."""
+    if isinstance(argument, (torch.Tensor, np.ndarray)):
+        return network.constant(argument)
+    if type(argument) in (list, tuple) and any(isinstance(item, (torch.Tensor, np.ndarray)) for item in argument):
+        return type(argument)(_operand(network, item) for item in argument)
+    return argument
 
 
 def _common_parent(modules: set[str]) -> str:

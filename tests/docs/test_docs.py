@@ -1,0 +1,38 @@
+"""The documentation's Python runs as it stands: each file's blocks in order, in one namespace."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(file):
+    text = file.read_text()
+    for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        line = text[: match.start()].count("\n") + 1
+        yield "\n" * line + match[1]  # so that errors name the line in the document
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if "```python" in file.read_text()], ids=lambda file: file.name)
+def test_python_blocks_run(file, tmp_path, monkeypatch):
+    (tmp_path / "networks").symlink_to(ROOT / "networks")
+    (tmp_path / "weights").symlink_to(ROOT / "weights")
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for block in blocks(file):
+        exec(compile(block, str(file), "exec"), namespace)
+
+
+def test_links_between_documents_hold():
+    for file in FILES:
+        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", file.read_text()):
+            assert (file.parent / target).exists(), f"{file.name} links to {target}"
+
+
+def test_code_on_the_readme_is_short():
+    (block,) = blocks(ROOT / "README.md")
+    network = block[block.index("@td.network") : block.index("weights = Reference")]
+    assert len([line for line in network.split("\n") if line.strip()]) <= 20
