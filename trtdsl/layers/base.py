@@ -62,10 +62,10 @@ class Site:
     def trt(self) -> Any:
         return self.network.trt
 
-    def weights(self, tensor: Tensor | None) -> Any:
-        """``trt.Weights`` of a constant Tensor; empty ones for None."""
+    def weights(self, tensor: Tensor | None, dtype: torch.dtype | None = None) -> Any:
+        """``trt.Weights`` of a constant Tensor; empty ones, of ``dtype``, for None."""
         if tensor is None:
-            return self.trt.Weights()
+            return self.trt.Weights() if dtype is None else self.trt.Weights(self.network.backend.data_type(dtype))
         if not tensor.is_constant:
             raise UnsupportedError("these weights must be constants, not values computed when the network runs")
         data = tensor.data.contiguous()

@@ -28,8 +28,10 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
             raise ShapeError(f"scale needs one value for each of the {x.shape[axis]} channels, not {constant.shape}")
     constants = (shift, scale, power)
 
+    dtype = x.dtype
+
     def add(site, x):
-        shift, scale, power = map(site.weights, constants)
+        shift, scale, power = (site.weights(constant, dtype) for constant in constants)
         return site.definition.add_scale_nd(x, site.trt.ScaleMode.CHANNEL, shift, scale, power, axis)
 
     return add_layer(add, x, weights=constants, shape=x.shape)
