@@ -51,7 +51,8 @@ def test_helpers_beside_the_file_are_importable(tmp_path):
     (tmp_path / "helper_beside.py").write_text("def twice(x):\n    return x * 2\n")
     name = write(
         tmp_path,
-        "from helper_beside import twice\n@td.network(inputs={'x': td.Input((2,))})\ndef net(x):\n    return twice(x)\n",
+        "from helper_beside import twice\n"
+        "@td.network(inputs={'x': td.Input((2,))})\ndef net(x):\n    return twice(x)\n",
     )
     net = load_spec(name).define()
     assert td.interpret(net, {"x": torch.tensor([1.0, 2.0])})["output"].tolist() == [2, 4]

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import trtdsl as td
-from trtdsl.weights import Scope, Weights, convert
+from trtdsl.weights import Scope, Weights, convert_weights
 
 EXPECTED = {"a.weight": ((2, 3), "float32"), "a.bias": ((2,), "float32"), "b.0.scale": ((1,), "float32")}
 
@@ -75,7 +75,9 @@ def test_missing_truncated_and_foreign_files(file, tmp_path):
         with pytest.raises(td.CorruptFileError, match="truncated or not a safetensors file"):
             Weights(file)
     torch.save({"a": torch.ones(1)}, file)
-    with pytest.raises(td.CorruptFileError, match=r"a torch checkpoint: make it one with `trtdsl weights convert"):
+    with pytest.raises(
+        td.CorruptFileError, match=r"a torch checkpoint: make it one of safetensors with `trtdsl weights"
+    ):
         Weights(file)
     with pytest.raises(td.WeightsError, match="cannot be read"):
         Weights(tmp_path)
@@ -118,7 +120,7 @@ def test_hash_is_of_the_content(file, good):
 def test_convert_writes_the_state_dict(wrap, good, tmp_path):
     tied = {"module." + name: tensor for name, tensor in good.items()} | {"module.view": good["a.weight"].t()}
     torch.save(wrap(tied), tmp_path / "m.pt")
-    assert set(convert(tmp_path / "m.pt", tmp_path / "m.safetensors")) == {*good, "view"}
+    assert set(convert_weights(tmp_path / "m.pt", tmp_path / "m.safetensors")) == {*good, "view"}
     back = load_file(tmp_path / "m.safetensors")
     assert torch.equal(back["a.weight"], good["a.weight"])
     assert torch.equal(back["view"], good["a.weight"].t())
@@ -136,10 +138,10 @@ def test_convert_runs_no_code(tmp_path):
     (tmp_path / "evil2.pt").write_bytes(buffer.getvalue())
     for name in ("evil.pt", "evil2.pt"):
         with pytest.raises(td.CorruptFileError, match="not a torch checkpoint that loads without running code"):
-            convert(tmp_path / name, tmp_path / "out.safetensors")
+            convert_weights(tmp_path / name, tmp_path / "out.safetensors")
     torch.save([1, 2], tmp_path / "list.pt")
     with pytest.raises(td.CorruptFileError, match="holds no state_dict"):
-        convert(tmp_path / "list.pt", tmp_path / "out.safetensors")
+        convert_weights(tmp_path / "list.pt", tmp_path / "out.safetensors")
     with pytest.raises(td.UsageError, match="no such file"):
-        convert(tmp_path / "none.pt", tmp_path / "out.safetensors")
+        convert_weights(tmp_path / "none.pt", tmp_path / "out.safetensors")
     assert not (tmp_path / "out.safetensors").exists()

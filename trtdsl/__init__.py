@@ -41,4 +41,4 @@ from .spec import load_spec as load_spec
 from .spec import network as network
 from .weights import Scope as Scope
 from .weights import Weights as Weights
-from .weights import convert as convert_weights
+from .weights import convert_weights as convert_weights

@@ -187,7 +187,7 @@ def has_cuda_device() -> bool:
 def cuda_status() -> str | None:
     """None when a CUDA device is usable, otherwise one sentence saying what is missing."""
     try:
-        from cuda.bindings import driver
+        from cuda.bindings import driver  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
         return "the package cuda-python is not installed"
     try:

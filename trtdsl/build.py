@@ -237,7 +237,7 @@ def _statistics(messages: Messages, seconds: float) -> Statistics:
     )
 
 
-# -- the manifest --------------------------------------------------------------------------------------------------------
+# -- the manifest ------------------------------------------------------------------------------------------------------
 
 
 def _profiles(network: Network) -> dict[str, dict[str, list[int]]]:

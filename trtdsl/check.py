@@ -138,8 +138,8 @@ def check(
 ) -> CheckReport:
     """Compares a network with its torch reference at every corner of its profile and in between.
 
-    ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is the
-    spec already defined, where the caller has it. The report says per output: greatest absolute and relative error,
+    ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
+    the spec already defined, where the caller has it. The report says per output: greatest absolute and relative error,
     cosine, signal to noise, and the worst element with both values.
 
     Raises UsageError when there is no reference, DefinitionError when the network cannot be defined.
@@ -170,7 +170,7 @@ def check(
 
 
 def profile_points(network: Network) -> list[dict[str, int]]:
-    """The values of all Dims at min, opt and max, all low, all high and mixed, and in between; one point without Dims."""
+    """The values of all Dims at min, opt, max, between, and one high while the others are low; one point without."""
     if not network.dims:
         return [{}]
     low, opt, high = (network.profile(which) for which in ("min", "opt", "max"))

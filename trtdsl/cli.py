@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="trtdsl",
-    help="TensorRT networks written in Python with torch's vocabulary, without ONNX, proven equal to torch without a GPU.",
+    help="TensorRT networks in Python with torch's vocabulary, without ONNX, proven equal to torch without a GPU.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -214,7 +214,7 @@ def _options(
     pass
 
 
-# -- helpers -------------------------------------------------------------------------------------------------------------
+# -- helpers -----------------------------------------------------------------------------------------------------------
 
 
 def _dims(given: list[str] | None) -> dict[str, Range]:

@@ -126,8 +126,8 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     checked = manifest["check"]
     if checked["done"]:
         say(
-            f"checked against torch at {len(checked['cases'])} sizes: greatest error {checked['max_relative_to_scale']:.1e} "
-            f"of the output's scale. {checked['statement']}"
+            f"checked against torch at {len(checked['cases'])} sizes: greatest error "
+            f"{checked['max_relative_to_scale']:.1e} of the output's scale. {checked['statement']}"
         )
     else:
         say(f"not checked against torch: {checked['reason']}")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from .errors import ShapeError, UsageError
 
@@ -176,7 +176,7 @@ class Size:
         return "".join(parts)
 
 
-SizeLike = Union[int, Size]
+SizeLike = int | Size
 Shape = tuple[SizeLike, ...]
 
 

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from .backend import Backend
 from .errors import DefinitionError, Location, TrtdslError, UsageError
@@ -21,7 +21,7 @@ from .shape import Dim, Size, SizeLike
 from .tensor import Tensor
 from .weights import Scope, Source, Weights
 
-Range = Union[int, tuple[int, int, int]]
+Range = int | tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class NetworkSpec:
             wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
             code = self.function.__code__
             raise DefinitionError(
-                f"{self.name}{inspect.signature(self.function)} must take its inputs{' and the weights' * (self.weights is not None)}: "
-                f"({', '.join(wanted)})",
+                f"{self.name}{inspect.signature(self.function)} must take its inputs"
+                f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})",
                 location=Location(code.co_filename, code.co_firstlineno),
             ) from None
 
@@ -164,7 +164,8 @@ class NetworkSpec:
             return dict(returned)
         code = self.function.__code__
         raise DefinitionError(
-            f"{self.name} must return its outputs (a Tensor, a tuple, or a dict by name), not {type(returned).__name__}",
+            f"{self.name} must return its outputs (a Tensor, a tuple, or a dict by name), "
+            f"not {type(returned).__name__}",
             location=Location(code.co_filename, code.co_firstlineno),
         )
 
@@ -190,9 +191,10 @@ def network(
 ) -> Callable[[Callable[..., Any]], NetworkSpec]:
     """Makes a :class:`NetworkSpec` of the function below it.
 
-    The function takes a Tensor for each of ``inputs`` and, where there are ``weights``, a :class:`~trtdsl.weights.Scope`
-    over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights`` (safetensors) and
-    ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are relative to the function's file.
+    The function takes a Tensor for each of ``inputs`` and, where there are ``weights``, a
+    :class:`~trtdsl.weights.Scope` over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights``
+    (safetensors) and ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are
+    relative to the function's file.
 
     >>> @td.network(inputs={"x": td.Input(("N", 3))})
     ... def double(x):
@@ -237,7 +239,7 @@ def load_spec(name: str) -> NetworkSpec:
 
 
 def load_module(path: Path) -> Any:
-    """A Python file as a module of its own; its folder is importable meanwhile. Raises DefinitionError when it raises."""
+    """A Python file as a module; its folder is importable meanwhile. Raises DefinitionError when it raises."""
     path = path.resolve()
     name = f"trtdsl_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
     """A value in a network: an ITensor, or a constant that has not become a layer yet.
 
-    ``shape`` has an int for a static dimension and a :class:`~trtdsl.shape.Size` for a dynamic one; ``dtype`` is torch's.
+    ``shape`` has an int for a static dimension, a :class:`~trtdsl.shape.Size` for a dynamic one; ``dtype`` is torch's.
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 

@@ -14,7 +14,6 @@ from .errors import CorruptFileError, UsageError, WeightsError
 from .lazy import torch
 from .network import Network, here
 from .shape import shape_text
-from .tensor import Tensor
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]
 
@@ -96,7 +95,8 @@ class Weights:
         Raises WeightsError listing every problem, sorted by name.
         """
         problems: dict[str, str] = {}
-        for name, (shape, dtype) in (expected or {}).items():
+        wanted = expected or {}
+        for name, (shape, dtype) in wanted.items():
             if name.endswith(IGNORED):
                 continue
             if name not in self.shapes:
@@ -106,8 +106,8 @@ class Weights:
             elif self.dtypes[name] != dtype:
                 problems[name] = f"is {self.dtypes[name]}, not {dtype}"
         for name in self.shapes if expected is not None else ():
-            if name not in expected and not name.endswith(IGNORED):
-                problems[name] = f"unused: {shape_text(self.shapes[name])}{_near(name, expected)}"
+            if name not in wanted and not name.endswith(IGNORED):
+                problems[name] = f"unused: {shape_text(self.shapes[name])}{_near(name, wanted)}"
         for name in () if allow_nonfinite else self.shapes:
             if name not in problems and not name.endswith(IGNORED):
                 finding = self._nonfinite(name)
@@ -168,6 +168,7 @@ def _near(name: str, names: Iterable[str]) -> str:
 def _open(path: Path) -> Any:
     from safetensors import SafetensorError, safe_open
 
+    head = b""
     try:
         with open(path, "rb") as file:
             head = file.read(8)
@@ -177,9 +178,11 @@ def _open(path: Path) -> Any:
     except OSError as error:
         raise WeightsError(f"the weights file {path} cannot be read: {error.strerror}") from None
     except SafetensorError as error:
-        if head.startswith(b"PK") or head.startswith(b"\x80"):
-            hint = f"a torch checkpoint: make it one with `trtdsl weights convert {path} {path.with_suffix('.safetensors')}`"
-            raise CorruptFileError(f"{path} is not a safetensors file but {hint}") from None
+        if head.startswith((b"PK", b"\x80")):
+            command = f"trtdsl weights convert {path} {path.with_suffix('.safetensors')}"
+            raise CorruptFileError(
+                f"{path} is a torch checkpoint: make it one of safetensors with `{command}`"
+            ) from None
         raise CorruptFileError(f"{path} is truncated or not a safetensors file: {error}") from None
 
 
@@ -233,7 +236,7 @@ class Scope:
         return True
 
 
-def convert(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[str]:
+def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[str]:
     """Writes a torch checkpoint's state_dict as safetensors and gives the names written.
 
     Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict

@@ -16,7 +16,9 @@ def blocks(file):
         yield "\n" * line + match[1]  # so that errors name the line in the document
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if "```python" in file.read_text()], ids=lambda file: file.name)
+@pytest.mark.parametrize(
+    "file", [file for file in FILES if "```python" in file.read_text()], ids=lambda file: file.name
+)
 def test_python_blocks_run(file, tmp_path, monkeypatch):
     (tmp_path / "networks").symlink_to(ROOT / "networks")
     (tmp_path / "weights").symlink_to(ROOT / "weights")

@@ -70,7 +70,7 @@ def test_partitions_are_those_of_the_paper(spec):
     torch.testing.assert_close(partitions.sum((0, 1)), torch.ones(18))
     assert ((partitions > 0).sum(0) <= 1).all()
     assert torch.equal(partitions[0], torch.diag(torch.diag(partitions[0])))
-    # openpose: the neck (1) is the centre; the right elbow (3) lies farther than its shoulder (2), nearer than its wrist (4)
+    # openpose: the neck (1) is the centre; the elbow (3) lies farther than the shoulder (2), nearer than the wrist (4)
     assert partitions[1, 3, 2] > 0
     assert partitions[2, 2, 3] > 0
     assert partitions[1, 4, 3] > 0
@@ -78,7 +78,7 @@ def test_partitions_are_those_of_the_paper(spec):
 
 
 def test_every_weight_matters(spec):
-    """Perturbs each weight tensor in turn, by a hundredth: the network must no longer equal the reference with the true weights."""
+    """Perturbs each weight tensor in turn, by a hundredth: the network must no longer equal the reference."""
     module = spec.reference_module(spec.open_weights())
     x = torch.randn(1, 3, 24, 18, 2, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():

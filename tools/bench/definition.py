@@ -1,8 +1,8 @@
-"""ST-GCN from weights file to network, beside torch -> ONNX -> parser: time, layers, memory, engine; and the interpreter.
+"""ST-GCN from weights file to network, beside torch -> ONNX -> parser; and the interpreter beside torch.
 
-    python tools/bench/definition.py [--markdown]
+    python tools/bench/definition.py
 
-Everything in one process and one run, medians of several; peak memory of interpreter and torch in processes of their own.
+Everything in one run, medians of several; peak memory of interpreter and torch in processes of their own.
 """
 
 import io
@@ -145,9 +145,8 @@ def main():
         print("| " + " | ".join(map(str, row)) + " |")
     print("\n| | trtdsl | torch eager | ratio |\n|---|---|---|---|")
     print(f"| interpreted, one run | {mine * 1e3:.0f} ms | {eager * 1e3:.0f} ms | {mine / eager:.2f} |")
-    print(
-        f"| peak memory added by a run | {memory / 1024:.0f} MiB | {torch_memory / 1024:.0f} MiB | {memory / torch_memory:.2f} |"
-    )
+    ratio = memory / torch_memory
+    print(f"| peak memory added by a run | {memory >> 10} MiB | {torch_memory >> 10} MiB | {ratio:.2f} |")
     print(f"| greatest error, relative to the output's scale | {error:.1e} | | |")
     bare = startup(["-c", "pass"])
     print("\n| start-up (a bare interpreter's subtracted) | seconds |\n|---|---|")
