@@ -184,4 +184,6 @@ def test_the_oracle_can_disagree():
     want = folded(lambda n, x: n.add_unary(x, trt.UnaryOperation.FLOOR), np.float32([1.5, -1.5]))
     assert want.tolist() == [1.0, -2.0]
     with pytest.raises(AssertionError):
-        np.testing.assert_allclose(interpreted(lambda n, x: n.add_unary(x, trt.UnaryOperation.CEIL), np.float32([1.5, -1.5])), want)
+        np.testing.assert_allclose(
+            interpreted(lambda n, x: n.add_unary(x, trt.UnaryOperation.CEIL), np.float32([1.5, -1.5])), want
+        )
