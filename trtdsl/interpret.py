@@ -86,6 +86,8 @@ class Interpreter:
         for name in (*(t.name for t in self.inputs), *(name for node in self.nodes for name in node.makes)):
             self.slots.setdefault(name, len(self.slots))
         self.names = list(self.slots)
+        self.borrowed: set[int] = set()
+        """Memory that ends with the network: what is given away of it is copied."""
         outputs = [tensor.name for tensor in self.outputs]
         nodes, regions = partition(self.nodes, outputs)
         self.steps = self.sequence([*nodes, *regions], outputs, {tensor.name for tensor in self.inputs})
@@ -114,6 +116,8 @@ class Interpreter:
                 inputs = [self.slots[name] for name in part.needs]
             else:
                 run = kind(part).prepare(part)
+                if not part.inputs and not kind(part).moves:  # a view of the network's own memory
+                    self.borrowed.add(run().untyped_storage().data_ptr())
                 inputs = [-1 if tensor is None else self.slots[tensor.name] for tensor in part.inputs]
                 while inputs and inputs[-1] < 0:
                     inputs.pop()
@@ -146,7 +150,10 @@ class Interpreter:
                 results[name] = state.values[slot]
             elif keep != "all":
                 raise FeedError(f"the tensor {name!r} was not evaluated: it stands in a branch that did not run")
-        return results
+        return {name: self._own(value) for name, value in results.items()}
+
+    def _own(self, value: torch.Tensor) -> torch.Tensor:
+        return value.clone() if value.untyped_storage().data_ptr() in self.borrowed else value
 
     def error(self, step: Step, values: list[Any], error: Exception) -> DefinitionError:
         """The error for a layer that failed, with its operands' shapes and the author's line."""
