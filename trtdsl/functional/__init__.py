@@ -39,6 +39,7 @@ from .adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
 from .adaptive import adaptive_max_pool1d as adaptive_max_pool1d
 from .adaptive import adaptive_max_pool2d as adaptive_max_pool2d
 from .adaptive import adaptive_max_pool3d as adaptive_max_pool3d
+from .affine_grid import affine_grid as affine_grid
 from .arithmetic import add as add
 from .arithmetic import addcdiv as addcdiv
 from .arithmetic import addcmul as addcmul
@@ -170,6 +171,8 @@ from .gather import scatter_add as scatter_add
 from .gather import scatter_reduce as scatter_reduce
 from .gather import take as take
 from .gather import take_along_dim as take_along_dim
+from .grid_sample import bilinear_sample as bilinear_sample
+from .grid_sample import grid_sample as grid_sample
 from .index import getitem as getitem
 from .interpolate import interpolate as interpolate
 from .interpolate import upsample as upsample
@@ -225,6 +228,8 @@ from .normalization import layer_norm as layer_norm
 from .normalization import local_response_norm as local_response_norm
 from .normalization import normalize as normalize
 from .normalization import rms_norm as rms_norm
+from .pixel_shuffle import pixel_shuffle as pixel_shuffle
+from .pixel_shuffle import pixel_unshuffle as pixel_unshuffle
 from .pooling import avg_pool1d as avg_pool1d
 from .pooling import avg_pool2d as avg_pool2d
 from .pooling import avg_pool3d as avg_pool3d

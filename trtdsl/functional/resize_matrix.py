@@ -13,8 +13,8 @@ from ..lazy import torch
 from ..network import Network
 from ..shape import SizeLike
 from ..tensor import Tensor
-from .operands import align, as_tensor
-from .taps import Taps, binary, resample
+from .operands import align, as_tensor, binary
+from .taps import Taps, resample
 
 Values = Any  # a Tensor of the network, or a torch tensor: the formulas are the same
 Weights = Taps | Tensor  # static: elements and weights; dynamic: a matrix (result, input)

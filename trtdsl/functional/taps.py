@@ -13,7 +13,7 @@ from ..lazy import torch
 from ..network import Network
 from ..shape import SizeLike, bounds, size_max
 from ..tensor import Tensor
-from .operands import as_tensor, promote
+from .operands import as_tensor, binary
 
 Number = float | Tensor
 
@@ -35,12 +35,6 @@ class Taps:
 def number(size: SizeLike, network: Network) -> Number:
     """A size in float32 arithmetic: a float, or a scalar Tensor for a dynamic one."""
     return float(size) if isinstance(size, int) else L.cast(as_tensor(size, network), torch.float32)
-
-
-def binary(a: Number, b: Number, op: str, dtype: torch.dtype | None = None) -> Tensor:
-    """``a op b`` of one rank and dtype: IElementWiseLayer."""
-    left, right = promote(a, b, dtype=dtype)
-    return L.elementwise(left, right, op)
 
 
 def maximum(low: Number, x: Tensor) -> Tensor:
