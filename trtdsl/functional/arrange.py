@@ -16,13 +16,13 @@ from .operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axi
 
 
 @operation
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
     """The elements of ``dims`` in reverse: ISliceLayer with a stride of -1.
 
     >>> F.flip(td.Network().input("x", ("N", 3)), (1,)).shape
     (N, 3)
     """
-    given = varargs(dims)
+    given = (dims,) if isinstance(dims, int) else tuple(dims)
     axes = axes_of(given, input.ndim) if given else []
     axes = [axis for axis in axes if input.shape[axis] not in (0, 1)]
     if not axes or input.numel() == 0:
@@ -135,6 +135,11 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
                 raise ShapeError(f"pad: {mode} padding of {before}, {after} needs more than {length} elements")
     if tuple(sizes) == input.shape and not any(start):
         return input
+    if mode == "circular" and any(isinstance(side, int) and side < 0 for side in pad):
+        # torch trims first, and repeats what is left
+        trim = [min(side, 0) if isinstance(side, int) else 0 for side in pad]
+        grow = [max(side, 0) if isinstance(side, int) else side for side in pad]
+        return _pad(_pad(input, trim), grow, mode)
     fill = as_tensor(value, input.network, input.dtype) if value else None
     return L.slice(input, start, sizes, mode=modes[mode], fill=fill)
 

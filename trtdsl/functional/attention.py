@@ -15,7 +15,7 @@ from .activation import softmax
 from .create import indices_of
 from .logic import logical_not
 from .matmul import linear, matmul
-from .operands import binary, choose, scaled
+from .operands import binary, choose, scaled, stretch
 from .reduction import any as any_of
 from .reshape import repeat_interleave
 
@@ -107,7 +107,7 @@ def multi_head_attention_forward(
     """torch.nn.MultiheadAttention's function: (L, N, E), (S, N, E), (S, N, E) to (L, N, E) and the attention weights.
 
     The projections as IMatrixMultiplyLayers, attention by head, the output projection. Tensors without the batch
-    dimension N are taken too. ``bias_k``, ``bias_v``, ``add_zero_attn``, ``static_k`` and ``static_v`` are refused, and dropout.
+    dimension N are taken too. Dropout is refused.
 
     >>> net = td.Network()
     >>> x, w = net.input("x", (5, "N", 8)), net.constant(torch.ones(24, 8))
@@ -117,20 +117,13 @@ def multi_head_attention_forward(
     """
     if training and dropout_p:
         raise UnsupportedError("multi_head_attention_forward with dropout is random: use training=False")
-    for name, given in (("bias_k", bias_k), ("bias_v", bias_v), ("static_k", static_k), ("static_v", static_v)):
-        if given is not None:
-            raise UnsupportedError(f"multi_head_attention_forward({name}=…): append it to key and value yourself")
-    if add_zero_attn:
-        raise UnsupportedError(
-            "multi_head_attention_forward(add_zero_attn=True): append zeros to key and value yourself"
-        )
     if query.ndim == 2:
         given = [L.unsqueeze(x, [1]) for x in (query, key, value)]
         padding = None if key_padding_mask is None else L.unsqueeze(key_padding_mask, [0])
         result, weights = multi_head_attention_forward(
-            *given, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, None, None, False, 0.0,
+            *given, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, 0.0,
             out_proj_weight, out_proj_bias, False, padding, need_weights, attn_mask, use_separate_proj_weight,
-            q_proj_weight, k_proj_weight, v_proj_weight, None, None, average_attn_weights, is_causal,
+            q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights, is_causal,
         )  # fmt: skip
         return L.squeeze(result, [1]), None if weights is None else L.squeeze(weights, [0])
     length, batch, width = query.shape
@@ -144,13 +137,24 @@ def multi_head_attention_forward(
         projections = _thirds(in_proj_weight, width)
     biases = _thirds(in_proj_bias, width)
     heads = []
-    for x, weight, bias in zip((query, key, value), projections, biases, strict=True):
+    further = (None, bias_k, bias_v)
+    for x, weight, bias, extra in zip((query, key, value), projections, biases, further, strict=True):
         if weight is None:
             raise DefinitionError("multi_head_attention_forward needs the weights of its projections")
-        projected = linear(x, weight, bias)  # (length, N, E) -> (N, heads, length, E / heads)
-        split = L.shuffle(projected, reshape=(x.shape[0], batch, num_heads, width // num_heads))
-        heads.append(L.shuffle(split, (1, 2, 0, 3)))
+        projected = linear(x, weight, bias)  # (length, N, E)
+        if extra is not None:
+            projected = L.concatenation([projected, stretch(L.shuffle(extra, reshape=(1, 1, width)), (1, batch, width))], 0)
+        split = L.shuffle(projected, reshape=(projected.shape[0], batch, num_heads, width // num_heads))
+        heads.append(L.shuffle(split, (1, 2, 0, 3)))  # (N, heads, length, E / heads)
     q, k, v = heads
+    if static_k is not None:
+        k = L.shuffle(static_k, reshape=(batch, num_heads, *static_k.shape[1:]))
+    if static_v is not None:
+        v = L.shuffle(static_v, reshape=(batch, num_heads, *static_v.shape[1:]))
+    if add_zero_attn:
+        k, v = (L.slice(x, (0,) * 4, (*x.shape[:2], x.shape[2] + 1, x.shape[3]), mode="FILL") for x in (k, v))
+    added = (bias_k is not None) + bool(add_zero_attn)
+    attn_mask, key_padding_mask = (_open(mask, added) for mask in (attn_mask, key_padding_mask))
     scores = matmul(scaled(q, 1 / math.sqrt(width // num_heads)), L.shuffle(k, (0, 1, 3, 2)))
     if attn_mask is None and is_causal:
         raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
@@ -173,6 +177,13 @@ def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
         return [None, None, None]
     rest = tuple(x.shape[1:])
     return [L.slice(x, (k * width, *(0,) * len(rest)), (width, *rest)) for k in range(3)]
+
+
+def _open(mask: Tensor | None, added: int) -> Tensor | None:
+    """A mask with further columns that rule out nothing."""
+    if mask is None or not added:
+        return mask
+    return L.slice(mask, (0,) * mask.ndim, (*mask.shape[:-1], mask.shape[-1] + added), mode="FILL")
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:

@@ -5,27 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from .. import layers as L
-from ..errors import UnsupportedError
+from ..errors import UsageError
+from ..lazy import torch
 from ..network import as_dtype, operation
 from ..tensor import Tensor
 
 
 @operation
-def to(input: Tensor, dtype: Any = None, *, copy: bool = False) -> Tensor:
-    """``input`` in another dtype, or in that of another Tensor: ICastLayer. ``copy`` makes no difference: Tensors are values.
+def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **placement: Any) -> Tensor:
+    """``input`` in another dtype, or in that of another Tensor: ICastLayer.
 
-    Devices are refused: an engine has its own.
+    As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and ``copy`` have
+    no meaning in an engine, which has a place of its own for its values.
 
     >>> F.to(td.Network().input("x", (2, 3)), torch.float16).dtype
     torch.float16
     """
-    if isinstance(dtype, Tensor):
-        dtype = dtype.dtype
-    if dtype is None:
-        return input
-    if isinstance(dtype, str) and dtype.partition(":")[0] in ("cpu", "cuda", "meta", "mps"):
-        raise UnsupportedError(f"to({dtype!r}): an engine runs on its own device; leave it out")
-    return L.cast(input, as_dtype(dtype))
+    unknown = set(placement) - {"device", "non_blocking", "memory_format", "other"}
+    if unknown:
+        raise UsageError(f"to() has no argument {', '.join(sorted(unknown))}")
+    for argument in (*args, placement.get("other")):
+        if isinstance(argument, Tensor):
+            dtype = argument.dtype
+        elif isinstance(argument, torch.dtype) or (isinstance(argument, str) and not _is_device(argument)):
+            dtype = argument
+    return input if dtype is None else L.cast(input, as_dtype(dtype))
+
+
+def _is_device(name: str) -> bool:
+    return name.partition(":")[0] in ("cpu", "cuda", "meta", "mps", "xpu")
 
 
 @operation

@@ -155,6 +155,7 @@ def _convolution(
             f"conv{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) and a weight of {ndim + 2}, "
             f"not {shape_text(x.shape)} and {shape_text(weight.shape)}"
         )
+    _refuse_integers(x)
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
@@ -212,6 +213,7 @@ def _transposed(
             f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) and a weight of "
             f"{ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
         )
+    _refuse_integers(x)
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -244,6 +246,11 @@ def _transposed(
         assert bias is not None
         result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _refuse_integers(x: Tensor) -> None:
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"TensorRT convolves no integers: cast the {x.dtype} input to float32")
 
 
 def _add_bias(x: Tensor, bias: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
 from ..network import Network, as_dtype, operation, require_network
-from ..shape import Size, SizeLike
+from ..shape import Size, SizeLike, size_max
 from ..tensor import Tensor
 from .operands import align, as_tensor, binary, choose, stretch, varargs
 
@@ -261,13 +261,23 @@ def linspace(
     if isinstance(steps, int) and not any(isinstance(value, (Tensor, Size)) for value in numbers):
         return network.constant(torch.linspace(numbers[0], numbers[1], steps, dtype=wanted))
     if not wanted.is_floating_point:
-        raise UnsupportedError("linspace of integers from values that are computed: cast its result")
+        return _whole_steps(network, start, end, steps, wanted)
     first, last = (as_tensor(value, network, torch.float32) for value in (start, end))
     index = arange(0, steps) if isinstance(steps, Size) else as_tensor(torch.arange(steps), network)
     between = binary(as_tensor(steps, network, torch.float32), 1.0, "SUB")
     between = binary(between, 1.0, "MAX")
     fraction = binary(L.cast(index, torch.float32), between, "DIV")
     return L.cast(binary(first, binary(fraction, binary(last, first, "SUB"), "PROD"), "SUM"), wanted)
+
+
+def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype: torch.dtype) -> Tensor:
+    """``trunc(start + (end - start) * index / (steps - 1))`` in integers alone."""
+    first, last = (as_tensor(value, network, torch.int64) for value in (start, end))
+    gaps = size_max(steps - 1, 1)
+    zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
+    index = L.linspace(network, (steps,), zero, one, dtype=torch.int64)
+    scaled = binary(binary(first, gaps, "PROD"), binary(index, binary(last, first, "SUB"), "PROD"), "SUM")
+    return L.cast(binary(scaled, gaps, "DIV"), dtype)
 
 
 @operation

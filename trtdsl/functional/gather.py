@@ -18,6 +18,8 @@ from .operands import align, as_tensor, axis_of, binary, choose, stretch
 
 
 def _integers(index: Tensor, name: str) -> Tensor:
+    if index.numel() == 0 and index.dtype not in (torch.int32, torch.int64):
+        return filled(index.network, index.shape, 0, torch.int64)  # torch takes any dtype where there is nothing
     if index.dtype not in (torch.int32, torch.int64):
         raise DefinitionError(f"{name} takes indices of int32 or int64, not {index.dtype}")
     return index
@@ -41,7 +43,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     >>> F.gather(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64")).shape
     (2, 3)
     """
-    _integers(index, "gather")
+    index = _integers(index, "gather")
+    if index.numel() == 0:
+        return filled(input.network, index.shape, 0, input.dtype)
     if input.ndim == 0 or index.ndim == 0:
         axis_of(dim, input.ndim)
         whole = input if input.ndim else L.unsqueeze(input, [0])
@@ -243,7 +247,9 @@ def scatter_reduce(
     if reduce not in _REDUCTIONS:
         raise DefinitionError(f"scatter_reduce: reduce is one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
     if input.dtype == torch.bool:
-        raise UnsupportedError("scatter_reduce of bool: cast it to an integer dtype first")
+        numbers = [L.cast(part, torch.int32) if isinstance(part, Tensor) else int(part) for part in (input, src)]
+        combined = scatter_reduce(numbers[0], dim, index, numbers[1], reduce, include_self=include_self)
+        return L.cast(combined, torch.bool)
     x, places, values, axis = _written(input, dim, index, src)
     if index.numel() == 0:
         return input
@@ -307,7 +313,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     >>> F.index_add(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
     (5, 3)
     """
-    values = source if alpha == 1 else binary(source, alpha, "PROD", source.dtype)
+    values = (
+        source if alpha == 1 else binary(source, alpha, "AND" if source.dtype == torch.bool else "PROD", source.dtype)
+    )
     x, places, values, axis = _along(input, dim, index, values)
     result = scatter_reduce(x, axis, places, values, "sum")
     return result if input.ndim else L.squeeze(result, [0])

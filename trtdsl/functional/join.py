@@ -7,10 +7,11 @@ from typing import Any
 
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
+from ..lazy import torch
 from ..network import operation
 from ..shape import SizeLike, shape_text
 from ..tensor import Tensor
-from .index import index_in
+from .index import from_start, index_in
 from .operands import axis_of, normalize_axis, result_type
 from .reshape import atleast_1d, atleast_2d, atleast_3d
 
@@ -271,7 +272,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @operation
 def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor:
-    """``length`` elements of ``dim`` from ``start`` on: ISliceLayer.
+    """``length`` elements of ``dim`` from ``start`` on: ISliceLayer; IGatherLayer for a start that is computed.
 
     Raises ShapeError where that leaves the dimension.
 
@@ -280,8 +281,10 @@ def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor
     """
     axis = axis_of(dim, input.ndim)
     if isinstance(start, Tensor):
-        if not start.is_constant:
-            raise UnsupportedError("narrow from a start that is computed: use F.index_select")
+        if not start.is_constant:  # a start that is computed: IGatherLayer
+            zero, one = L.cast(start, torch.int64), input.network.constant(torch.tensor([1]))
+            places = L.linspace(input.network, (length,), zero, one, dtype=torch.int64)
+            return L.gather(input, from_start(places, input.shape[axis]), axis)
         start = int(start.data)
     begin = start + input.shape[axis] if isinstance(start, int) and start < 0 else start
     end, size = begin + length, input.shape[axis]

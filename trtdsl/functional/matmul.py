@@ -59,8 +59,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> F.linear(net.input("x", ("N", 3)), net.constant(torch.ones(5, 3))).shape
     (N, 5)
     """
-    if weight.ndim == 1:  # torch: weight (in,) gives a dot product
-        result = matmul(input, weight)
+    if weight.ndim == 1 or not input.dtype.is_floating_point:  # torch: weight (in,) gives a dot product
+        result = matmul(input, weight if weight.ndim == 1 else L.shuffle(weight, (1, 0)))
     else:
         if weight.is_constant:
             weight, op = L.shuffle(weight, (1, 0)), "NONE"

@@ -37,7 +37,7 @@ def batch_norm(
     (N, 3)
     """
     if input.ndim < 2:
-        raise ShapeError(f"batch_norm takes (N, C, …), not {shape_text(input.shape)}")
+        raise UnsupportedError(f"batch_norm takes (N, C, …), not {shape_text(input.shape)}")
     if training:
         if running_mean is not None or running_var is not None:
             raise UnsupportedError("batch_norm(training=True) updates its statistics: an engine is for inference")
@@ -229,6 +229,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     >>> F.local_response_norm(td.Network().input("x", ("N", 6, 4, 4)), 3).shape
     (N, 6, 4, 4)
     """
+    if not input.dtype.is_floating_point:
+        raise UnsupportedError(
+            f"local_response_norm pools, and TensorRT pools no integers: cast {input.dtype} to float32"
+        )
     if input.ndim < 3:
         raise ShapeError(f"local_response_norm takes (N, C, L, …), not {shape_text(input.shape)}")
     squares = L.elementwise(input, input, "PROD")

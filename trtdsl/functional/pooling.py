@@ -302,32 +302,44 @@ def _average(
         arguments = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return L.squeeze(_average(ndim, L.unsqueeze(x, [0]), *arguments), [0])
     windows = _windows(ndim, x, kernel_size, stride, padding, 1, ceil_mode)
-    size, length = list(windows.size), [windows.length(axis) for axis in windows.axes]
+    length = [windows.length(axis) for axis in windows.axes]
     padded = any(windows.padding)
     beyond = any(windows.after(axis) > windows.padding[axis] for axis in windows.axes)
-    if divisor_override is not None:
+    if not x.dtype.is_floating_point:
+        result = _integer_average(windows, count_include_pad, divisor_override)
+    elif divisor_override is not None:
         _whole(windows, "SUM")
         total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
         result = binary(total, divisor_override, "DIV", total.dtype)
     elif beyond and padded and count_include_pad:
         _whole(windows, "AVG")
         total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
-        result = L.elementwise(total, _counts(windows, size, length), "DIV")
+        result = L.elementwise(total, _counts(windows, length, padding=True), "DIV")
     else:
         _whole(windows, "AVG")
         result = _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
-def _counts(windows: Windows, size: list[Any], length: list[SizeLike]) -> Tensor:
-    """The number of elements of each window that are in the input or its padding, (1, 1, *counts)."""
+def _integer_average(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> Tensor:
+    """The sum by slices, divided with truncation: IPoolingLayer takes no integers."""
+    length = [windows.length(axis) for axis in windows.axes]
+    total = _by_slices(windows, "SUM", as_tensor(0, windows.x.network, windows.x.dtype))
+    if divisor_override is not None:
+        return binary(total, divisor_override, "DIV", total.dtype)
+    return L.elementwise(total, _counts(windows, length, padding=count_include_pad), "DIV")
+
+
+def _counts(windows: Windows, length: list[SizeLike], *, padding: bool) -> Tensor:
+    """The number of elements of each window that are in the input (or its padding), (1, 1, *counts)."""
     network, dtype = windows.x.network, windows.x.dtype
     result: Tensor | None = None
     for axis in windows.axes:
         number, pad, step = windows.count(axis), windows.padding[axis], windows.stride[axis]
         start = L.linspace(network, (number,), network.constant(float(-pad)), network.constant([float(step)]))
         end = binary(start, float(windows.size[axis]), "SUM")
-        end = binary(end, as_tensor(windows.length(axis) + pad, network, torch.float32), "MIN")
+        end = binary(end, as_tensor(length[axis] + (pad if padding else 0), network, torch.float32), "MIN")
+        start = start if padding else binary(start, 0.0, "MAX")
         shape = [number if other == axis + 2 else 1 for other in range(windows.x.ndim)]
         factor = L.shuffle(L.cast(L.elementwise(end, start, "SUB"), dtype), reshape=shape)
         result = factor if result is None else L.elementwise(result, factor, "PROD")
@@ -357,26 +369,36 @@ def _maximum(
     if return_indices:
         results = _with_indices(windows)
         return tuple(L.squeeze(r, [2]) for r in results) if ndim == 1 else results
-    if all(gap == 1 for gap in windows.dilation):
+    if all(gap == 1 for gap in windows.dilation) and x.dtype.is_floating_point:
         _whole(windows, "MAX")
         result = _pool(windows, "MAX", exclude_padding=True)
     else:
-        result = _dilated(windows)
+        result = _by_slices(windows, "MAX", _lowest(x))
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
-def _dilated(windows: Windows) -> Tensor:
-    """The maximum over each side of the window in turn, of slices that start at each of its elements."""
+def _by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
+    """Each side of the window in turn, by slices that start at each of its elements: IPoolingLayer takes no dilation, no integers."""
     x = windows.x
-    lowest = as_tensor(-math.inf, x.network, x.dtype)
     for axis in windows.axes:
-        best: Tensor | None = None
-        for k in range(windows.size[axis]):
-            part = _offset(x, windows, {axis: k}, lowest)
-            best = part if best is None else L.elementwise(best, part, "MAX")
-        assert best is not None
-        x = best
+        total: Tensor | None = None
+        for k in range(_static(windows.size[axis])):
+            part = _offset(x, windows, {axis: k}, padding)
+            total = part if total is None else L.elementwise(total, part, op)
+        assert total is not None
+        x = total
     return x
+
+
+def _lowest(x: Tensor) -> Tensor:
+    value = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+    return as_tensor(value, x.network, x.dtype)
+
+
+def _static(size: SizeLike) -> int:
+    if not isinstance(size, int):
+        raise UnsupportedError(f"this pooling needs a window of static size, not {size}")
+    return size
 
 
 def _offset(x: Tensor, windows: Windows, offsets: dict[int, int], lowest: Tensor) -> Tensor:
@@ -393,11 +415,8 @@ def _offset(x: Tensor, windows: Windows, offsets: dict[int, int], lowest: Tensor
 def _with_indices(windows: Windows) -> tuple[Tensor, Tensor]:
     """Maxima, and where they are in the flattened spatial dimensions: the elements of a window along a new dimension."""
     x, network = windows.x, windows.x.network
-    for size in windows.size:
-        if not isinstance(size, int):
-            raise UnsupportedError(f"return_indices needs a window of static size, not {size}")
-    lowest = as_tensor(-math.inf, network, x.dtype)
-    places = list(itertools.product(*(range(size) for size in windows.size)))
+    lowest = _lowest(x)
+    places = list(itertools.product(*(range(_static(size)) for size in windows.size)))
     parts = [_offset(x, windows, dict(enumerate(place)), lowest) for place in places]
     stacked = L.concatenation([L.unsqueeze(part, [x.ndim]) for part in parts], x.ndim)
     values, chosen = L.topk(stacked, 1, x.ndim, "MAX", indices_dtype=torch.int64)

@@ -13,8 +13,9 @@ from ..network import operation
 from ..shape import product, shape_text
 from ..tensor import Tensor
 from .arithmetic import add
+from .create import filled, indices_of
 from .matmul import matmul
-from .operands import align, binary, promote, scaled, stretch
+from .operands import align, axis_of, binary, promote, scaled, stretch
 from .statistics import vector_norm
 
 
@@ -126,6 +127,12 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Tensor:
     """``beta * input + alpha * result``; with ``beta`` 0 nothing of ``input`` counts, not even NaN."""
+    if result.dtype == torch.bool:  # factors of truth values: they count or not
+        parts = [part for part, factor in ((input, beta), (result, alpha)) if factor]
+        shape = broadcast(*(part.shape for part in align([input, result])))
+        if not parts:
+            return filled(input.network, shape, False)
+        return binary(*parts, "OR") if len(parts) == 2 else stretch(align([parts[0], result])[0], shape)
     if beta == 0:
         a, b = align([input, result])
         return stretch(scaled(result, alpha), broadcast(a.shape, b.shape))
@@ -214,8 +221,12 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     >>> F.matrix_power(td.Network().input("x", (3, 3)), 5).shape
     (3, 3)
     """
-    if n < 1:
-        raise UnsupportedError(f"matrix_power: n must be 1 at least, not {n}: TensorRT has no inverse")
+    if n < 0:
+        raise UnsupportedError(f"matrix_power: n must not be negative ({n}): TensorRT has no inverse")
+    if n == 0:
+        rows, columns = indices_of(input.network, *input.shape[-2:])
+        one = L.cast(L.elementwise(rows, columns, "EQUAL"), input.dtype)
+        return stretch(L.unsqueeze(one, range(input.ndim - 2)), input.shape)
     result, square = None, input
     while n:
         if n & 1:
@@ -242,6 +253,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         first, second = ([side] if isinstance(side, int) else list(side) for side in dims)
         left = [normalize_axis(axis, a.ndim) for axis in first]
         right = [normalize_axis(axis, b.ndim) for axis in second]
+    for axis_a, axis_b in zip(left, right, strict=False):  # a size of 1 is broadcast: the other is summed alone
+        if a.shape[axis_a] == 1 and b.shape[axis_b] != 1:
+            b = L.reduce(b, "SUM", [axis_b], keep_dims=True)
+        elif b.shape[axis_b] == 1 and a.shape[axis_a] != 1:
+            a = L.reduce(a, "SUM", [axis_a], keep_dims=True)
     if len(left) != len(right):
         raise ShapeError(f"tensordot needs as many dimensions of both: {left} and {right}")
     rows = [axis for axis in range(a.ndim) if axis not in left]
@@ -340,7 +356,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     if not a.dtype.is_floating_point:
         raise DefinitionError(f"cosine_similarity takes floating-point tensors, not {a.dtype}")
     shape = broadcast(a.shape, b.shape)
-    axis = normalize_axis(dim, len(shape))
+    axis = axis_of(dim, len(shape))
+    if not shape:
+        a, b, shape = L.unsqueeze(a, [0]), L.unsqueeze(b, [0]), (1,)
     a, b = (stretch(x, shape) if x.shape[axis] != shape[axis] else x for x in (a, b))
     unit = [L.elementwise(x, binary(vector_norm(x, 2, axis, keepdim=True), eps, "MAX", x.dtype), "DIV") for x in (a, b)]
     return L.reduce(L.elementwise(unit[0], unit[1], "PROD"), "SUM", [axis])
@@ -354,8 +372,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     >>> F.pairwise_distance(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
     (N,)
     """
-    difference = binary(x1, x2, "SUB")
-    return vector_norm(binary(difference, eps, "SUM", difference.dtype), p, -1, keepdim)
+    return vector_norm(add(binary(x1, x2, "SUB"), eps), p, -1, keepdim)
 
 
 @operation

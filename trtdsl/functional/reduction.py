@@ -38,7 +38,7 @@ def _reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
 
 def _summable(x: Tensor, dtype: Any) -> Tensor:
     """Cast to ``dtype``; without one integers and bool become int64."""
-    if dtype is not None:
+    if dtype is not None and as_dtype(dtype) != torch.bool:
         return L.cast(x, as_dtype(dtype))
     return x if x.dtype.is_floating_point else L.cast(x, torch.int64)
 
@@ -50,7 +50,8 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     >>> F.sum(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
     """
-    return _reduce(_summable(input, dtype), "SUM", dim, keepdim)
+    result = _reduce(_summable(input, dtype), "SUM", dim, keepdim)
+    return result if dtype is None else L.cast(result, as_dtype(dtype))
 
 
 @operation
@@ -74,7 +75,10 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     >>> F.prod(td.Network().input("x", (2, 3, 4)), 1).shape
     (2, 4)
     """
-    return _reduce(_summable(input, dtype), "PROD", dim, keepdim)
+    if dtype is not None and as_dtype(dtype) == torch.bool:
+        input = L.cast(input, torch.bool)
+    result = _reduce(_summable(input, dtype), "PROD", dim, keepdim)
+    return result if dtype is None else L.cast(result, as_dtype(dtype))
 
 
 @operation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import layers as L
@@ -16,7 +16,7 @@ from .operands import align, axis_of, stretch, varargs
 
 
 @operation
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, shape: Sequence[SizeLike]) -> Tensor:
     """The same elements in another shape; one size may be -1: IShuffleLayer.
 
     Sizes are ints and Sizes. Raises ShapeError when the number of elements would differ.
@@ -25,7 +25,7 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     >>> F.reshape(x, (x.shape[0], 2, 3, -1)).shape
     (N, 2, 3, 4)
     """
-    return L.shuffle(input, reshape=_infer(input.shape, varargs(shape)))
+    return L.shuffle(input, reshape=_infer(input.shape, tuple(shape)))
 
 
 def _infer(before: Shape, wanted: Sequence[SizeLike]) -> Shape:
@@ -55,7 +55,7 @@ def view(input: Tensor, *shape: Any) -> Any:
     """
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         raise UnsupportedError("view(dtype) reinterprets bits, which TensorRT cannot: use .to(dtype) to convert values")
-    return reshape(input, *shape)
+    return reshape(input, varargs(shape))
 
 
 @operation
@@ -119,13 +119,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @operation
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     """Dimensions in another order: IShuffleLayer.
 
     >>> F.permute(td.Network().input("x", (2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    order = varargs(dims)
+    order = tuple(dims)
     if len(order) != input.ndim:
         raise ShapeError(f"permute needs all {input.ndim} dimensions, not {order}")
     return L.shuffle(input, first_transpose=order)
@@ -206,34 +206,41 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
 
 
 @operation
-def atleast_1d(input: Tensor) -> Tensor:
-    """``input`` with one dimension at least: IShuffleLayer.
+def atleast_1d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with one dimension at least: IShuffleLayer.
 
     >>> F.atleast_1d(td.Network().input("x", ())).shape
     (1,)
     """
-    return input if input.ndim else L.unsqueeze(input, [0])
+    return _each(tensors, lambda x: x if x.ndim else L.unsqueeze(x, [0]))
 
 
 @operation
-def atleast_2d(input: Tensor) -> Tensor:
-    """``input`` with two dimensions at least, new ones in front: IShuffleLayer.
+def atleast_2d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with two dimensions at least, new ones in front: IShuffleLayer.
 
     >>> F.atleast_2d(td.Network().input("x", (3,))).shape
     (1, 3)
     """
-    return input if input.ndim >= 2 else L.unsqueeze(input, range(2 - input.ndim))
+    return _each(tensors, lambda x: x if x.ndim >= 2 else L.unsqueeze(x, range(2 - x.ndim)))
 
 
 @operation
-def atleast_3d(input: Tensor) -> Tensor:
-    """``input`` with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer.
+def atleast_3d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer.
 
     >>> F.atleast_3d(td.Network().input("x", (3,))).shape
     (1, 3, 1)
     """
     places = {0: [0, 1, 2], 1: [0, 2], 2: [2]}
-    return input if input.ndim >= 3 else L.unsqueeze(input, places[input.ndim])
+    return _each(tensors, lambda x: x if x.ndim >= 3 else L.unsqueeze(x, places[x.ndim]))
+
+
+def _each(tensors: Sequence[Any], change: Callable[[Tensor], Tensor]) -> Any:
+    """One tensor changed, or a tuple of them for several or for a list."""
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return change(tensors[0])
+    return tuple(change(x) for x in varargs(tensors))
 
 
 # -- repeating ---------------------------------------------------------------------------------------------------------
@@ -318,13 +325,13 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 
 @operation
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, dims: Sequence[SizeLike]) -> Tensor:
     """As :func:`repeat`, where missing numbers in front are 1: ISliceLayer (WRAP).
 
     >>> F.tile(td.Network().input("x", (2, 3)), (2,)).shape
     (2, 6)
     """
-    times = varargs(dims)
+    times = tuple(dims)
     return repeat(input, (*(1,) * (input.ndim - len(times)), *times))
 
 

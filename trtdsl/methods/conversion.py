@@ -21,8 +21,8 @@ class ConversionMethods:
 
     __slots__ = ()
 
-    def to(self, dtype: Any = None, *, copy: Any = False) -> Tensor:
-        return F.to(self, dtype, copy=copy)
+    def to(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return F.to(self, *args, dtype=dtype, **kwargs)
 
     def type_as(self, other: Tensor) -> Tensor:
         return F.to(self, other.dtype)

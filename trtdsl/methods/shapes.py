@@ -18,6 +18,11 @@ else:
     F = LazyModule("trtdsl.functional")  # functional is the floor above: it is looked up at the first call
 
 
+def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``x.reshape(2, 3)`` and ``x.reshape((2, 3))`` alike: the values as one tuple."""
+    return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
+
+
 class ShapeMethods:
     """Other shapes, parts and arrangements."""
 
@@ -26,7 +31,7 @@ class ShapeMethods:
     # -- shape ---------------------------------------------------------------------------------------------------------
 
     def reshape(self, *shape: Any) -> Tensor:
-        return F.reshape(self, *shape)
+        return F.reshape(self, _listed(shape))
 
     def view(self, *shape: Any) -> Any:
         return F.view(self, *shape)
@@ -47,7 +52,7 @@ class ShapeMethods:
         return F.flatten(self, start_dim, end_dim)
 
     def permute(self, *dims: Any) -> Tensor:
-        return F.permute(self, *dims)
+        return F.permute(self, _listed(dims))
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         return F.transpose(self, dim0, dim1)
@@ -77,7 +82,7 @@ class ShapeMethods:
         return F.repeat(self, *repeats)
 
     def tile(self, *dims: Any) -> Tensor:
-        return F.tile(self, *dims)
+        return F.tile(self, _listed(dims))
 
     def repeat_interleave(
         self, repeats: SizeLike, dim: int | None = None, *, output_size: SizeLike | None = None
@@ -106,7 +111,7 @@ class ShapeMethods:
         return F.select(self, dim, index)
 
     def flip(self, *dims: Any) -> Tensor:
-        return F.flip(self, *dims)
+        return F.flip(self, _listed(dims))
 
     def fliplr(self) -> Tensor:
         return F.fliplr(self)

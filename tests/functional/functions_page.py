@@ -1,0 +1,47 @@
+"""docs/functions.md: what the records' samples came to, written by tools/make_functions_doc.py, read by the tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
+ROW = re.compile(r"^\| `F\.(\w+)` \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (.*?) \| (.*?) \|$", re.M)
+
+
+def reason_of(message):
+    """A refusal's reason without the numbers of one call."""
+    return re.sub(r"tensorrt[\w-]* [\d.]+", "TensorRT", re.sub(r"-?\d[\d.]*", "…", message.splitlines()[0]) if "tensorrt" not in message else re.sub(r"tensorrt[\w-]* [\d.]+", "TensorRT", message)).replace("|", "\\|")
+
+
+def row_of(tally):
+    return {
+        "passed": tally.passed,
+        "refused": sum(tally.refused.values()),
+        "dynamic": tally.dynamic_passed,
+        "dynamic_refused": sum(tally.dynamic_refused.values()),
+        "layers": ", ".join(sorted(tally.layers)) or "none",
+        "reasons": "; ".join(sorted({reason_of(message) for message in (*tally.refused, *tally.dynamic_refused)})),
+    }
+
+
+def table_of(text):
+    """The rows by function."""
+    rows = {}
+    for name, passed, refused, dynamic, dynamic_refused, layers, reasons in ROW.findall(text):
+        rows[name] = {
+            "passed": int(passed),
+            "refused": int(refused),
+            "dynamic": int(dynamic),
+            "dynamic_refused": int(dynamic_refused),
+            "layers": layers,
+            "reasons": reasons,
+        }
+    return rows
+
+
+def line_of(name, row):
+    return (
+        f"| `F.{name}` | {row['passed']} | {row['refused']} | {row['dynamic']} | {row['dynamic_refused']} "
+        f"| {row['layers']} | {row['reasons']} |"
+    )

@@ -1,0 +1,228 @@
+"""One record per function: what its tests need to know beyond torch's OpInfo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+FLOAT, INT, BOOL = torch.float32, torch.int64, torch.bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """A sample of our own, for functions that torch has no OpInfo of."""
+
+    input: object
+    args: tuple = ()
+    kwargs: dict | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a function is tested against torch."""
+
+    name: str
+    opinfo: str = ""
+    """The OpInfo's name where it is another."""
+    dtypes: tuple[torch.dtype, ...] = (FLOAT, INT, BOOL)
+    constants: tuple[int | str, ...] = ()
+    """Arguments (by position after the first, or by name) that are constants, as weights are; "input" is the first."""
+    tolerance: float = 1e-5
+    call: Callable = lambda function: function
+    """Makes of our function one that takes the sample's arguments."""
+    reference: Callable | None = None
+    """What is compared with, instead of the OpInfo's own function."""
+    outputs: Callable = lambda result: result
+    """What of the results is compared, where torch promises less than one answer."""
+    samples: Callable | None = None
+    """Samples of our own besides, or where torch has no OpInfo."""
+
+    def __post_init__(self):
+        if not self.opinfo:
+            object.__setattr__(self, "opinfo", self.name)
+
+
+def _same(names, prefix="", **options):
+    return [Record(name, prefix + name, **options) for name in names.split()]
+
+
+def _values(result):
+    """Values alone: of equal elements torch may name any index."""
+    return result[0]
+
+
+def _as_tensor(result):
+    return torch.tensor(result) if isinstance(result, bool) else result
+
+
+def _inference(function):
+    """torch's dropouts, where training is True unless said otherwise; ours are for inference."""
+    return lambda input, p=0.5, training=False, inplace=False: function(input, p, training, inplace)
+
+
+def _tensors(*shapes):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+def _fold_samples():
+    for kernel, options in (
+        (2, {}),
+        ((2, 3), {"stride": 2}),
+        (3, {"padding": 1}),
+        ((3, 2), {"stride": (1, 2), "padding": (0, 1), "dilation": (2, 1)}),
+    ):
+        columns = torch.nn.functional.unfold(_tensors((2, 3, 8, 9))[0], kernel, **options)
+        yield Call(columns, ((8, 9), kernel), options)
+        yield Call(columns[0], ((8, 9), kernel), options)
+
+
+def _lp_pool_samples(ndim):
+    shape = (2, 3, 8, 7, 9)[: ndim + 2]
+    for norm_type, options in ((2, {}), (1, {"stride": 1}), (2, {"stride": 3, "ceil_mode": True}), (3, {"stride": 2})):
+        (x,) = _tensors(shape)
+        yield Call(x.abs(), (norm_type, 3), options)
+        yield Call(x[0].abs(), (norm_type, 2), options)
+
+
+def _dropout_samples():
+    yield Call(_tensors((2, 3, 4))[0], (0.3,), {"training": False})
+
+
+def _to_samples():
+    """OpInfo's samples are all of float64, which TensorRT does not have."""
+    for source in (FLOAT, torch.float16, INT, torch.int32, BOOL):
+        for target in (FLOAT, torch.float16, torch.bfloat16, INT, torch.int32, BOOL):
+            x = _tensors((2, 3))[0].mul(3).to(source)
+            yield Call(x, (target,))
+            yield Call(x, (torch.empty((), dtype=target),))
+            yield Call(x, ("cpu", target), {"non_blocking": True})
+
+
+def _fuse_samples():
+    for transpose, bias in ((False, True), (False, False), (True, True)):
+        weight, b, mean, var, gamma, beta = _tensors((4, 4, 3, 3), (4,), (4,), (4,), (4,), (4,))
+        yield Call(weight, (b if bias else None, mean, var.abs() + 0.5, 1e-5, gamma, beta), {"transpose": transpose})
+
+
+ELEMENTARY = _same(
+    "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf erfc exp exp2 expm1 floor frac log log10 log1p log2 "
+    "logit nan_to_num neg positive rad2deg reciprocal round rsqrt sgn sigmoid sign signbit sin sinc sinh sqrt square tan "
+    "tanh trunc"
+)
+ARITHMETIC = _same(
+    "add addcdiv addcmul atan2 clamp clamp_max clamp_min copysign div floor_divide fmax fmin fmod heaviside hypot lerp "
+    "logaddexp logaddexp2 maximum minimum mul pow remainder rsub sub true_divide xlogy"
+) + [Record("clip", "clamp")]
+LOGIC = [
+    *_same(
+        "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor eq ge gt isclose isfinite "
+        "isinf isnan isneginf isposinf le logical_and logical_not logical_or logical_xor lt masked_fill ne"
+    ),
+    Record("equal", outputs=_as_tensor),
+    Record("where", call=lambda where: lambda input, condition, other: where(condition, input, other)),
+]
+REDUCTIONS = [
+    *_same(
+        "all amax amin aminmax any argmax argmin count_nonzero cumprod cumsum dist logcumsumexp logsumexp max mean median min "
+        "nanmean nansum norm prod std std_mean sum var var_mean"
+    ),
+    Record("vector_norm", "linalg.vector_norm"),
+]
+SHAPES = [
+    *_same(
+        "atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to cat chunk clone column_stack constant_pad_nd diag "
+        "diag_embed diagflat diagonal dsplit dstack expand expand_as flatten flip fliplr flipud hsplit hstack "
+        "meshgrid movedim narrow permute ravel repeat reshape reshape_as roll rot90 select split split_with_sizes squeeze "
+        "stack t tile trace transpose tril triu unbind unflatten unsqueeze view view_as vsplit vstack"
+    ),
+    *_same("channel_shuffle pad unfold", "nn.functional."),
+    Record("concat", "cat"),
+    Record("to", samples=_to_samples, reference=lambda x, *args, **kwargs: x.to(*args, **kwargs)),
+    Record("repeat_interleave", constants=(0, "repeats")),
+    Record("tensor_split", constants=(0, "indices_or_sections", "tensor_indices_or_sections")),
+    Record("unfold_dimension", "unfold"),
+    Record("fold", samples=_fold_samples, reference=torch.nn.functional.fold),
+]
+CREATION = _same(
+    "arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like"
+)
+INDEXING = [
+    *_same(
+        "argsort argwhere gather index_add index_copy index_fill index_put index_select masked_select msort nonzero scatter "
+        "scatter_add scatter_reduce sort take take_along_dim"
+    ),
+    Record("getitem", "__getitem__"),
+    Record("topk", outputs=_values),
+    Record("kthvalue", outputs=_values),
+    Record("one_hot", "nn.functional.one_hot"),
+    Record(
+        "embedding",
+        "nn.functional.embedding",
+        call=lambda embedding: lambda weight, index, **options: embedding(index, weight, **options),
+    ),
+]
+PRODUCTS = [
+    *_same(
+        "addbmm addmm addmv addr baddbmm bmm cdist cross dot inner kron matmul mm mv outer tensordot vdot"
+    ),
+    *_same("bilinear cosine_similarity linear pairwise_distance", "nn.functional."),
+    *_same("matrix_power multi_dot vecdot", "linalg."),
+    Record("ger", "outer"),
+    Record("einsum", call=lambda einsum: lambda tensors, equation: einsum(equation, tensors)),
+]
+LAYERS = [
+    *_same(
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
+        "adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
+        "conv_transpose3d max_pool1d max_pool2d max_pool3d",
+        "nn.functional.",
+    ),
+    *_same(
+        "batch_norm group_norm instance_norm layer_norm local_response_norm normalize rms_norm", "nn.functional."
+    ),
+    *(
+        Record(
+            f"lp_pool{ndim}d",
+            samples=lambda ndim=ndim: _lp_pool_samples(ndim),
+            reference=getattr(torch.nn.functional, f"lp_pool{ndim}d"),
+        )
+        for ndim in (1, 2, 3)
+    ),
+    Record(
+        "fuse_conv_bn_weights",
+        constants=("input", 0, 1, 2, 4, 5),
+        samples=_fuse_samples,
+        reference=torch.nn.utils.fuse_conv_bn_weights,
+    ),
+]
+ACTIVATIONS = [
+    *_same(
+        "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 rrelu selu "
+        "silu softmin softplus softshrink softsign tanhshrink threshold scaled_dot_product_attention",
+        "nn.functional.",
+    ),
+    # Scores of some thousands: rounding moves a softmax by more than elsewhere.
+    *_same("multi_head_attention_forward", "nn.functional.", tolerance=1e-4),
+    *_same("log_softmax softmax"),
+    *(
+        Record(name, f"nn.functional.{name}", reference=_inference(getattr(torch.nn.functional, name)))
+        for name in ("alpha_dropout", "dropout", "dropout2d", "dropout3d", "feature_alpha_dropout")
+    ),
+    Record("dropout1d", samples=_dropout_samples, reference=torch.nn.functional.dropout1d),
+]
+FAMILIES = {
+    "Functions of elements": ELEMENTARY,
+    "Arithmetic": ARITHMETIC,
+    "Comparisons, logic and bits": LOGIC,
+    "Reductions": REDUCTIONS,
+    "Shapes": SHAPES,
+    "Creation": CREATION,
+    "Indexing and sorting": INDEXING,
+    "Products": PRODUCTS,
+    "Convolution, pooling, normalization": LAYERS,
+    "Activations and attention": ACTIVATIONS,
+}
+RECORDS = {record.name: record for family in FAMILIES.values() for record in family}

@@ -1,0 +1,47 @@
+"""Every function against torch, on torch's own samples, through real networks."""
+
+from __future__ import annotations
+
+import pytest
+
+import trtdsl.functional as F
+
+from functions_page import PAGE, row_of, table_of
+from records import RECORDS
+from samples import MANY, tally_of
+
+# Functions that are tested elsewhere, in files of their own.
+ELSEWHERE = {"einops_einsum"}
+
+
+def public_functions():
+    return {name for name in dir(F) if hasattr(getattr(F, name), "__wrapped__")}
+
+
+def test_every_function_has_a_record():
+    assert public_functions() - ELSEWHERE == set(RECORDS)
+
+
+def test_there_are_enough_functions_and_few_refusals():
+    rows = table_of(PAGE.read_text())
+    assert set(rows) == set(RECORDS), "docs/functions.md is stale: run tools/make_functions_doc.py"
+    passed, refused = (sum(row[key] for row in rows.values()) for key in ("passed", "refused"))
+    assert len(rows) >= 180
+    assert refused / (passed + refused) < 0.03
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_samples(name):
+    tally = tally_of(RECORDS[name], limit=MANY)
+    assert not tally.failed, f"{len(tally.failed)} of {tally.total} samples: {tally.failed[0]}"
+    if tally.complete:
+        row = table_of(PAGE.read_text()).get(name)
+        assert row == row_of(tally), "docs/functions.md is stale: run tools/make_functions_doc.py"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", RECORDS)
+def test_all_samples(name):
+    tally = tally_of(RECORDS[name])
+    assert not tally.failed, f"{len(tally.failed)} of {tally.total} samples: {tally.failed[0]}"
+    assert table_of(PAGE.read_text())[name] == row_of(tally)
