@@ -39,6 +39,7 @@ from .shape import Size as Size
 from .spec import NetworkSpec as NetworkSpec
 from .spec import load_spec as load_spec
 from .spec import network as network
+from .version import __version__ as __version__
 from .weights import Scope as Scope
 from .weights import Weights as Weights
 from .weights import convert_weights as convert_weights

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
 from .network import Network
 from .spec import NetworkSpec, Range
+from .version import __version__
 from .weights import Source
 
 MANIFEST_SCHEMA = 1
@@ -257,7 +257,7 @@ def _content_hash(network: Network, compute_capabilities: Sequence[str], tf32: b
         "network": fingerprint(network.definition, network.backend),
         "profiles": _profiles(network),
         "backend": [network.backend.name, network.backend.version],
-        "trtdsl": version("trtdsl"),
+        "trtdsl": __version__,
         "compute_capabilities": list(compute_capabilities),
         "tf32": tf32,
     }
@@ -316,7 +316,7 @@ def _manifest(
     manifest: dict[str, Any] = {
         "schema": MANIFEST_SCHEMA,
         "network": spec.name,
-        "trtdsl": version("trtdsl"),
+        "trtdsl": __version__,
         "backend": {"name": backend.name, "version": backend.version},
         "compute_capabilities": list(compute_capabilities) or backend.default_compute_capabilities(),
         "tf32": tf32,

@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +18,7 @@ import trtdsl as td
 
 from . import console
 from .errors import TrtdslError, UsageError
+from .version import __version__
 
 if TYPE_CHECKING:
     from .spec import Range
@@ -194,15 +194,8 @@ def doctor(backend: BackendOption = None, json_: Json = False, quiet: Quiet = Fa
 
 def _version(show: bool) -> None:
     if show:
-        typer.echo(f"trtdsl {_installed('trtdsl')} (Python {platform.python_version()})")
+        typer.echo(f"trtdsl {__version__} (Python {platform.python_version()})")
         raise typer.Exit
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 @app.callback()

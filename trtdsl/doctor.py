@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from .backend import INSTALL, MODULES, cuda_status, get_backend, installed
@@ -53,6 +52,8 @@ def diagnose(backend: str | None = None) -> dict[str, Any]:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
