@@ -388,9 +388,13 @@ def _splits(labels: Labels, own: Labels, prefer: Labels) -> list[tuple[Labels, L
 
 def _product(draft: Draft, a: int, b: int, *, swap: bool, batch: Labels, m: Labels, n: Labels, k: Labels) -> int:
     x, y = (b, a) if swap else (a, b)
-    x, transpose_x = _matrix(draft, x, batch, m, k, "rows and contracted together")
-    y, transpose_y = _matrix(draft, y, batch, n, k, "columns and contracted together")
-    return draft.matrix_multiply(x, y, transpose_x, not transpose_y)
+    left, inner_first = _matrix(draft, x, batch, m, k, "rows and contracted together")
+    right, y_inner_first = _matrix(draft, y, batch, n, k, "columns and contracted together")
+    result = draft.matrix_multiply(left, right, inner_first, not y_inner_first)
+    # An operand that was moved anyway can be moved once more in the same go.
+    flagged = [(left, x, inner_first), (right, y, not y_inner_first)]
+    draft.flag(result, [value for value, before, turned in flagged if turned and value == before])
+    return result
 
 
 def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels, why: str) -> tuple[int, bool]:
@@ -400,7 +404,7 @@ def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels
     before = tuple(label for label in batch if label in labels)
     straight, turned = (*own, free, inner), (*own, inner, free)
     lies = draft.core(labels)
-    transpose = lies == draft.core((*before, *inner, *free))
-    if not transpose and lies != draft.core((*before, *free, *inner)):
-        transpose = lies[-1] in free  # what lies closest together stays so
-    return draft.arrange(value, turned if transpose else straight, why), transpose
+    inner_first = lies == draft.core((*before, *inner, *free))
+    if not inner_first and lies != draft.core((*before, *free, *inner)):
+        inner_first = lies[-1] in free  # what lies closest together stays so
+    return draft.arrange(value, turned if inner_first else straight, why), inner_first
