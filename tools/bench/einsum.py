@@ -3,7 +3,8 @@
     python tools/bench/einsum.py
 
 Activation memory is the builder's figure for the profile's maximum, FLOPs and bytes are the plan's for its optimum.
-On a machine with a GPU (and a torch that uses it) each engine is run at the optimum, beside torch.einsum and torch.compile.
+On a machine with a GPU (and a torch that uses it) each engine is run at the optimum, beside torch.einsum and
+torch.compile.
 """
 
 import os
@@ -143,11 +144,9 @@ def main():
         if memory["native"] is not None:
             kept.append((name, memory["matmul"] <= 1.05 * memory["native"]))
     wins = sum(good for _, good in kept)
-    print(
-        f"\nThe default needs no more activation memory than the native layer (5% allowed) in {wins} of {len(kept)} rows",
-        end="",
-    )
-    print("." if wins == len(kept) else f"; not in: {', '.join(name for name, good in kept if not good)}.")
+    others = ", ".join(name for name, good in kept if not good)
+    print("\nThe default needs no more activation memory than the native layer (5% allowed) ", end="")
+    print(f"in {wins} of {len(kept)} rows{f'; not in: {others}' * bool(others)}.")
 
 
 if __name__ == "__main__":

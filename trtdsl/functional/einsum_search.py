@@ -388,23 +388,26 @@ def _splits(labels: Labels, own: Labels, prefer: Labels) -> list[tuple[Labels, L
 
 def _product(draft: Draft, a: int, b: int, *, swap: bool, batch: Labels, m: Labels, n: Labels, k: Labels) -> int:
     x, y = (b, a) if swap else (a, b)
-    left, inner_first = _matrix(draft, x, batch, m, k, "rows and contracted together")
-    right, y_inner_first = _matrix(draft, y, batch, n, k, "columns and contracted together")
-    result = draft.matrix_multiply(left, right, inner_first, not y_inner_first)
+    left, turn_left, left_moved = _matrix(draft, x, batch, m, k, "rows and contracted together")
+    right, stays, right_moved = _matrix(draft, y, batch, n, k, "columns and contracted together")
+    result = draft.matrix_multiply(left, right, turn_left, not stays)
     # An operand that was moved anyway can be moved once more in the same go.
-    flagged = [(left, x, inner_first), (right, y, not y_inner_first)]
-    draft.flag(result, [value for value, before, turned in flagged if turned and value == before])
+    draft.flag(result, [left] * (turn_left and not left_moved) + [right] * (not stays and not right_moved))
     return result
 
 
-def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels, why: str) -> tuple[int, bool]:
-    """The value as (batch, free, inner), or (batch, inner, free) and True; whichever is there already."""
+def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels, why: str) -> tuple[int, bool, bool]:
+    """The value as (batch, free, inner), or (batch, inner, free) and True; whichever is there already.
+
+    The last bool says whether it had to be moved.
+    """
     labels = draft.labels(value)
     own = tuple((label,) if label in labels else () for label in batch)
     before = tuple(label for label in batch if label in labels)
     straight, turned = (*own, free, inner), (*own, inner, free)
     lies = draft.core(labels)
     inner_first = lies == draft.core((*before, *inner, *free))
-    if not inner_first and lies != draft.core((*before, *free, *inner)):
+    moves = not inner_first and lies != draft.core((*before, *free, *inner))
+    if moves:
         inner_first = lies[-1] in free  # what lies closest together stays so
-    return draft.arrange(value, turned if inner_first else straight, why), inner_first
+    return draft.arrange(value, turned if inner_first else straight, why), inner_first, moves
