@@ -24,6 +24,7 @@ import trtdsl as td  # noqa: E402
 NETWORKS = {
     "stgcn": ("networks/stgcn.py", {"N": 1}),
     "stgcn_ntu": ("networks/stgcn.py:stgcn_ntu", {"N": 1}),
+    "mamba": ("networks/mamba.py", {"N": 1, "T": 64}),
 }
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

@@ -11,7 +11,13 @@ ROW = re.compile(r"^\| `F\.(\w+)` \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (.*?) \
 
 def reason_of(message):
     """A refusal's reason without the numbers of one call."""
-    return re.sub(r"tensorrt[\w-]* [\d.]+", "TensorRT", re.sub(r"-?\d[\d.]*", "…", message.splitlines()[0]) if "tensorrt" not in message else re.sub(r"tensorrt[\w-]* [\d.]+", "TensorRT", message)).replace("|", "\\|")
+    return re.sub(
+        r"tensorrt[\w-]* [\d.]+",
+        "TensorRT",
+        re.sub(r"-?\d[\d.]*", "…", message.splitlines()[0])
+        if "tensorrt" not in message
+        else re.sub(r"tensorrt[\w-]* [\d.]+", "TensorRT", message),
+    ).replace("|", "\\|")
 
 
 def row_of(tally):

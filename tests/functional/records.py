@@ -146,9 +146,7 @@ SHAPES = [
     Record("unfold_dimension", "unfold"),
     Record("fold", samples=_fold_samples, reference=torch.nn.functional.fold),
 ]
-CREATION = _same(
-    "arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like"
-)
+CREATION = _same("arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like")
 INDEXING = [
     *_same(
         "argsort argwhere gather index_add index_copy index_fill index_put index_select masked_select msort nonzero scatter "
@@ -165,9 +163,7 @@ INDEXING = [
     ),
 ]
 PRODUCTS = [
-    *_same(
-        "addbmm addmm addmv addr baddbmm bmm cdist cross dot inner kron matmul mm mv outer tensordot vdot"
-    ),
+    *_same("addbmm addmm addmv addr baddbmm bmm cdist cross dot inner kron matmul mm mv outer tensordot vdot"),
     *_same("bilinear cosine_similarity linear pairwise_distance", "nn.functional."),
     *_same("matrix_power multi_dot vecdot", "linalg."),
     Record("ger", "outer"),
@@ -180,9 +176,7 @@ LAYERS = [
         "conv_transpose3d max_pool1d max_pool2d max_pool3d",
         "nn.functional.",
     ),
-    *_same(
-        "batch_norm group_norm instance_norm layer_norm local_response_norm normalize rms_norm", "nn.functional."
-    ),
+    *_same("batch_norm group_norm instance_norm layer_norm local_response_norm normalize rms_norm", "nn.functional."),
     *(
         Record(
             f"lp_pool{ndim}d",

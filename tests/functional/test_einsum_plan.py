@@ -120,9 +120,16 @@ def test_a_small_contraction_under_a_large_batch_is_no_matrix_product():
 
 
 def test_the_innermost_dimension_stays_when_a_result_is_transposed():
-    plan = td.explain_einsum("bhnm,bdhm->bdhn", ("B", 4, 1024, 1024), ("B", 64, 4, 1024))
+    plan = td.explain_einsum("bhnm,bdhm->bdhn", ("B", 4, 64, 64), ("B", 1024, 4, 64))
     shuffles = [operation for operation in plan.operations if isinstance(operation, Shuffle)]
     assert [operation.first for operation in shuffles] == [(0, 2, 1, 3), (0, 2, 1, 3)]
+
+
+def test_a_large_operand_is_not_the_one_to_be_flagged_as_transposed():
+    # TensorRT-RTX copies an operand that a flag transposes; here one of the operands is transposed anyway.
+    plan = td.explain_einsum("bhnm,bdhm->bdhn", ("B", 4, 1024, 1024), ("B", 64, 4, 1024))
+    (product,) = [operation for operation in plan.operations if isinstance(operation, MatrixMultiply)]
+    assert (product.a, product.transpose_a) == (0, False)
 
 
 def test_constants_are_contracted_first_where_that_is_free():

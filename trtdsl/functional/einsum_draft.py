@@ -16,6 +16,7 @@ ITEM = 4  # bytes of a float32
 MATRIX_FLOPS_PER_BYTE = 64
 VECTOR_FLOPS_PER_BYTE = 16
 TILE = 16  # rows and columns of the smallest tile that a matrix product is computed in
+FLAGGED = 0.9  # at most, what TRANSPOSE flags cost of what it costs to transpose the result
 SCATTERED = 1.2  # a transposition that moves what lies closest together reads or writes in small pieces
 TILE_BYTES = 512  # what one matrix of a batch costs however small it is
 
@@ -217,6 +218,15 @@ class Draft:
         return self._append(
             MatrixMultiply(a, b, transpose_a, transpose_b), axes, [a, b], flops=2 * elements * k, moved=moved, cost=cost
         )
+
+    def flag(self, product: int, operands: Iterable[int]) -> None:
+        """Counts what it costs that a product transposes ``operands`` itself.
+
+        TensorRT-RTX 1.7 copies them (its activation memory shows it), TensorRT need not. So the flags decide between
+        operands, but never for a Shuffle that they can save.
+        """
+        copied = sum(2 * self.bytes_of(value) for value in operands if not self.constant[value])
+        self.cost += min(copied, FLAGGED * 2 * self.bytes_of(product))
 
     def unrolled(self, a: int, b: int, order: Sequence[str], label: str) -> int:
         """The sum over one small label, product by product: nothing greater than the result is made."""

@@ -388,19 +388,26 @@ def _splits(labels: Labels, own: Labels, prefer: Labels) -> list[tuple[Labels, L
 
 def _product(draft: Draft, a: int, b: int, *, swap: bool, batch: Labels, m: Labels, n: Labels, k: Labels) -> int:
     x, y = (b, a) if swap else (a, b)
-    x, transpose_x = _matrix(draft, x, batch, m, k, "rows and contracted together")
-    y, transpose_y = _matrix(draft, y, batch, n, k, "columns and contracted together")
-    return draft.matrix_multiply(x, y, transpose_x, not transpose_y)
+    left, turn_left, left_moved = _matrix(draft, x, batch, m, k, "rows and contracted together")
+    right, stays, right_moved = _matrix(draft, y, batch, n, k, "columns and contracted together")
+    result = draft.matrix_multiply(left, right, turn_left, not stays)
+    # An operand that was moved anyway can be moved once more in the same go.
+    draft.flag(result, [left] * (turn_left and not left_moved) + [right] * (not stays and not right_moved))
+    return result
 
 
-def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels, why: str) -> tuple[int, bool]:
-    """The value as (batch, free, inner), or (batch, inner, free) and True; whichever is there already."""
+def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels, why: str) -> tuple[int, bool, bool]:
+    """The value as (batch, free, inner), or (batch, inner, free) and True; whichever is there already.
+
+    The last bool says whether it had to be moved.
+    """
     labels = draft.labels(value)
     own = tuple((label,) if label in labels else () for label in batch)
     before = tuple(label for label in batch if label in labels)
     straight, turned = (*own, free, inner), (*own, inner, free)
     lies = draft.core(labels)
-    transpose = lies == draft.core((*before, *inner, *free))
-    if not transpose and lies != draft.core((*before, *free, *inner)):
-        transpose = lies[-1] in free  # what lies closest together stays so
-    return draft.arrange(value, turned if transpose else straight, why), transpose
+    inner_first = lies == draft.core((*before, *inner, *free))
+    moves = not inner_first and lies != draft.core((*before, *free, *inner))
+    if moves:
+        inner_first = lies[-1] in free  # what lies closest together stays so
+    return draft.arrange(value, turned if inner_first else straight, why), inner_first, moves

@@ -17,10 +17,11 @@ from .arithmetic import add, mul
 from .create import arange, filled
 from .einsum import einsum
 from .elementary import exp
-from .operands import align, axis_of, promote, stretch
+from .operands import align, axis_of, binary, promote, stretch
 from .reshape import reshape
 
 LOWERINGS = ("parallel", "loop")
+SHORT = 32  # up to this length a scan is made by doubling, which has fewer passes but touches everything in each
 
 
 @operation
@@ -37,9 +38,10 @@ def linear_recurrence(
 
     ``a`` and ``b`` are broadcast; ``reverse`` runs from the end. Computed in float32 and rounded once.
 
-    ``lowering="parallel"`` makes log2(length) passes (Hillis and Steele, 1986), each an ISliceLayer and an
-    IElementWiseLayer PROD for ``a`` and for ``b``, and a SUM; it needs an upper bound of the length. ``"loop"`` is an
-    ILoop that holds one h at a time, for any length.
+    ``lowering="parallel"`` puts steps together two by two, log2(length) times (Blelloch, 1990), and by doubling strides
+    (Hillis and Steele, 1986) where the length is 32 or less: ISliceLayer, IElementWiseLayer PROD and SUM,
+    IConcatenationLayer and IShuffleLayer. It needs an upper bound of the length. ``"loop"`` is an ILoop that holds
+    one h at a time, for any length.
 
     Raises UnsupportedError for a length without an upper bound, unless in a loop.
 
@@ -60,7 +62,7 @@ def linear_recurrence(
     if initial is not None:
         initial = L.cast(initial, torch.float32)
         initial = stretch(L.unsqueeze(initial, range(len(state) - initial.ndim)), state)
-    compute = _in_a_loop if lowering == "loop" else _by_doubling
+    compute = _in_a_loop if lowering == "loop" else _in_passes
     return L.cast(compute(a, b, axis, initial, reverse), dtype)
 
 
@@ -81,27 +83,77 @@ def _in_a_loop(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse:
     return loop.concatenate(after, b.shape[axis], axis, reverse)
 
 
-def _by_doubling(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
+def _in_passes(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
+    if initial is not None:  # the first step's addend holds what comes from before it
+        b = _with_initial(a, b, axis, initial, reverse)
+    return _halving(a, b, axis, reverse)
+
+
+def _with_initial(a: Tensor, b: Tensor, axis: int, initial: Tensor, reverse: bool) -> Tensor:
+    before = L.unsqueeze(initial, [axis])
+    start: list[SizeLike] = [0] * b.ndim
+    if reverse:
+        start[axis] = 1 - b.shape[axis]
+    spread = L.slice(before, start, b.shape, mode="FILL", fill=_scalar(b, 0.0))
+    return add(mul(a, spread), b)
+
+
+def _scalar(x: Tensor, value: float) -> Tensor:
+    return x.network.constant(torch.tensor(value, dtype=x.dtype))
+
+
+def _halving(a: Tensor, b: Tensor, axis: int, reverse: bool) -> Tensor:
+    """Steps are put together two by two, which halves the length, and the result is filled in between."""
+    length = b.shape[axis]
+    if _longest(length) <= SHORT:
+        return _doubling(a, b, axis, reverse)
+    half = (length + 1) // 2
+    # Pairs end at the last step, or at the first one in reverse; what a pair lacks changes nothing.
+    first, second = ((length - 1, length - 2), -2) if reverse else ((0, 1), 2)
+    one, zero = _scalar(a, 1.0), _scalar(b, 0.0)
+    (a1, a2), (b1, b2) = (
+        [_every_other(x, axis, start, half, second, fill) for start in first] for x, fill in ((a, one), (b, zero))
+    )
+    h2 = _halving(mul(a2, a1), add(mul(a2, b1), b2), axis, False)
+    h1 = add(mul(a1, _shifted(h2, axis, 1, False, mode="FILL", fill=zero)), b1)
+    woven = L.concatenation([L.unsqueeze(h, [axis + 1]) for h in (h1, h2)], axis + 1)
+    woven = L.shuffle(woven, reshape=(*b.shape[:axis], 2 * half, *b.shape[axis + 1 :]))
+    return _every_other(woven, axis, length - 1 if reverse else 0, length, -1 if reverse else 1)
+
+
+def _every_other(
+    x: Tensor, axis: int, start: SizeLike, size: SizeLike, stride: int, fill: Tensor | None = None
+) -> Tensor:
+    starts, sizes, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    starts[axis], sizes[axis], strides[axis] = start, size, stride  # type: ignore[call-overload]
+    return L.slice(x, starts, sizes, strides, "STRICT_BOUNDS" if fill is None else "FILL", fill)
+
+
+def _doubling(a: Tensor, b: Tensor, axis: int, reverse: bool) -> Tensor:
     """After the pass with step s, (a, b) at t are those of the 2*s steps that end there, as one step."""
-    one, zero = (a.network.constant(torch.tensor(value, dtype=a.dtype)) for value in (1.0, 0.0))
     steps = _steps(b.shape[axis])
-    for number, step in enumerate(steps):
-        earlier = _shifted(b, axis, step, reverse, mode="FILL", fill=zero)
+    for step in steps:
+        earlier = _shifted(b, axis, step, reverse, mode="FILL", fill=_scalar(b, 0.0))
         b = add(mul(a, earlier), b)
-        if number < len(steps) - 1 or initial is not None:
-            a = mul(a, _shifted(a, axis, step, reverse, mode="FILL", fill=one))
-    return b if initial is None else add(mul(a, L.unsqueeze(initial, [axis])), b)
+        if step != steps[-1]:
+            a = mul(a, _shifted(a, axis, step, reverse, mode="FILL", fill=_scalar(a, 1.0)))
+    return b
 
 
 def _steps(length: SizeLike) -> list[int]:
     """The powers of two below the greatest length."""
+    longest = _longest(length)
+    return [1 << k for k in range((longest - 1).bit_length())] if longest > 1 else []
+
+
+def _longest(length: SizeLike) -> int:
     longest = bounds(length)[1]
     if longest >= INFINITY:
         raise UnsupportedError(
             f"the length {length} has no upper bound, which says how many passes are needed: "
             "give the Dim a max, or use lowering='loop'"
         )
-    return [1 << k for k in range((longest - 1).bit_length())] if longest > 1 else []
+    return longest
 
 
 def _shifted(x: Tensor, axis: int, step: int, reverse: bool, **mode: Any) -> Tensor:
@@ -175,7 +227,7 @@ def _scan_by_doubling(combine: Combine, xs: list[Tensor], axes: list[int], rever
     for step in steps:
         # What lies before the first element is not combined; until then the edge stands for it.
         earlier = [_shifted(x, axis, step, reverse, mode="CLAMP") for x, axis in zip(xs, axes, strict=True)]
-        inside = L.elementwise(*promote(place, step, dtype=torch.int32), "LESS")
+        inside = binary(place, step, "LESS", torch.int32)
         combined = combine(earlier, xs)
         xs = [
             L.select(_along(inside, x.ndim, axis), x, other) for x, axis, other in zip(xs, axes, combined, strict=True)
@@ -227,8 +279,8 @@ def selective_scan(
     with ``silu(z)``. ``return_last_state`` gives (result, last h) with h (batch, dim, state). Computed in float32; the
     result has the dtype of ``u``. As ``selective_scan_fn`` of https://github.com/state-spaces/mamba (Gu and Dao, 2023).
 
-    ``lowering="parallel"`` computes h for all t at once, as :func:`linear_recurrence`, in values of (batch, dim, length,
-    state); ``"loop"`` is an ILoop that holds one h. Both use :func:`einsum`.
+    ``lowering="parallel"`` computes h for all t at once, as :func:`linear_recurrence`, in values of (batch, dim,
+    length, state); ``"loop"`` is an ILoop that holds one h. Both use :func:`einsum`.
 
     Raises ShapeError naming the label whose sizes disagree, UnsupportedError as :func:`linear_recurrence`.
 
