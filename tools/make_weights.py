@@ -25,7 +25,24 @@ NETWORKS = {
     "stgcn": ("networks/stgcn.py", {"N": 1}),
     "stgcn_ntu": ("networks/stgcn.py:stgcn_ntu", {"N": 1}),
     "mamba": ("networks/mamba.py", {"N": 1, "T": 64}),
+    "raft_small": ("networks/raft_small.py", {"N": 1, "H8": 16, "W8": 20}),
+    "stn": ("networks/stn.py", {"N": 8}),
 }
+
+
+def small_steps(module):
+    """Flows of a few pixels, so that look-ups stay in the image; calibrated, every update would move by as much."""
+    module.update_block.flow_head.conv2.weight.mul_(0.125)
+    module.update_block.flow_head.conv2.bias.mul_(0.125)
+
+
+def near_identity(module):
+    """Transformations that turn and shift an image and leave most of it in sight."""
+    module.fc_loc[2].weight.mul_(0.25)
+    module.fc_loc[2].bias.copy_(module.fc_loc[2].bias / 4 + torch.tensor([1.0, 0, 0, 0, 1, 0]))
+
+
+ADJUSTMENTS = {"raft_small": small_steps, "stn": near_identity}  # after the calibration
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 LINEAR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)
@@ -83,6 +100,8 @@ def make(name, folder):
     randomise(module, generator)
     feeds = td.sample_feeds(spec, dims, generator)
     calibrate(module, list(feeds.values()))
+    if name in ADJUSTMENTS:
+        ADJUSTMENTS[name](module)
     path = folder / f"{name}.safetensors"
     save_file({key: value.contiguous() for key, value in module.state_dict().items()}, path)
     return path
