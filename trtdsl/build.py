@@ -22,6 +22,7 @@ from .errors import BuildError, CancelledError, MismatchError, UsageError
 from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
 from .network import Network
+from .refit import recipe
 from .spec import NetworkSpec, Range
 from .weights import Source
 
@@ -122,14 +123,19 @@ def build(
     if unchanged and checked == previous["check"]:
         return Build(engine, manifest_path, previous, False, report)
     if dry_run:
-        manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, engine, None)
+        manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, None)
         return Build(engine, manifest_path, manifest, False, report)
     if unchanged:  # only the check is new
         manifest = {**previous, "check": checked}
         write_all_atomically({manifest_path: _dump(manifest)})
         return Build(engine, manifest_path, manifest, False, report)
     plan = compile_engine(network, config, profiles=profiles, progress=progress)
-    manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, engine, plan)
+    manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, plan)
+    if config.refit or config.strip_weights:
+        manifest["refit"] = {
+            **recipe(spec, network, engine, dims, spec.open_weights(weights)),
+            "identical": not config.refit,
+        }
     write_all_atomically({engine: plan.data, manifest_path: _dump(manifest)})
     return Build(engine, manifest_path, manifest, True, report)
 
@@ -159,7 +165,7 @@ def compile_engine(
     Raises BuildError with TensorRT's own message and, where it names a layer, the author's line; CancelledError after
     Ctrl-C; UsageError for a dynamic dimension without a range.
     """
-    backend, trt = network.backend, network.trt
+    backend = network.backend
     if not network.outputs:
         raise UsageError(f"network {network.name!r} has no output")
     builder_config = backend.builder.create_builder_config()
@@ -328,7 +334,6 @@ def _manifest(
     content: str,
     checked: dict[str, Any],
     weights: Source | None,
-    engine: Path,
     plan: Plan | None,
 ) -> dict[str, Any]:
     backend = network.backend

@@ -108,6 +108,7 @@ class BuildConfig:
             "WEIGHT_STREAMING": self.weight_streaming,
             "REFIT": self.refit,
             "STRIP_PLAN": self.strip_weights,
+            "REFIT_IDENTICAL": self.strip_weights and not self.refit,
         }
         for name, value in flags.items():
             (config.set_flag if value else config.clear_flag)(trt.BuilderFlag.__members__[name])

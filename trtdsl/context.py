@@ -143,7 +143,8 @@ class Sink:
         """The output; host arrays are complete only when the stream is done."""
         if self.shape is None:
             raise ExecutionError(f"TensorRT did not say the shape of output {self.info.name!r}")
-        dtype, kind = self.info.dtype, self.kind
+        dtype = self.info.dtype
+        kind = self.kind
         if self.info.on_host:
             return self._tensor.numpy() if kind == "numpy" else self._tensor
         if kind == "cuda":

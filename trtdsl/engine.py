@@ -19,7 +19,9 @@ from .context import Context
 from .lazy import torch
 from .loader import Header
 from .manifest import Manifest
+from .errors import UsageError
 from .network import Network
+from .refit import apply, new_values
 from .runtime_cache import discard, read_runtime_cache, write_runtime_cache
 from .signature import Signature, TensorInfo
 from .weights import Source
@@ -125,6 +127,7 @@ class Engine:
         self._cache_file = Path(runtime_cache) if runtime_cache is not None else None
         self._cache_for = {"backend": self.backend.version, "compute_capability": capability}
         self._cache: Any = None
+        self._has_weights = manifest is None or not manifest.stripped
 
     def _judge(self, data: bytes, capability: str) -> None:
         """TensorRT-RTX's own judgement, which has a reason for each refusal where deserializing only fails."""
@@ -165,6 +168,7 @@ class Engine:
 
         Raises FeedError (of a kind for each way that a feed does not fit), OutOfMemoryError, ExecutionError.
         """
+        loader.check_stripped(self.manifest, refitted=self._has_weights)
         cuda.set_device(self.device)
         views = {name: view(feed, stream=stream) for name, feed in feeds.items()}
         index = self.signature.check(views, profile, device=self.device)
@@ -179,6 +183,7 @@ class Engine:
         Inputs are copied into memory of its own; outputs on the GPU are memory of its own, which the next call
         overwrites. Raises as :meth:`run` does, and UnsupportedError for outputs whose shapes depend on values.
         """
+        loader.check_stripped(self.manifest, refitted=self._has_weights)
         cuda.set_device(self.device)
         views = {name: view(feed) for name, feed in feeds.items()}
         index = self.signature.check(views, device=self.device)
@@ -201,6 +206,32 @@ class Engine:
                 self.run(feeds, outputs="device", profile=index)
         self.save_runtime_cache()
 
+    def refit(
+        self,
+        weights: Source,
+        *,
+        network: str | None = None,
+        folder: str | os.PathLike[str] = ".",
+    ) -> None:
+        """Puts new weights into an engine that was built with ``refit``, in place.
+
+        ``weights`` is a safetensors file or a mapping with the names of the state_dict, or what ``trtdsl weights derive``
+        wrote. What the engine holds is made of them by the network's own definition, found by the manifest beside
+        ``folder`` or named as ``network="FILE.py:NAME"``. Waits for all runs.
+
+        Raises UsageError for an engine that takes no weights, WeightsError with all that do not fit at once.
+        """
+        facts = self.manifest.facts.get("refit") if self.manifest is not None else None
+        if not facts:
+            raise UsageError("this engine takes no new weights: build it with --refit")
+        values = new_values(facts, weights, backend=self.backend, folder=Path(folder), network=network)
+        cuda.set_device(self.device)
+        with self._lock:
+            cuda.call("cudaDeviceSynchronize")
+            counts = {name: count for name, (count, _) in facts["values"].items()}
+            apply(self.trt, self.backend, values, counts)
+        self._has_weights = True
+
     def _shape_value(self, name: str, profile: int) -> torch.Tensor:
         """The best value of an input that TensorRT reads as a shape."""
         info = self.signature.inputs[name]
@@ -209,7 +240,9 @@ class Engine:
 
     def _placed(self, views: Mapping[str, View], outputs: Kind | None, stream: int | None) -> tuple[Kind, int]:
         """What the outputs are, and the stream to run on."""
-        kind: Kind = outputs or next((given.kind for given in views.values()), "numpy")
+        kind = outputs
+        if kind is None:
+            kind = next(iter(views.values())).kind if views else "numpy"
         if stream is not None:
             return kind, stream
         on_torch = kind == "cuda" or any(given.kind == "cuda" for given in views.values())
