@@ -81,7 +81,7 @@ def test_what_has_not_changed_is_not_built_again(spec, small, tmp_path):
     assert engine.stat().st_mtime_ns == before
     assert td.build(spec, engine, force=True).built
     assert td.build(spec, engine, dims={"N": (1, 2, 8)}).built
-    assert td.build(spec, engine, compute_capabilities=["8.9"]).built
+    assert td.build(spec, engine, config=td.BuildConfig(compute_capabilities=("8.9",))).built
     weights = {name: spec.open_weights().get(name).clone() for name in spec.open_weights().shapes}
     weights["fc.bias"] += 1
     assert td.build(spec, engine, weights=weights).built
@@ -135,12 +135,12 @@ def test_unwritable_outputs_are_refused_before_any_work(spec, tmp_path):
 
 def test_options_that_the_backend_cannot_honour_are_refused(spec, tmp_path):
     with pytest.raises(td.UsageError, match=r"'9\.9' is not one that tensorrt-rtx"):
-        td.build(spec, tmp_path / "a.engine", compute_capabilities=["9.9"])
+        td.build(spec, tmp_path / "a.engine", config=td.BuildConfig(compute_capabilities=("9.9",)))
 
 
 def test_compute_capabilities_narrow_the_engine(spec, tmp_path):
     everything = td.build(spec, tmp_path / "a.engine").manifest
-    one = td.build(spec, tmp_path / "b.engine", compute_capabilities=["8.9"]).manifest
+    one = td.build(spec, tmp_path / "b.engine", config=td.BuildConfig(compute_capabilities=("8.9",))).manifest
     assert one["compute_capabilities"] == ["8.9"]
     assert one["engine"]["sha256"] != everything["engine"]["sha256"]
 

@@ -10,6 +10,7 @@ from .check import CheckReport as CheckReport
 from .check import check as check
 from .check import compare as compare
 from .check import sample_feeds as sample_feeds
+from .config import BuildConfig as BuildConfig
 from .doctor import diagnose as diagnose
 from .engine import Engine as Engine
 from .engine import load_engine as load_engine

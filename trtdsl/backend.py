@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import importlib.util
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from .errors import BackendError, UnsupportedError, UsageError
@@ -97,12 +99,36 @@ class Backend:
             raise BackendError(f"{self.name} {self.version} cannot work here: {messages.summary()}")
         return builder
 
+    @functools.cached_property
+    def library_version(self) -> tuple[int, ...] | None:
+        """Major, minor and patch of the library that the bindings loaded; None when it does not say."""
+        module = sys.modules[self.trt.Builder.__module__]
+        try:
+            library = ctypes.CDLL(module.__file__)  # looks symbols up in what the bindings are linked with, too
+            return tuple(getattr(library, f"getInferLib{part}Version")() for part in ("Major", "Minor", "Patch"))
+        except (AttributeError, OSError, TypeError):
+            return None
+
+    @functools.cached_property
+    def cuda_major(self) -> int | None:
+        """The CUDA that this TensorRT was built for, by its package's name; None when that does not say."""
+        for major in range(11, 20):
+            with suppress(importlib.metadata.PackageNotFoundError):
+                if importlib.metadata.version(f"{self.name}-cu{major}") == self.version:
+                    return major
+        return None
+
     def create_network(self) -> Any:
         """A new, strongly typed INetworkDefinition."""
         flags = 0
         if not self.is_rtx and self.major < 11:  # from 11 on, and on RTX, all networks are strongly typed
             flags = 1 << int(self.trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         return self.builder.create_network(flags)
+
+    def context_memory(self, engine: Any) -> int:
+        """The bytes that an execution context of an engine needs on the GPU."""
+        old = "device_memory_size"  # before 10.1; gone in 11
+        return int(engine.device_memory_size_v2 if hasattr(engine, "device_memory_size_v2") else getattr(engine, old))
 
     def torch_dtype(self, data_type: Any) -> torch.dtype:
         """torch's dtype for a ``trt.DataType``."""

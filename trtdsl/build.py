@@ -16,10 +16,12 @@ from typing import Any
 
 from .backend import Backend, Messages
 from .check import CheckReport, check
+from .config import BuildConfig
 from .errors import BuildError, CancelledError, MismatchError, UsageError
 from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
 from .network import Network
+from .refit import recipe
 from .spec import NetworkSpec, Range
 from .version import __version__
 from .weights import Source
@@ -68,8 +70,8 @@ def build(
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
     backend: str | Backend | None = None,
-    compute_capabilities: Sequence[str] = (),
-    tf32: bool = True,
+    config: BuildConfig | None = None,
+    profiles: Sequence[Mapping[str, Range]] = (),
     run_check: bool = True,
     force: bool = False,
     dry_run: bool = False,
@@ -80,7 +82,7 @@ def build(
 
     ``output`` is ``NAME.engine`` in the working directory by default; the manifest stands beside it under
     ``output + ".json"``. Nothing is written before all is done, and nothing is built again that has not changed
-    (unless ``force``). ``compute_capabilities`` such as ``"8.9"`` narrow what a TensorRT-RTX engine serves.
+    (unless ``force``). ``profiles`` are further ranges, within those of ``dims``, that the engine is tuned for.
     ``run_check=False`` says so in the manifest. ``dry_run`` stops before building.
 
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message,
@@ -91,9 +93,10 @@ def build(
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
     network = spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
-    targets = [network.backend.compute_capability(text) for text in compute_capabilities]
-    profiles = _profiles(network)
-    content = _content_hash(network, compute_capabilities, tf32)
+    config = config or BuildConfig()
+    config.validate(network.backend)
+    plan_profiles = [_profile(network), *(_profile(network, ranges) for ranges in profiles)]
+    content = _content_hash(network, plan_profiles, config)
     previous = _read_manifest(manifest_path)
     reference = _reference_hash(spec)
 
@@ -120,14 +123,19 @@ def build(
     if unchanged and checked == previous["check"]:
         return Build(engine, manifest_path, previous, False, report)
     if dry_run:
-        manifest = _manifest(spec, network, profiles, compute_capabilities, content, checked, weights, tf32, None)
+        manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, None)
         return Build(engine, manifest_path, manifest, False, report)
     if unchanged:  # only the check is new
         manifest = {**previous, "check": checked}
         write_all_atomically({manifest_path: _dump(manifest)})
         return Build(engine, manifest_path, manifest, False, report)
-    plan = compile_engine(network, targets=targets, tf32=tf32, progress=progress)
-    manifest = _manifest(spec, network, profiles, compute_capabilities, content, checked, weights, tf32, plan)
+    plan = compile_engine(network, config, profiles=profiles, progress=progress)
+    manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, plan)
+    if config.refit or config.strip_weights:
+        manifest["refit"] = {
+            **recipe(spec, network, engine, dims, spec.open_weights(weights)),
+            "identical": not config.refit,
+        }
     write_all_atomically({engine: plan.data, manifest_path: _dump(manifest)})
     return Build(engine, manifest_path, manifest, True, report)
 
@@ -146,35 +154,37 @@ class CheckFailedError(MismatchError):
 
 
 def compile_engine(
-    network: Network, *, targets: Sequence[Any] = (), tf32: bool = True, progress: Progress | None = None
+    network: Network,
+    config: BuildConfig | None = None,
+    *,
+    profiles: Sequence[Mapping[str, Range]] = (),
+    progress: Progress | None = None,
 ) -> Plan:
     """The serialized engine of a network, and what the builder said of it.
 
     Raises BuildError with TensorRT's own message and, where it names a layer, the author's line; CancelledError after
     Ctrl-C; UsageError for a dynamic dimension without a range.
     """
-    backend, trt = network.backend, network.trt
+    backend = network.backend
     if not network.outputs:
         raise UsageError(f"network {network.name!r} has no output")
-    config = backend.builder.create_builder_config()
-    (config.set_flag if tf32 else config.clear_flag)(trt.BuilderFlag.TF32)
-    if targets:
-        config.num_compute_capabilities = len(targets)
-        for index, target in enumerate(targets):
-            config.set_compute_capability(target, index)
-    profile = backend.builder.create_optimization_profile()
-    for name, ranges in _profiles(network).items():
-        profile.set_shape(name, *(tuple(shape) for shape in ranges.values()))
-    config.add_optimization_profile(profile)
+    builder_config = backend.builder.create_builder_config()
+    keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
+    for ranges in ({}, *profiles):
+        profile = backend.builder.create_optimization_profile()
+        for name, shapes in _profile(network, ranges).items():
+            profile.set_shape(name, *(tuple(shape) for shape in shapes.values()))
+        builder_config.add_optimization_profile(profile)
     started = time.perf_counter()
     with _monitor(backend, progress) as (monitor, cancelled), backend.listen() as messages:
-        config.progress_monitor = monitor
-        data = backend.builder.build_serialized_network(network.definition, config)
+        builder_config.progress_monitor = monitor
+        data = backend.builder.build_serialized_network(network.definition, builder_config)
     seconds = time.perf_counter() - started
     if cancelled.is_set():
         raise CancelledError("cancelled; nothing was written")
     if data is None:
         raise _build_error(network, messages)
+    keep_timing_cache()
     return Plan(bytes(data), _statistics(messages, seconds))
 
 
@@ -240,26 +250,48 @@ def _statistics(messages: Messages, seconds: float) -> Statistics:
 # -- the manifest ------------------------------------------------------------------------------------------------------
 
 
-def _profiles(network: Network) -> dict[str, dict[str, list[int]]]:
-    """For every input its shape at min, opt and max."""
+def _profile(network: Network, ranges: Mapping[str, Range] | None = None) -> dict[str, dict[str, list[int]]]:
+    """For every input its shape at min, opt and max, where ``ranges`` narrow those of the network's dimensions.
+
+    Raises UsageError for an unknown dimension or a range that is not within the network's.
+    """
     if not network.dims:
+        if ranges:
+            raise UsageError(f"{network.name} has no dynamic dimensions: a further profile needs one")
         return {
             name: {w: list(network.input_shape(name, {})) for w in ("min", "opt", "max")} for name in network.inputs
         }
     points = {which: network.profile(which) for which in ("min", "opt", "max")}
+    for name, given in (ranges or {}).items():
+        if name not in network.dims:
+            raise UsageError(f"{network.name} has no dimension {name!r}: it has {', '.join(network.dims)}")
+        low, opt, high = (given, given, given) if isinstance(given, int) else given
+        if not points["min"][name] <= low <= opt <= high <= points["max"][name]:
+            raise UsageError(
+                f"a profile for {name} from {low} to {high} (best at {opt}) is not within the network's "
+                f"{points['min'][name]} to {points['max'][name]}"
+            )
+        for which, size in zip(("min", "opt", "max"), (low, opt, high), strict=True):
+            points[which] = {**points[which], name: size}
     return {
         name: {which: list(network.input_shape(name, env)) for which, env in points.items()} for name in network.inputs
     }
 
 
-def _content_hash(network: Network, compute_capabilities: Sequence[str], tf32: bool) -> str:
+def _content_hash(network: Network, profiles: Sequence[Any], config: BuildConfig) -> str:
     facts = {
         "network": fingerprint(network.definition, network.backend),
-        "profiles": _profiles(network),
+        "profiles": profiles,
         "backend": [network.backend.name, network.backend.version],
+<<<<<<< HEAD
         "trtdsl": __version__,
         "compute_capabilities": list(compute_capabilities),
         "tf32": tf32,
+=======
+        "trtdsl": version("trtdsl"),
+        "compute_capabilities": list(config.compute_capabilities),
+        "config": config.facts(),
+>>>>>>> h7
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -303,12 +335,11 @@ def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]
 def _manifest(
     spec: NetworkSpec,
     network: Network,
-    profiles: dict[str, dict[str, list[int]]],
-    compute_capabilities: Sequence[str],
+    profiles: Sequence[dict[str, dict[str, list[int]]]],
+    config: BuildConfig,
     content: str,
     checked: dict[str, Any],
     weights: Source | None,
-    tf32: bool,
     plan: Plan | None,
 ) -> dict[str, Any]:
     backend = network.backend
@@ -318,14 +349,14 @@ def _manifest(
         "network": spec.name,
         "trtdsl": __version__,
         "backend": {"name": backend.name, "version": backend.version},
-        "compute_capabilities": list(compute_capabilities) or backend.default_compute_capabilities(),
-        "tf32": tf32,
+        "compute_capabilities": list(config.compute_capabilities) or backend.default_compute_capabilities(),
+        "config": config.facts(),
         "content_sha256": content,
         "inputs": {
             name: {
                 "dtype": _short(tensor.dtype),
                 "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
-                "profile": profiles[name],
+                "profile": profiles[0][name],
             }
             for name, tensor in network.inputs.items()
         },
@@ -342,6 +373,8 @@ def _manifest(
         "check": checked,
         "layers": network.definition.num_layers,
     }
+    if len(profiles) > 1:
+        manifest["profiles"] = list(profiles[1:])
     if plan is not None:
         statistics = asdict(plan.statistics)
         manifest["build_seconds"] = round(statistics.pop("seconds"), 3)

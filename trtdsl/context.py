@@ -21,63 +21,77 @@ ON_HOST: tuple[Kind, ...] = ("numpy", "torch")
 class Context:
     """An execution context with its buffers: used by one run at a time."""
 
-    def __init__(self, engine: Engine):
+    def __init__(self, engine: Engine, *, graphs: bool = False):
         self.engine = engine
         with engine.backend.listen() as messages:
-            self.trt = engine.trt.create_execution_context()
+            if engine.backend.is_rtx:
+                config = engine.runtime_config(graphs=graphs or engine.cuda_graphs)
+                self.trt = engine.trt.create_execution_context(config)
+            else:
+                self.trt = engine.trt.create_execution_context()
         if self.trt is None:
             text = messages.summary()
             if "memory" in text.lower():
-                raise OutOfMemoryError(
-                    int(engine.trt.device_memory_size_v2), cuda.free_memory(), "an execution context"
-                )
+                needed = engine.backend.context_memory(engine.trt)
+                raise OutOfMemoryError(needed, cuda.free_memory(), "an execution context")
             raise ExecutionError(f"TensorRT makes no execution context: {text}")
         self._buffers: dict[str, cuda.Memory] = {}
         self._done = cuda.Event()
         self._last: int | None = None
         self._profile = 0
-        self._held: list[Any] = []  # what the GPU may still read of the last run
+        self._held: Any = None  # what the GPU may still read and write of the last run
 
     def run(self, feeds: Mapping[str, View], kind: Kind, stream: int, profile: int, *, wait: bool) -> dict[str, Any]:
         """Puts one run on the stream and gives the outputs; waits for those on the host, and for all if asked to."""
-        engine = self.engine
         if self._last is not None and self._last != stream:
             self._done.block(stream)  # its scratch memory and buffers are in use until then
-        with engine.backend.listen() as messages:
+        sinks = self.bind(feeds, kind, stream, profile)
+        self.execute(stream)
+        results = {name: sink.result() for name, sink in sinks.items()}
+        self._done.record(stream)
+        self._last = stream
+        self._held = [given.owner for given in feeds.values()], sinks
+        if wait or kind in ON_HOST:
+            cuda.synchronize(stream)
+        return results
+
+    def bind(self, feeds: Mapping[str, View], kind: Kind, stream: int, profile: int) -> dict[str, Sink]:
+        """Sets profile, shapes and addresses for the next run; copies inputs from the host."""
+        signature = self.engine.signature
+        with self.engine.backend.listen() as messages:
             if profile != self._profile:
                 if not self.trt.set_optimization_profile_async(profile, stream):
                     raise ExecutionError(f"profile {profile} cannot be chosen: {messages.summary()}")
                 self._profile = profile
             for name, given in feeds.items():
-                self._feed(engine.signature.inputs[name], given, stream)
+                self._feed(signature.inputs[name], given, stream)
             missing = self.trt.infer_shapes()
             if missing:
                 raise ExecutionError(f"the shapes of {', '.join(missing)} are not known: {messages.summary()}")
-            sinks = {name: Sink(self, info, kind, stream) for name, info in engine.signature.outputs.items()}
+            return {name: Sink(self, info, kind, stream) for name, info in signature.outputs.items()}
+
+    def execute(self, stream: int) -> None:
+        """Puts the engine's work on the stream. Raises ExecutionError, OutOfMemoryError."""
+        with self.engine.backend.listen() as messages:
             if not self.trt.execute_async_v3(stream):
+                if "memory" in messages.summary().lower():
+                    raise OutOfMemoryError(None, cuda.free_memory(), "the run")
                 raise ExecutionError(f"the engine did not run: {messages.summary()}")
-        results = {name: sink.result() for name, sink in sinks.items()}
-        self._done.record(stream)
-        self._last = stream
-        self._held = [[given.owner for given in feeds.values()], sinks]
-        if wait or kind in ON_HOST:
-            cuda.synchronize(stream)
-        return results
 
     def _feed(self, info: TensorInfo, given: View, stream: int) -> None:
         pointer = given.pointer
         if given.kind == "cuda":  # torch may not reuse the memory before this stream is done with it
             given.owner.record_stream(torch_stream(stream, self.engine.device))
         if info.on_host:
-            if given.device is not None:
-                raise ExecutionError(f"input {info} is read on the CPU: feed it from there")
+            pass
         elif given.device is None:
             memory = self.buffer(info.name, given.size)
             cuda.copy(memory.pointer, given.pointer, given.size, stream)
             pointer = memory.pointer
         elif given.size == 0:
             pointer = self.buffer(info.name, 1).pointer
-        self.trt.set_input_shape(info.name, given.shape)
+        if not self.trt.set_input_shape(info.name, given.shape):
+            raise ExecutionError(f"TensorRT does not take shape {given.shape} for input {info}")
         self.trt.set_tensor_address(info.name, pointer)
 
     def buffer(self, name: str, size: int) -> cuda.Memory:
@@ -129,7 +143,8 @@ class Sink:
         """The output; host arrays are complete only when the stream is done."""
         if self.shape is None:
             raise ExecutionError(f"TensorRT did not say the shape of output {self.info.name!r}")
-        dtype, kind = self.info.dtype, self.kind
+        dtype = self.info.dtype
+        kind = self.kind
         if self.info.on_host:
             return self._tensor.numpy() if kind == "numpy" else self._tensor
         if kind == "cuda":

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from .backend import cuda_status
-from .errors import BackendError, ExecutionError, OutOfMemoryError
+from .errors import BackendError, ExecutionError, NoDriverError, OutOfMemoryError
+from .lazy import torch
 
 
 def require_device() -> None:
-    """BackendError with one sentence when no CUDA device is usable here."""
+    """NoDriverError with one sentence when no CUDA device is usable here."""
     problem = cuda_status()
     if problem is not None:
-        raise BackendError(f"an engine runs on an NVIDIA GPU, and {problem}")
+        raise NoDriverError(f"an engine runs on an NVIDIA GPU, and {problem}")
 
 
 @functools.cache
 def runtime() -> Any:
     """cuda-python's binding of the CUDA runtime; BackendError when it is not installed."""
     try:
-        from cuda.bindings import runtime as found
+        found = importlib.import_module("cuda.bindings.runtime")
     except ImportError:
         raise BackendError("the package cuda-python is not installed: pip install cuda-python") from None
     return found
@@ -108,6 +110,13 @@ class Event:
         with suppress(Exception):
             if getattr(self, "handle", None) is not None:
                 runtime().cudaEventDestroy(self.handle)
+
+
+def wait_for_torch(stream: int, device: int) -> None:
+    """What ``stream`` does from now on waits for what torch has put on its current stream."""
+    event = Event()
+    event.record(torch.cuda.current_stream(device).cuda_stream)
+    event.block(stream)
 
 
 def synchronize(stream: int) -> None:

@@ -24,6 +24,8 @@ class TrtdslError(Exception):
     """
 
     exit_code = 8
+    code: str | None = None
+    """A stable name for what can happen to an engine, the same from Python and from C++; None for anything else."""
 
     def __init__(self, message: str, *, location: Location | None = None):
         super().__init__(message)
@@ -75,21 +77,37 @@ class FeedError(TrtdslError):
 class FeedNameError(FeedError):
     """An input is missing, or there is none of that name."""
 
+    code = "feed-name"
+
 
 class FeedDtypeError(FeedError):
     """A feed has another dtype than its input."""
+
+    code = "feed-dtype"
 
 
 class FeedRankError(FeedError):
     """A feed has another number of dimensions than its input."""
 
+    code = "feed-rank"
+
 
 class FeedShapeError(FeedError):
     """A feed differs from its input in a fixed size."""
 
+    code = "feed-shape"
+
+
+class FeedPlaceError(FeedError):
+    """A feed is on another device than it is read from."""
+
+    code = "feed-place"
+
 
 class FeedProfileError(FeedError):
     """A feed's size is outside the range that the engine was built for."""
+
+    code = "feed-profile"
 
 
 class BuildError(TrtdslError):
@@ -126,13 +144,136 @@ class ExecutionError(TrtdslError):
     """The engine could not be executed, or the GPU reported an error."""
 
     exit_code = 8
+    code = "execution-failed"
 
 
 class OutOfMemoryError(ExecutionError):
     """The GPU has less memory free than is needed."""
+
+    code = "out-of-memory"
 
     def __init__(self, needed: int | None, free: int | None, what: str = "this"):
         wanted = "more memory" if needed is None else f"{needed:,} bytes"
         there = "" if free is None else f", and {free:,} bytes are free"
         super().__init__(f"out of GPU memory: {what} needs {wanted}{there}")
         self.needed, self.free = needed, free
+
+
+# -- why an engine does not load: the file itself ----------------------------------------------------------------------
+
+
+class EngineMissingError(UsageError):
+    """There is no such engine file, or it cannot be read."""
+
+    code = "engine-missing"
+
+
+class ManifestMissingError(UsageError):
+    """There is no manifest beside the engine."""
+
+    code = "manifest-missing"
+
+
+class EngineTooShortError(CorruptFileError):
+    """The file is empty or shorter than an engine's header."""
+
+    code = "engine-too-short"
+
+
+class NotAnEngineError(CorruptFileError):
+    """The file is something else: ONNX, safetensors, a checkpoint, …"""
+
+    code = "not-an-engine"
+
+
+class EnginePrefixError(CorruptFileError):
+    """An engine begins further on in the file, after what another program put before it."""
+
+    code = "engine-prefixed"
+
+
+class EngineTruncatedError(CorruptFileError):
+    """The file ends before the engine does."""
+
+    code = "engine-truncated"
+
+
+class EngineDamagedError(CorruptFileError):
+    """The file has not the bytes that were built: flipped bits, or something put in or after it."""
+
+    code = "engine-damaged"
+
+
+class ManifestDamagedError(CorruptFileError):
+    """The manifest is not one that trtdsl wrote, or belongs to another engine."""
+
+    code = "manifest-damaged"
+
+
+# -- why an engine does not load: what is here -------------------------------------------------------------------------
+
+
+class WrongProductError(EngineError):
+    """A TensorRT engine for TensorRT-RTX, or the other way round."""
+
+    code = "wrong-product"
+
+
+class VersionMismatchError(EngineError):
+    """The engine was built by another version than is here."""
+
+    code = "version-mismatch"
+
+
+class ComputeCapabilityError(EngineError):
+    """The engine was not built for this GPU."""
+
+    code = "compute-capability"
+
+
+class LibraryMismatchError(EngineError):
+    """TensorRT's library is not the one that its Python bindings, or the headers of a program, are of."""
+
+    code = "library-mismatch"
+
+
+class MissingPluginError(EngineError):
+    """The engine needs a plugin that is not registered."""
+
+    code = "missing-plugin"
+
+
+class StrippedEngineError(EngineError):
+    """The engine was built without its weights and has not got any yet."""
+
+    code = "engine-stripped"
+
+
+class HostCodeError(EngineError):
+    """The engine carries code for the CPU, which is not run unless asked for."""
+
+    code = "host-code"
+
+
+class EngineRefusedError(EngineError):
+    """TensorRT refuses the engine for a reason of its own, given in its words."""
+
+    code = "engine-refused"
+
+
+class NoDriverError(BackendError):
+    """No CUDA device is usable: whether the engine fits one was not judged."""
+
+    code = "no-driver"
+
+
+class OldDriverError(BackendError):
+    """The CUDA driver is older than TensorRT needs: whether the engine is good was not judged."""
+
+    code = "driver-too-old"
+
+
+class RuntimeCacheWarning(UserWarning):
+    """A runtime cache was discarded, and is built anew."""
+
+    code = "runtime-cache"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .arrays import View
-from .errors import FeedDtypeError, FeedNameError, FeedProfileError, FeedRankError, FeedShapeError
+from .errors import FeedDtypeError, FeedNameError, FeedPlaceError, FeedProfileError, FeedRankError, FeedShapeError
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # at min, opt and max
 
@@ -37,15 +37,17 @@ class Signature:
     def __str__(self) -> str:
         return f"{', '.join(map(str, self.inputs.values()))} -> {', '.join(map(str, self.outputs.values()))}"
 
-    def check(self, feeds: Mapping[str, View], profile: int | None = None) -> int:
+    def check(self, feeds: Mapping[str, View], profile: int | None = None, device: int | None = None) -> int:
         """The profile that serves these feeds: the given one, or the first whose ranges hold all shapes.
 
-        Raises FeedNameError for a missing or unknown input, FeedDtypeError, FeedRankError, FeedShapeError, and
-        FeedProfileError for a shape outside every profile; each says what was expected.
+        ``device`` is the index of the engine's GPU. Raises FeedNameError for a missing or unknown input, FeedDtypeError,
+        FeedRankError, FeedShapeError, FeedPlaceError for one on another GPU, and FeedProfileError for a shape outside
+        every profile; each says what was expected.
         """
         self._check_names(feeds)
         for name, view in feeds.items():
             self._check_feed(self.inputs[name], view)
+            self._check_place(self.inputs[name], view, device)
         shapes = {name: view.shape for name, view in feeds.items()}
         candidates: Sequence[int] = range(len(self.profiles)) if profile is None else (profile,)
         if profile is not None and not 0 <= profile < len(self.profiles):
@@ -57,6 +59,13 @@ class Signature:
             "; ".join(line for index in candidates for line in self._outside(index, shapes))
             + ("" if len(candidates) == 1 else f": no one of the {len(candidates)} profiles holds these shapes")
         )
+
+    @staticmethod
+    def check_shapes(feeds: Mapping[str, View], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """FeedShapeError when a feed has not exactly the shape it had when the engine was captured."""
+        for name, view in feeds.items():
+            if view.shape != shapes[name]:
+                raise FeedShapeError(f"input {name!r} was captured with shape {shapes[name]}, and {view.shape} was fed")
 
     def _check_names(self, feeds: Mapping[str, View]) -> None:
         missing = [name for name in self.inputs if name not in feeds]
@@ -77,6 +86,12 @@ class Signature:
         for axis, (wanted, got) in enumerate(zip(info.shape, view.shape, strict=True)):
             if wanted >= 0 and wanted != got:
                 raise FeedShapeError(f"dimension {axis} of input {info} must be {wanted}, and {got} was fed")
+
+    def _check_place(self, info: TensorInfo, view: View, device: int | None) -> None:
+        if info.on_host and view.device is not None:
+            raise FeedPlaceError(f"input {info} is the value of a shape, read on the CPU: feed it from there")
+        if device is not None and view.device is not None and view.device != device:
+            raise FeedPlaceError(f"input {info.name!r} is on cuda:{view.device}, the engine on cuda:{device}")
 
     def _outside(self, index: int, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
         lines = []

@@ -87,6 +87,10 @@ class Weights:
             self._tensors[name] = self._file.get_tensor(name)
         return self._tensors[name]
 
+    def metadata(self) -> Mapping[str, str] | None:
+        """What the safetensors file says of itself; None for a mapping or where it says nothing."""
+        return None if self.path is None else self._file.metadata()
+
     def check(
         self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
     ) -> None:
