@@ -7,6 +7,7 @@ listed case that passes.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -123,7 +124,8 @@ def collect():
 
 def test_operators():
     # In a process of its own: the package makes its cases when its modules are imported, once.
-    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=True, env=environment)
     found = json.loads(done.stdout.splitlines()[-1])
     parsed = {name: text for name, text in found.items() if text is not None}
     wrong = {name: text for name, text in parsed.items() if text and name not in DEVIATIONS}
