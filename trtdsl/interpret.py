@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from . import layers  # noqa: F401  (registers the evaluators)
@@ -55,8 +55,10 @@ class Step:
     inputs: list[int]
     outputs: list[int]
     last: list[int]
-    inside: list[int] = field(default_factory=list)
-    """What is made inside a region, and ends with it."""
+    inside: list[int] | None
+    """What is made inside a region, and ends with it; None for a layer."""
+    output: int = -1
+    """The one output of a layer that has one."""
 
     @property
     def node(self) -> Node:
@@ -125,11 +127,10 @@ class Interpreter:
             error.location = error.location or self._location(part)
             raise
         outputs = [self.slots[name] for name in part.makes]
-        inside: list[int] = []
         if isinstance(part, Region):
             made = {self.slots[name] for index in part.inside for name in self.nodes[index].makes}
-            inside = sorted(made - set(outputs))
-        return Step(part, run, inputs, outputs, [], inside)
+            return Step(part, run, inputs, outputs, [], sorted(made - set(outputs)))
+        return Step(part, run, inputs, outputs, [], None, outputs[0] if len(outputs) == 1 else -1)
 
     def _location(self, part: Node | Region) -> Location | None:
         return self.network.locations.get(part.name) if self.network else None
@@ -240,24 +241,30 @@ class _State:
 
     def execute(self, steps: Steps) -> None:
         """Evaluates layers and regions in order."""
-        values, kept, observe, names = self.values, self.kept, self.observe, self.interpreter.names
+        values, kept, observed = self.values, self.kept, self.observe is not None
         for step in steps:
-            if isinstance(step.part, Region):
+            if step.inside is not None:
                 self._execute_region(step)
             else:
                 try:
                     results = step.run(*[values[slot] for slot in step.inputs])
                 except (RuntimeError, IndexError, ValueError, TrtdslError) as error:
                     raise self.interpreter.error(step, values, error) from error
-                if type(results) is not tuple:
-                    results = (results,)
-                for slot, result in zip(step.outputs, results, strict=True):
-                    values[slot] = result
-                    if observe is not None:
-                        observe(names[slot], result)
+                if step.output >= 0:
+                    values[step.output] = results
+                else:
+                    for slot, result in zip(step.outputs, results, strict=True):
+                        values[slot] = result
+                if observed:
+                    self._show(step)
             for slot in step.last:
                 if slot not in kept:
                     values[slot] = None
+
+    def _show(self, step: Step) -> None:
+        assert self.observe is not None
+        for slot in step.outputs:
+            self.observe(self.interpreter.names[slot], self.values[slot])
 
     def _execute_region(self, step: Step) -> None:
         try:
@@ -265,7 +272,7 @@ class _State:
         except (RuntimeError, IndexError, ValueError, ShapeError) as error:  # those from inside are DefinitionErrors
             raise self.interpreter.error(step, self.values, error) from error
         finally:
-            for slot in step.inside:
+            for slot in step.inside or ():
                 if slot not in self.kept:
                     self.values[slot] = None
 

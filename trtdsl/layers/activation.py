@@ -35,29 +35,47 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     return add_layer(add, x, shape=x.shape)
 
 
+# Each formula is computed in one buffer of its own, the result's.
+
+
+def _chosen(x: torch.Tensor, condition: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
+    """``x`` where the condition holds, written into ``otherwise``."""
+    return torch.where(condition, x, otherwise, out=otherwise)
+
+
+def _gelu_erf(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    return (x * math.sqrt(0.5)).erf_().add_(1).mul_(x).mul_(0.5)
+
+
 def _gelu_tanh(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    inner = (x * x).mul_(0.044715).add_(1).mul_(x).mul_(math.sqrt(2 / math.pi))
+    return inner.tanh_().add_(1).mul_(x).mul_(0.5)
 
 
 def _selu(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    return beta * torch.where(x > 0, x, alpha * torch.expm1(x))
+    return _chosen(x, x > 0, torch.expm1(x).mul_(alpha)).mul_(beta)
 
 
-# Softplus as max(0, bx) + log1p(exp(-|bx|)): the same function without overflow.
+def _softplus(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    # max(0, bx) + log1p(exp(-|bx|)): the same function without overflow.
+    rest = (beta * x).abs_().neg_().exp_().log1p_()
+    return (beta * x).clamp_(min=0).add_(rest).mul_(alpha)
+
+
 _EVALUATE = {
     "RELU": lambda x, alpha, beta: torch.where(x < 0, 0, x) if not x.dtype.is_floating_point else torch.relu(x),
     "SIGMOID": lambda x, alpha, beta: torch.sigmoid(x),
     "TANH": lambda x, alpha, beta: torch.tanh(x),
-    "LEAKY_RELU": lambda x, alpha, beta: torch.where(x >= 0, x, alpha * x),
-    "ELU": lambda x, alpha, beta: torch.where(x >= 0, x, alpha * torch.expm1(x)),
+    "LEAKY_RELU": lambda x, alpha, beta: _chosen(x, x >= 0, alpha * x),
+    "ELU": lambda x, alpha, beta: _chosen(x, x >= 0, torch.expm1(x).mul_(alpha)),
     "SELU": _selu,
-    "SOFTSIGN": lambda x, alpha, beta: x / (1 + x.abs()),
-    "SOFTPLUS": lambda x, alpha, beta: alpha * ((beta * x).clamp(min=0) + torch.log1p(torch.exp(-(beta * x).abs()))),
-    "CLIP": lambda x, alpha, beta: x.clamp(max=beta).clamp(min=alpha),
-    "HARD_SIGMOID": lambda x, alpha, beta: (alpha * x + beta).clamp(0, 1),
-    "SCALED_TANH": lambda x, alpha, beta: alpha * torch.tanh(beta * x),
+    "SOFTSIGN": lambda x, alpha, beta: x / x.abs().add_(1),
+    "SOFTPLUS": _softplus,
+    "CLIP": lambda x, alpha, beta: x.clamp(max=beta).clamp_(min=alpha),
+    "HARD_SIGMOID": lambda x, alpha, beta: (alpha * x).add_(beta).clamp_(0, 1),
+    "SCALED_TANH": lambda x, alpha, beta: (beta * x).tanh_().mul_(alpha),
     "THRESHOLDED_RELU": lambda x, alpha, beta: torch.where(x > alpha, x, 0),
-    "GELU_ERF": lambda x, alpha, beta: 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5))),
+    "GELU_ERF": _gelu_erf,
     "GELU_TANH": _gelu_tanh,
 }
 _EXACT = ("RELU", "CLIP", "THRESHOLDED_RELU")  # select one of their operands: nothing is rounded
@@ -87,4 +105,4 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
 
 @evaluates("PARAMETRIC_RELU", flops=2)
 def _parametric_relu(node: Node) -> Evaluate:
-    return lambda x, slope: torch.where(x >= 0, x, slope * x)
+    return lambda x, slope: _chosen(x, x >= 0, slope * x)

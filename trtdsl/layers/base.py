@@ -321,6 +321,11 @@ def kind(node: Node) -> Kind:
 # -- small helpers of the families -------------------------------------------------------------------------------------
 
 
+def compact(x: torch.Tensor) -> torch.Tensor:
+    """A view that holds less than a quarter of its memory as a copy, so that the rest can be freed."""
+    return x.clone() if 4 * x.numel() * x.itemsize < x.untyped_storage().nbytes() else x
+
+
 def normalize_axis(axis: int, ndim: int) -> int:
     """A non-negative axis; DefinitionError when it is outside the rank."""
     if not -ndim <= axis < max(ndim, 1):

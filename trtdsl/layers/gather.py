@@ -52,12 +52,14 @@ def gather(
 
 def in_bounds(indices: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Indices that can be read, negative ones from the end, and where they were inside (None: everywhere)."""
-    indices = indices.long()
+    if indices.numel() == 0:
+        return indices, None
+    low, high = (int(bound) for bound in torch.aminmax(indices))
+    if low >= 0 and high < size:
+        return indices, None
     indices = torch.where(indices < 0, indices + size, indices)
     inside = (indices >= 0) & (indices < size)
-    if bool(inside.all()):
-        return indices, None
-    return torch.where(inside, indices, 0), inside
+    return (indices, None) if bool(inside.all()) else (torch.where(inside, indices, 0), inside)
 
 
 def _masked(values: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
@@ -100,7 +102,7 @@ def _side_by_side(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch
 
 def _element(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
     index, inside = in_bounds(indices, data.shape[axis])
-    return _masked(torch.gather(data, axis, index), inside)
+    return _masked(torch.gather(data, axis, index.long()), inside)
 
 
 def _nd(data: torch.Tensor, indices: torch.Tensor, elementwise: int) -> torch.Tensor:

@@ -64,6 +64,11 @@ def _matrix_multiply(node: Node) -> Evaluate:
     op_a, op_b = node.layer.op0.name, node.layer.op1.name
     dtype = node.dtype
     low = dtype in (torch.float16, torch.bfloat16)
+    if not low and op_a == "NONE":
+        if op_b == "NONE":
+            return torch.matmul
+        if op_b == "TRANSPOSE":
+            return lambda a, b: torch.matmul(a, b.mT)
 
     def evaluate(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if low:  # accumulates in float32, rounds once

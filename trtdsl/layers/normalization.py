@@ -58,18 +58,17 @@ def _normalization(node: Node) -> Evaluate:
     def evaluate(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         wide, scale, bias = x.float(), scale.float(), bias.float()
         shape = x.shape
-        over: Sequence[int] = axes
+        over = axes
         if groups != 1:
             wide = wide.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
-            over = tuple(range(2, wide.ndim))
+            over = list(range(2, wide.ndim))
             if not version_2:
                 scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
-        centred = wide - wide.mean(over, keepdim=True)
-        variance = (centred * centred).mean(over, keepdim=True)
-        normal = centred / torch.sqrt(variance + epsilon)
+        variance, mean = torch.var_mean(wide, over, correction=0, keepdim=True)
+        normal = (wide - mean).div_(torch.sqrt(variance + epsilon))
         if groups != 1 and version_2:
             normal = normal.reshape(shape)
-        return (normal * scale + bias).reshape(shape).to(dtype)
+        return normal.mul_(scale).add_(bias).reshape(shape).to(dtype)
 
     return evaluate
 

@@ -79,32 +79,46 @@ def _pooling(node: Node) -> Evaluate:
             result.append((pre, post, extra))
         return result
 
-    def over_windows(x: torch.Tensor, combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """What ``combine`` makes of each window's elements, one dimension after the other."""
-        for place in range(ndim):
+    def over_windows(
+        x: torch.Tensor, pads: list[tuple[int, int, int]], combine: Callable[..., torch.Tensor], start: float
+    ) -> torch.Tensor:
+        """What ``combine`` makes of ``start`` and each window's elements, one dimension after the other."""
+        for place, pad in enumerate(pads):
             axis = x.ndim - ndim + place
-            number = (x.shape[axis] - window[place]) // stride[place] + 1
-            total = None
+            total = x.new_full((*x.shape[:axis], number(x.shape[axis], place, pad), *x.shape[axis + 1 :]), start)
             for offset in range(window[place]):
-                part = _every(x, axis, offset, stride[place], number)
-                total = part if total is None else combine(total, part)
-            assert total is not None
+                # Window i has its element `offset` at i * stride + offset - pre, which must lie inside.
+                shift, step = offset - pad[0], stride[place]
+                first = max(-(shift // step), 0)
+                last = min((x.shape[axis] - 1 - shift) // step, total.shape[axis] - 1)
+                if first <= last:
+                    part = total.narrow(axis, first, last - first + 1)
+                    begin = first * step + shift
+                    places = slice(begin, begin + (last - first) * step + 1, step)
+                    combine(part, x[(slice(None),) * axis + (places,)], out=part)
             x = total
         return x
 
+    def number(length: int, place: int, pad: tuple[int, int, int]) -> int:
+        return (length + sum(pad) - window[place]) // stride[place] + 1
+
     def maximum(x: torch.Tensor, pads: list[tuple[int, int, int]]) -> torch.Tensor:
         low = float("-inf") if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-        return over_windows(_pad(x, [(a, b + c) for a, b, c in pads], low), torch.maximum)
+        return over_windows(x, pads, torch.maximum, low)
+
+    def counts(length: int, place: int, pad: tuple[int, int, int]) -> torch.Tensor:
+        """The elements of each window that count along one dimension."""
+        pre, post, _ = pad
+        begin = torch.arange(number(length, place, pad)) * stride[place] - pre
+        low, high = (0, length) if exclusive else (-pre, length + post)
+        return (begin + window[place]).clamp(max=high) - begin.clamp(min=low)
 
     def average(x: torch.Tensor, pads: list[tuple[int, int, int]]) -> torch.Tensor:
-        ones = torch.ones(x.shape[-ndim:])
-        if not exclusive:
-            ones = _pad(ones, [(a, b) for a, b, _ in pads], 1.0)
-            ones = _pad(ones, [(0, c) for _, _, c in pads], 0.0)
-        else:
-            ones = _pad(ones, [(a, b + c) for a, b, c in pads], 0.0)
-        total = over_windows(_pad(x, [(a, b + c) for a, b, c in pads], 0.0), torch.add)
-        return total / over_windows(ones, torch.add)
+        total = over_windows(x, pads, torch.add, 0.0)
+        for place, pad in enumerate(pads):
+            each = counts(x.shape[x.ndim - ndim + place], place, pad)
+            total.div_(each.reshape((-1,) + (1,) * (ndim - place - 1)))
+        return total
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
         pads = paddings(x.shape[-ndim:])
@@ -113,17 +127,6 @@ def _pooling(node: Node) -> Evaluate:
         wide = x.float()
         if kind == "AVERAGE":
             return average(wide, pads).to(dtype)
-        return ((1 - blend) * maximum(wide, pads) + blend * average(wide, pads)).to(dtype)
+        return torch.lerp(maximum(wide, pads), average(wide, pads), blend).to(dtype)
 
     return evaluate
-
-
-def _every(x: torch.Tensor, axis: int, start: int, step: int, number: int) -> torch.Tensor:
-    """A view of every ``step``-th element along an axis."""
-    return x[(slice(None),) * axis + (slice(start, start + (number - 1) * step + 1, step),)]
-
-
-def _pad(x: torch.Tensor, pads: list[tuple[int, int]], value: float) -> torch.Tensor:
-    if not any(side for pair in pads for side in pair):
-        return x
-    return torch.nn.functional.pad(x, [side for pair in reversed(pads) for side in pair], value=value)

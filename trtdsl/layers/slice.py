@@ -10,7 +10,7 @@ from ..lazy import torch
 from ..network import operation
 from ..shape import SizeLike
 from ..tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, member
+from .base import Evaluate, Node, add_layer, compact, evaluates, member
 from .shape import size_tensor
 
 
@@ -83,7 +83,7 @@ def _slice(node: Node) -> Evaluate:
         result = x
         for axis, begin, number, step in zip(chosen, begins, sizes, steps, strict=True):
             result = _slice_axis(result, axis % x.ndim, begin, number, step, mode, fill)
-        return result
+        return compact(result)
 
     return evaluate
 

@@ -9,7 +9,7 @@ from ..lazy import torch
 from ..network import as_dtype, operation
 from ..shape import Shape, Size, SizeLike
 from ..tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, axes_of, count, evaluates, member, normalize_axis
+from .base import Evaluate, Node, Shapes, add_layer, axes_of, compact, count, evaluates, member, normalize_axis
 from .cast import cast
 from .shape import size_tensor
 from .shuffle import squeeze
@@ -78,7 +78,7 @@ def _topk(node: Node) -> Evaluate:
         if number > x.shape[axis]:
             raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
         values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index
-        return values.narrow(axis, 0, number), indices.narrow(axis, 0, number).to(indices_dtype)
+        return compact(values.narrow(axis, 0, number)), indices.narrow(axis, 0, number).to(indices_dtype)
 
     return evaluate
 
