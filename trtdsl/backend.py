@@ -112,9 +112,11 @@ class Backend:
     @functools.cached_property
     def cuda_major(self) -> int | None:
         """The CUDA that this TensorRT was built for, by its package's name; None when that does not say."""
+        from importlib.metadata import PackageNotFoundError, version  # slow to import, and rarely needed
+
         for major in range(11, 20):
-            with suppress(importlib.metadata.PackageNotFoundError):
-                if importlib.metadata.version(f"{self.name}-cu{major}") == self.version:
+            with suppress(PackageNotFoundError):
+                if version(f"{self.name}-cu{major}") == self.version:
                     return major
         return None
 

@@ -283,15 +283,9 @@ def _content_hash(network: Network, profiles: Sequence[Any], config: BuildConfig
         "network": fingerprint(network.definition, network.backend),
         "profiles": profiles,
         "backend": [network.backend.name, network.backend.version],
-<<<<<<< HEAD
         "trtdsl": __version__,
-        "compute_capabilities": list(compute_capabilities),
-        "tf32": tf32,
-=======
-        "trtdsl": version("trtdsl"),
         "compute_capabilities": list(config.compute_capabilities),
         "config": config.facts(),
->>>>>>> h7
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -1,6 +1,6 @@
 """The interpreter beside torch eager, in one process and one run: medians of runs that take turns.
 
-    python tools/bench/interpret.py [--rounds N]
+python tools/bench/interpret.py [--rounds N]
 """
 
 from __future__ import annotations

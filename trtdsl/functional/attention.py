@@ -143,7 +143,9 @@ def multi_head_attention_forward(
             raise DefinitionError("multi_head_attention_forward needs the weights of its projections")
         projected = linear(x, weight, bias)  # (length, N, E)
         if extra is not None:
-            projected = L.concatenation([projected, stretch(L.shuffle(extra, reshape=(1, 1, width)), (1, batch, width))], 0)
+            projected = L.concatenation(
+                [projected, stretch(L.shuffle(extra, reshape=(1, 1, width)), (1, batch, width))], 0
+            )
         split = L.shuffle(projected, reshape=(projected.shape[0], batch, num_heads, width // num_heads))
         heads.append(L.shuffle(split, (1, 2, 0, 3)))  # (N, heads, length, E / heads)
     q, k, v = heads
