@@ -78,6 +78,8 @@ class Network:
         """The author's place for each layer, by layer name."""
         self.scopes: dict[str, str] = {}
         """The weight scope (a module's name in the state_dict) whose weights a layer uses, by layer name."""
+        self.owners: dict[str, frozenset[str]] = {}
+        """All the modules whose weights a layer uses, by layer name."""
         self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case

@@ -107,6 +107,7 @@ def add_layer(
     name, scope, owner = network.layer_name(label, used)
     layer.name = name
     network.locate(name, owner)
+    network.owners[name] = frozenset(owner for tensor in used for owner in tensor.owners)
     if name in network.locations:
         location = network.locations[name]
         layer.metadata = f"{'/'.join(location.file.split('/')[-2:])}:{location.line}"
