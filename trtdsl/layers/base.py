@@ -283,7 +283,7 @@ class Kind:
     type: str
     prepare: Callable[[Node], Evaluate]
     flops: Callable[[Node, Shapes], int]
-    moves: bool
+    moves: bool | Callable[[Node], bool]
     """Whether it moves data; a reshape does not."""
 
 
@@ -291,7 +291,10 @@ KINDS: dict[str, Kind] = {}
 
 
 def evaluates(
-    type: str, *, flops: Callable[[Node, Shapes], int] | int = 0, moves: bool = True
+    type: str,
+    *,
+    flops: Callable[[Node, Shapes], int] | int = 0,
+    moves: bool | Callable[[Node], bool] = True,
 ) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
     """Registers the evaluator of a layer type.
 

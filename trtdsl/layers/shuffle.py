@@ -103,7 +103,14 @@ def _reshape_dims(network: Network, before: Shape, after: Shape) -> tuple[tuple[
     return None, size_tensor(network, after)
 
 
-@evaluates("SHUFFLE")
+def _transposes(node: Node) -> bool:
+    """Whether a shuffle transposes: a reshape alone moves nothing."""
+    before, after = len(node.inputs[0].shape), len(node.outputs[0].shape)
+    first, second = tuple(node.layer.first_transpose)[:before], tuple(node.layer.second_transpose)[:after]
+    return first != tuple(range(before)) or second != tuple(range(after))
+
+
+@evaluates("SHUFFLE", moves=_transposes)
 def _shuffle(node: Node) -> Evaluate:
     layer = node.layer
     ndim = len(node.inputs[0].shape)
