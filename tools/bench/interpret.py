@@ -96,7 +96,8 @@ def small_layers():
 
 
 def measure(network, module, feeds, rounds):
-    """Median seconds of torch, of a prepared Interpreter, of td.interpret; runs take turns so that all see the same load."""
+    """Median seconds of torch, of a prepared Interpreter, of td.interpret; runs take turns so that all see the same
+    load."""
     interpreter = td.Interpreter(network)
     inputs = list(feeds.values())
     calls = {

@@ -83,6 +83,7 @@ _EXACT = ("RELU", "CLIP", "THRESHOLDED_RELU")  # select one of their operands: n
 
 @evaluates("ACTIVATION", flops=1)
 def _activation(node: Node) -> Evaluate:
+    """The formulas of ActivationType, in float32 for the half types, rounded once. RELU lets NaN pass."""
     name, alpha, beta = node.layer.type.name, node.layer.alpha, node.layer.beta
     evaluate = node.pick(_EVALUATE, name, "activation")
     if node.dtype in (torch.float16, torch.bfloat16) and name not in _EXACT:  # computed in float32, rounded once
@@ -105,4 +106,5 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
 
 @evaluates("PARAMETRIC_RELU", flops=2)
 def _parametric_relu(node: Node) -> Evaluate:
+    """``x if x >= 0 else slope * x``; NaN stays NaN."""
     return lambda x, slope: _chosen(x, x >= 0, slope * x)

@@ -182,6 +182,7 @@ def _items(x: torch.Tensor, form: str, lengths: torch.Tensor | None, batch: int)
 
 @evaluates("ATTENTION_OUTPUT", moves=False)
 def _attention_output(node: Node) -> Evaluate:
+    """The result of its ATTENTION_INPUT."""
     return lambda x: x
 
 

@@ -61,6 +61,7 @@ class Conditional:
 
 @evaluates("CONDITIONAL_INPUT", moves=False)
 def _conditional_input(node: Node) -> Evaluate:
+    """Its operand."""
     return lambda x: x
 
 

@@ -79,5 +79,6 @@ def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: to
 
 @evaluates("CONSTANT", moves=False)
 def _constant(node: Node) -> Evaluate:
+    """A view of the network's memory; int4 comes unpacked as int8 values, and fp4 as float32 values."""
     value = read_weights(node.backend, node.layer.weights, tuple(node.layer.shape), node.logical_dtype)
     return lambda: value

@@ -161,6 +161,7 @@ def _parameters(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, 
 
 @evaluates("CONVOLUTION", flops=_flops)
 def _convolution(node: Node) -> Evaluate:
+    """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative."""
     layer, dtype = node.layer, node.dtype
     stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
     size = tuple(layer.kernel_size_nd)
@@ -193,6 +194,7 @@ def _convolution(node: Node) -> Evaluate:
 
 @evaluates("DECONVOLUTION", flops=_flops)
 def _deconvolution(node: Node) -> Evaluate:
+    """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented size."""
     layer, dtype = node.layer, node.dtype
     stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
     size = tuple(layer.kernel_size_nd)

@@ -88,6 +88,7 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
 
 @evaluates("REVERSE_SEQUENCE")
 def _reverse_sequence(node: Node) -> Evaluate:
+    """Elements from the length on stay where they are."""
     batch, sequence = node.layer.batch_axis, node.layer.sequence_axis
 
     def evaluate(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

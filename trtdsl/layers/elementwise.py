@@ -71,6 +71,9 @@ _EVALUATE = {
 
 @evaluates("ELEMENTWISE", flops=1)
 def _elementwise(node: Node) -> Evaluate:
+    """Half types round once. MAX and MIN give NaN where the first operand is. Integers wrap; DIV truncates, FLOOR_DIV
+    rounds down, and a division by 0 is an error, since its result is not documented.
+    """
     return node.pick(_EVALUATE, node.layer.op.name, "operation")
 
 
@@ -97,4 +100,5 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
 
 @evaluates("SELECT", flops=1)
 def _select(node: Node) -> Evaluate:
+    """Of both operands, all elements are computed."""
     return torch.where

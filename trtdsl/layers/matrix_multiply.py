@@ -61,6 +61,7 @@ def _flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates("MATRIX_MULTIPLY", flops=_flops)
 def _matrix_multiply(node: Node) -> Evaluate:
+    """torch's kernel, in float32 for the half types, rounded once."""
     op_a, op_b = node.layer.op0.name, node.layer.op1.name
     dtype = node.dtype
     low = dtype in (torch.float16, torch.bfloat16)

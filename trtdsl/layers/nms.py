@@ -141,6 +141,7 @@ def assertion(condition: Tensor, message: str) -> None:
 
 @evaluates("ASSERTION", moves=False)
 def _assertion(node: Node) -> Evaluate:
+    """An element that is false is an error with the layer's message."""
     message = node.layer.message
 
     def evaluate(condition: torch.Tensor) -> tuple[()]:

@@ -31,6 +31,7 @@ def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) 
 
 @evaluates("PADDING")
 def _padding(node: Node) -> Evaluate:
+    """Zeros; negative numbers trim."""
     before, after = tuple(node.layer.pre_padding_nd), tuple(node.layer.post_padding_nd)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:

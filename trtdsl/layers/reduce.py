@@ -77,6 +77,9 @@ _EVALUATE = {
 
 @evaluates("REDUCE", flops=lambda node, shapes: count(shapes.inputs[0]))
 def _reduce(node: Node) -> Evaluate:
+    """The half types accumulate in float32. MAX and MIN skip NaN, an average of integers truncates, and nothing reduces to
+    the values of ReduceOperation's table (int8, which the table gives quantized, as the other integers).
+    """
     evaluate = node.pick(_EVALUATE, node.layer.op.name, "operation")
     axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims
     if node.dtype in (torch.float16, torch.bfloat16):  # accumulates in float32, rounds once
@@ -108,6 +111,7 @@ def _softmax_flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates("SOFTMAX", flops=_softmax_flops)
 def _softmax(node: Node) -> Evaluate:
+    """Computed in float32 and rounded once, the greatest element subtracted first."""
     axes = axes_of(node.layer.axes, len(node.inputs[0].shape))
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:

@@ -39,6 +39,7 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
 
 @evaluates("SCALE", flops=2)
 def _scale(node: Node) -> Evaluate:
+    """Computed in float32 and rounded once. Powers as those of C."""
     layer, ndim, dtype = node.layer, len(node.inputs[0].shape), node.dtype
     mode, axis = layer.mode.name, layer.channel_axis
 

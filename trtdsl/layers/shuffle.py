@@ -112,6 +112,7 @@ def _transposes(node: Node) -> bool:
 
 @evaluates("SHUFFLE", moves=_transposes)
 def _shuffle(node: Node) -> Evaluate:
+    """A reshape is a view where the transposes allow it. -1 is inferred and 0 copied, unless zero is no placeholder."""
     layer = node.layer
     ndim = len(node.inputs[0].shape)
     dynamic = node.has_input(1)
@@ -192,6 +193,8 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
 
 @evaluates("SQUEEZE", moves=False)
 def _squeeze(node: Node) -> Evaluate:
+    """Without axes, all dimensions of size 1."""
+
     def evaluate(x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
         places = [axis for axis, size in enumerate(x.shape) if size == 1] if axes is None else axes.tolist()
         return x.squeeze(tuple(places))

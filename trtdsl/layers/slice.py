@@ -59,6 +59,7 @@ def slice(
 
 @evaluates("SLICE")
 def _slice(node: Node) -> Evaluate:
+    """STRICT_BOUNDS is checked when the layer runs. A slice of less than a quarter of its tensor is copied."""
     layer = node.layer
     static: list[tuple[int, ...]] = [
         () if node.has_input(index) else tuple(values)

@@ -101,6 +101,7 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
 
 @evaluates("NON_ZERO", flops=lambda node, shapes: count(shapes.inputs[0]))
 def _non_zero(node: Node) -> Evaluate:
+    """NaN is not zero."""
     dtype = node.dtype
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:

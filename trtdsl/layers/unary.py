@@ -61,4 +61,5 @@ _EVALUATE = {
 
 @evaluates("UNARY", flops=1)
 def _unary(node: Node) -> Evaluate:
+    """Half types round once. ROUND is half to even; SIGN of NaN is NaN."""
     return node.pick(_EVALUATE, node.layer.op.name, "operation")
