@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import opt_einsum
@@ -189,3 +191,16 @@ def test_the_plan_needs_neither_tensorrt_nor_torch():
 def test_refusals(arguments, error, message):
     with pytest.raises(error, match=message):
         td.explain_einsum(*arguments)
+
+
+def test_the_guide_shows_what_is_printed(capsys):
+    guide = (Path(__file__).parents[2] / "docs" / "einsum.md").read_text()
+    names, printed, compared = {}, "", 0
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", guide, re.DOTALL | re.MULTILINE):
+        if language == "python":
+            exec(compile(block, "docs/einsum.md", "exec"), names)
+            printed = capsys.readouterr().out
+        elif printed:
+            assert block == printed
+            printed, compared = "", compared + 1
+    assert compared == 3
