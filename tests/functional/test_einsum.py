@@ -285,6 +285,7 @@ def test_one_clear_error_with_the_authors_line(equation, shapes, error, message)
     with pytest.raises(error, match=message) as caught:
         F.einsum(equation, *inputs)
     assert str(caught.value).startswith(__file__)
+    assert f"  operands[0]: {shapes[0]} float32" in str(caught.value).splitlines()
 
 
 def test_other_refusals():
@@ -299,8 +300,6 @@ def test_other_refusals():
         F.einsum(x, [0, 52])
     with pytest.raises(td.DefinitionError, match="a list of label numbers"):
         F.einsum(x, "ij")
-    with pytest.raises(td.DefinitionError, match="needs an equation"):
-        F.einsum()
     with pytest.raises(td.DefinitionError, match="at least one operand"):
         F.einsum("ij")
     with pytest.raises(td.DefinitionError, match="operands first"):

@@ -283,7 +283,7 @@ def contract(
             ("products added up", functools.partial(_unrolled, a=a, b=b, order=order, label=contracted[0]))
             for order in _orders(one, two, prefer)
         ]
-    if not products or small or integers:
+    if not products or small or (integers and not _unrolls(draft, contracted)):
         kind = "multiply and sum" if contracted else "multiply"
         options += [
             (kind, functools.partial(_multiplied, a=a, b=b, order=order, contracted=contracted))
