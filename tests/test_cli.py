@@ -254,3 +254,31 @@ def test_help_needs_neither_torch_nor_tensorrt():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("[]")
+
+
+def test_explain_einsum(trtdsl):
+    arguments = (
+        "explain",
+        "einsum",
+        "nkctv,kvw->nctw",
+        "N,3,64,300,18",
+        "3,18,18",
+        "--constant",
+        "1",
+        "--dim",
+        "N=1:8:16",
+    )
+    done = trtdsl(*arguments)
+    assert "contracted k v; left n c t; right w" in done.stdout
+    assert "costs where N = 8" in done.stdout
+    plan = json.loads(trtdsl(*arguments, "--json").stdout)
+    assert (plan["schema"], plan["kind"]) == (1, "einsum")
+    assert plan["steps"][0]["kind"] == "matrix product"
+    assert plan["flops"] == 2 * 8 * 64 * 300 * 18 * 54
+    assert plan["naive"]["largest"] == 8 * 3 * 64 * 300 * 18 * 18
+    assert trtdsl("explain", "einsum", ",i->i", "", "N").stdout.startswith("(), i -> i")
+    assert "label 'j' is 3 in operand 0" in trtdsl("explain", "einsum", "ij,jk", "2,3", "4,5", code=3).stderr
+    assert "an identifier" in trtdsl("explain", "einsum", "ij", "2,3x", code=2).stderr
+    assert (
+        "constants are numbers of operands" in trtdsl("explain", "einsum", "i", "2", "--constant", "3", code=2).stderr
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, ParamSpec, TypeVar, Union
 
 from .backend import Backend, get_backend
@@ -314,12 +314,20 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
         network = find_network(args, kwargs)
         if network is None or network._operation is not None:  # the outermost call names the layers
             return function(*args, **kwargs)
-        names = function.__code__.co_varnames
-        with network.operation(function.__name__.rstrip("_"), {**dict(zip(names, args, strict=False)), **kwargs}):
+        with network.operation(function.__name__.rstrip("_"), {**_named(function.__code__, args), **kwargs}):
             arguments: Any = [_operand(network, argument) for argument in args]
             return function(*arguments, **{name: _operand(network, given) for name, given in kwargs.items()})
 
     return call
+
+
+def _named(code: CodeType, args: Sequence[Any]) -> dict[str, Any]:
+    """Positional arguments by their names; those of ``*operands`` under that name, as a tuple."""
+    names = code.co_varnames[: code.co_argcount]
+    named = dict(zip(names, args, strict=False))
+    if len(args) > len(names):
+        named[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]] = tuple(args[len(names) :])
+    return named
 
 
 def _operand(network: Network, argument: Any) -> Any:
@@ -387,15 +395,21 @@ def here() -> Location | None:
 
 
 def _operand_lines(name: str, arguments: Mapping[str, Any]) -> list[str]:
-    lines = []
-    for argument, given in arguments.items():
-        for label, tensor in enumerate(given) if isinstance(given, (list, tuple)) else [("", given)]:
-            if isinstance(tensor, Tensor):
-                index = f"[{label}]" if label != "" else ""
-                lines.append(
-                    f"{argument}{index}: {shape_text(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
-                )
+    lines = [
+        f"{label}: {shape_text(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+        for argument, given in arguments.items()
+        for label, tensor in _labelled(argument, given)
+    ]
     return [f"in {name}(…)", *lines] if lines else []
+
+
+def _labelled(label: str, given: Any) -> Iterator[tuple[str, Tensor]]:
+    """The Tensors in an argument, with where they stand in it."""
+    if isinstance(given, Tensor):
+        yield label, given
+    elif isinstance(given, (list, tuple)):
+        for index, item in enumerate(given):
+            yield from _labelled(f"{label}[{index}]", item)
 
 
 __all__ = ["Dim", "Input", "Network", "Operand", "Shape", "Tensor", "operation"]

@@ -58,19 +58,19 @@ def exactly_torch(case: Case, lowering: str) -> None:
     assert torch.equal(got, expected)
 
 
-@settings(max_examples=2500, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(cases())
 def test_random_equations(case):
     exactly_torch(case, "matmul")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases())
 def test_random_equations_multiplied_out(case):
     exactly_torch(case, "broadcast")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases())
 def test_random_equations_by_the_native_layer(case):
     # The layer itself does not broadcast labelled dimensions of size 1.
@@ -243,8 +243,15 @@ def test_dynamic_sizes_in_every_place():
 def test_shape_tensors_only_where_placeholders_do_not_suffice():
     dims = [("B", "S", 8, 16), ("B", "S", 8, 16)]
     assert "SHAPE" not in emitted(build("bqhd,bkhd->bhqk", [torch.empty(2, 5, 8, 16)] * 2, dims=dims))
-    merged = build("abi,icd->abcd", [torch.empty(2, 3, 4), torch.empty(4, 5, 6)], dims=[("A", "B", 4), (4, "C", "D")])
-    assert "SHAPE" not in emitted(merged)[:2]
+    # Contracted sizes that must be merged: (C, I * B * J) is (0, -1), where (I * B * J, C) would need a shape tensor.
+    operands = [torch.randn(2, 3, 4, 5), torch.randn(5, 4, 3, 6)]
+    dims = [("A", "I", "B", "J"), ("J", "B", "I", "C")]
+    assert emitted(build("aibj,jbic->ac", operands, dims=dims)) == ["SHUFFLE", "SHUFFLE", "MATRIX_MULTIPLY"]
+    assert_close(run("aibj,jbic->ac", operands, dims=dims), torch.einsum("aibj,jbic->ac", *operands))
+    # Two sizes that come apart again: only a shape tensor can say them.
+    operands, dims = [torch.randn(2, 3, 4), torch.randn(4, 5, 6)], [("A", "B", 4), (4, "C", "D")]
+    assert "SHAPE" in emitted(build("abi,icd->abcd", operands, dims=dims))
+    assert_close(run("abi,icd->abcd", operands, dims=dims), torch.einsum("abi,icd->abcd", *operands))
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -278,6 +285,7 @@ def test_one_clear_error_with_the_authors_line(equation, shapes, error, message)
     with pytest.raises(error, match=message) as caught:
         F.einsum(equation, *inputs)
     assert str(caught.value).startswith(__file__)
+    assert f"  operands[0]: {shapes[0]} float32" in str(caught.value).splitlines()
 
 
 def test_other_refusals():
@@ -292,8 +300,6 @@ def test_other_refusals():
         F.einsum(x, [0, 52])
     with pytest.raises(td.DefinitionError, match="a list of label numbers"):
         F.einsum(x, "ij")
-    with pytest.raises(td.DefinitionError, match="needs an equation"):
-        F.einsum()
     with pytest.raises(td.DefinitionError, match="at least one operand"):
         F.einsum("ij")
     with pytest.raises(td.DefinitionError, match="operands first"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import opt_einsum
@@ -31,7 +33,7 @@ def integers(shapes, seed=0):
     return [generator.integers(-3, 4, shape).astype(np.float64) for shape in shapes]
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(cases(dynamic=False))
 def test_the_plan_means_the_equation_and_makes_nothing_large(case):
     equation = parse(case.equation, [len(shape) for shape in case.shapes])
@@ -63,7 +65,7 @@ def test_the_plan_means_the_equation_and_makes_nothing_large(case):
     assert all(value.ndim <= 8 for value in values)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases(dynamic=False))
 def test_integers_and_the_naive_rewrite_mean_the_same(case):
     equation = parse(case.equation, [len(shape) for shape in case.shapes])
@@ -189,3 +191,16 @@ def test_the_plan_needs_neither_tensorrt_nor_torch():
 def test_refusals(arguments, error, message):
     with pytest.raises(error, match=message):
         td.explain_einsum(*arguments)
+
+
+def test_the_guide_shows_what_is_printed(capsys):
+    guide = (Path(__file__).parents[2] / "docs" / "einsum.md").read_text()
+    names, printed, compared = {}, "", 0
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", guide, re.DOTALL | re.MULTILINE):
+        if language == "python":
+            exec(compile(block, "docs/einsum.md", "exec"), names)
+            printed = capsys.readouterr().out
+        elif printed:
+            assert block == printed
+            printed, compared = "", compared + 1
+    assert compared == 3

@@ -19,7 +19,7 @@ from .operands import as_tensor, result_type
 
 
 @operation
-def einsum(*args: Any, lowering: str = "matmul") -> Tensor:
+def einsum(equation: Any, *operands: Any, lowering: str = "matmul") -> Tensor:
     """torch.einsum: ``einsum("ij,jk->ik", a, b)``, or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
 
     https://docs.pytorch.org/docs/stable/generated/torch.einsum.html. Long names are read where the equation has an
@@ -36,21 +36,18 @@ def einsum(*args: Any, lowering: str = "matmul") -> Tensor:
     >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
     (N, 7, 5, 4)
     """
-    if not args:
-        raise DefinitionError("einsum needs an equation and operands")
-    if isinstance(args[0], str):
-        text, operands = args[0], args[1:]
+    if isinstance(equation, str):
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             operands = tuple(operands[0])
         tensors = _tensors(operands)
-        return _einsum(parse(text, [tensor.ndim for tensor in tensors]), tensors, lowering)
-    operands, terms, output = sublists(args)
-    tensors = _tensors(operands)
+        return _einsum(parse(equation, [tensor.ndim for tensor in tensors]), tensors, lowering)
+    given, terms, output = sublists((equation, *operands))
+    tensors = _tensors(given)
     return _einsum(expand(terms, output, [tensor.ndim for tensor in tensors]), tensors, lowering)
 
 
 @operation
-def einops_einsum(*args: Any, lowering: str = "matmul") -> Tensor:
+def einops_einsum(*operands: Any, lowering: str = "matmul") -> Tensor:
     """einops.einsum: the operands first, then the equation with names of any length, separated by spaces.
 
     https://einops.rocks/api/einsum. Emits what :func:`einsum` does.
@@ -59,12 +56,13 @@ def einops_einsum(*args: Any, lowering: str = "matmul") -> Tensor:
     >>> F.einops_einsum(net.input("x", ("B", 3)), net.input("w", (3, 4)), "batch in, in out -> batch out").shape
     (B, 4)
     """
-    if not args or not isinstance(args[-1], str):
+    if not operands or not isinstance(operands[-1], str):
         raise DefinitionError("einops_einsum takes the operands first, then the equation")
-    if "->" not in args[-1]:
+    *given, equation = operands
+    if "->" not in equation:
         raise DefinitionError("einops' equations name their output: '… -> …'")
-    tensors = _tensors(args[:-1])
-    return _einsum(parse(args[-1], [tensor.ndim for tensor in tensors], names=True), tensors, lowering)
+    tensors = _tensors(given)
+    return _einsum(parse(equation, [tensor.ndim for tensor in tensors], names=True), tensors, lowering)
 
 
 def _tensors(operands: Sequence[Any]) -> list[Tensor]:

@@ -130,6 +130,12 @@ class Draft:
             self.layers += self._shape_layers(before, operation.axes)
         return self._append(operation, target, [value], flops=0, moved=moved, cost=cost)
 
+    def shape_layers(self, value: int, target: Axes) -> int:
+        """Layers of a shape tensor that it takes to bring the value to the dimensions ``target``."""
+        source = self.axes[value]
+        order = _permutation(source, target)
+        return 0 if order is None else self._shape_layers(tuple(source[axis] for axis in order), target)
+
     def _shape_layers(self, before: Axes, after: Axes) -> int:
         """Layers of a shape tensor that the reshape needs: none while the placeholders 0 and -1 express it."""
         odd = [

@@ -283,7 +283,7 @@ def contract(
             ("products added up", functools.partial(_unrolled, a=a, b=b, order=order, label=contracted[0]))
             for order in _orders(one, two, prefer)
         ]
-    if not products or small or integers:
+    if not products or small or (integers and not _unrolls(draft, contracted)):
         kind = "multiply and sum" if contracted else "multiply"
         options += [
             (kind, functools.partial(_multiplied, a=a, b=b, order=order, contracted=contracted))
@@ -408,6 +408,7 @@ def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels
     lies = draft.core(labels)
     inner_first = lies == draft.core((*before, *inner, *free))
     moves = not inner_first and lies != draft.core((*before, *free, *inner))
-    if moves:
-        inner_first = lies[-1] in free  # what lies closest together stays so
+    if moves:  # without a shape tensor where one way needs none; then so that what lies closest together stays so
+        ways = [(draft.shape_layers(value, target), target is not straight) for target in (straight, turned)]
+        inner_first = min(ways, key=lambda way: (way[0], way[1] is not (lies[-1] in free)))[1]
     return draft.arrange(value, turned if inner_first else straight, why), inner_first, moves
