@@ -316,3 +316,16 @@ def test_torch_opinfo_samples(info, sample):
     net = td.Network()
     net.output(function(net.input("x", feed.shape), *sample.args, **sample.kwargs), "y")
     close(td.interpret(net, {"x": feed})["y"], expected)
+
+
+def test_torch_opinfo_samples_of_the_antialiased_operator():
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    (info,) = (info for info in op_db if info.name == "_upsample_bilinear2d_aa")
+    for sample in info.sample_inputs("cpu", torch.float32):
+        feed, kwargs = sample.input.detach(), sample.kwargs
+        arguments = {"mode": "bilinear", "align_corners": kwargs["align_corners"], "antialias": True}
+        scales = kwargs["scale_factors"]
+        scales = [scales] * 2 if isinstance(scales, float) else scales
+        got = resized(feed, kwargs["output_size"], scales, **arguments)
+        close(got, torch.nn.functional.interpolate(feed, kwargs["output_size"], scales, **arguments))
