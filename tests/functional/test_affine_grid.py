@@ -64,18 +64,3 @@ def test_bad_arguments_have_one_clear_error(theta, size, message):
     with pytest.raises(td.DefinitionError, match=message) as error:
         F.affine_grid(td.Network().input("theta", theta), size, align_corners=False)
     assert error.value.location.file == __file__
-
-
-def samples():
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    for info in op_db:
-        if "affine_grid" in info.name:
-            yield from info.sample_inputs("cpu", torch.float32)
-
-
-def test_torch_opinfo_samples():
-    for sample in samples():
-        theta, kwargs = sample.input.detach(), sample.kwargs
-        expected = torch.nn.functional.affine_grid(theta, *sample.args, **kwargs)
-        assert_close(evaluate(lambda theta, s=sample: F.affine_grid(theta, *s.args, **s.kwargs), theta), expected)

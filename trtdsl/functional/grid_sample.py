@@ -118,30 +118,32 @@ def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
     """The weighted sum of the taps' pixels: (N, C, *sizes) and taps of shape (N, *out, T) to (N, C, *out).
 
     One IGatherLayer reads all taps of a point: index and weight of a combination are those of its dimensions, combined
-    by broadcasting over as many trailing dimensions.
+    by broadcasting. All combinations lie along one dimension, and the points keep theirs: TensorRT then fuses the whole
+    into one kernel, where a reduction of two dimensions or a reshape of the result made it keep the taps in memory.
     """
     sizes, dims = x.shape[2:], len(taps)
     index = weights = inside = None
     for axis, tap in enumerate(taps):
         position = _spread(tap.positions, axis, dims)
-        index = position if index is None else index * _int32(sizes[axis], x) + position
+        index = position if index is None else index * as_tensor(sizes[axis], x.network, torch.int32) + position
         weights = _combined(weights, None if tap.weights is None else _spread(tap.weights, axis, dims), "PROD")
         inside = _combined(inside, None if tap.inside is None else _spread(tap.inside, axis, dims), "AND")
     assert index is not None
     n, c = x.shape[:2]
-    pixels = product(sizes)
     single = c == 1  # one channel needs no transposing
+    pixels = product(sizes)
     table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
-    values = L.gather(table, index, 1, num_elementwise_dims=1)
-    taps_axes = range(index.ndim - dims, index.ndim)
+    out = index.shape[:-dims]
     if weights is not None:
+        count = product(index.shape[-dims:])
+        index, weights = (L.shuffle(part, reshape=(*out, count)) for part in (index, weights))
+        values = L.cast(L.gather(table, index, 1, num_elementwise_dims=1), torch.float32)
         factors = weights if single else L.unsqueeze(weights, [weights.ndim])
-        values = L.cast(L.reduce(L.cast(values, torch.float32) * factors, "SUM", taps_axes), x.dtype)
+        values = L.cast(L.reduce(values * factors, "SUM", [len(out)]), x.dtype)
     else:
-        values = L.squeeze(values, taps_axes)
+        values = L.gather(table, L.shuffle(index, reshape=out), 1, num_elementwise_dims=1)
         if inside is not None:
-            mask = L.squeeze(inside, taps_axes)
-            values = _masked(mask if single else L.unsqueeze(mask, [mask.ndim]), values)
+            values = _masked(L.shuffle(inside, reshape=out if single else (*out, 1)), values)
     if single:
         return L.unsqueeze(values, [1])
     return L.shuffle(values, (0, values.ndim - 1, *range(1, values.ndim - 1)))
@@ -159,10 +161,6 @@ def _combined(a: Tensor | None, b: Tensor | None, op: str) -> Tensor | None:
     if a is None or b is None:
         return b if a is None else a
     return L.elementwise(a, b, op)
-
-
-def _int32(size: SizeLike, x: Tensor) -> Tensor:
-    return as_tensor(size, x.network, torch.int32)
 
 
 def _channels_last(x: Tensor, n: SizeLike, pixels: SizeLike, c: SizeLike) -> Tensor:
