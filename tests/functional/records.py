@@ -225,6 +225,9 @@ ACTIVATIONS = [
     ),
     Record("dropout1d", samples=_dropout_samples, reference=torch.nn.functional.dropout1d),
 ]
+SAMPLING = _same(
+    "grid_sample interpolate pixel_shuffle pixel_unshuffle upsample_bilinear upsample_nearest", "nn.functional."
+)
 FAMILIES = {
     "Functions of elements": ELEMENTARY,
     "Arithmetic": ARITHMETIC,
@@ -236,5 +239,6 @@ FAMILIES = {
     "Products": PRODUCTS,
     "Convolution, pooling, normalization": LAYERS,
     "Activations and attention": ACTIVATIONS,
+    "Sampling and resizing": SAMPLING,
 }
 RECORDS = {record.name: record for family in FAMILIES.values() for record in family}
