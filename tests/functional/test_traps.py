@@ -1,4 +1,4 @@
-"""The traps on the road from PyTorch to TensorRT: each at several sizes from one network, with the layers that come out."""
+"""The traps from PyTorch to TensorRT: each at several sizes from one network, with the layers that come out."""
 
 from __future__ import annotations
 
