@@ -10,14 +10,12 @@ ROW = re.compile(r"^\| `F\.(\w+)` \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (.*?) \
 
 
 def reason_of(message):
-    """A refusal's reason without the numbers of one call."""
-    return re.sub(
-        r"tensorrt[\w-]* [\d.]+",
-        "TensorRT",
-        re.sub(r"-?\d[\d.]*", "…", message.splitlines()[0])
-        if "tensorrt" not in message
-        else re.sub(r"tensorrt[\w-]* [\d.]+", "TensorRT", message),
-    ).replace("|", "\\|")
+    """A refusal's reason without what belongs to one call or one release: numbers, shapes, versions."""
+    message = re.sub(r"tensorrt(-rtx)? [\d.]+", "TensorRT", message.splitlines()[0])
+    message = re.sub(
+        r"\((?:[\dDH*., ]+)\)|\[[\d, ]+\]|\b\d+\*H\d+|\b[DH]\d+\b|(?<![\w.])-?\d+(?:\.\d+)?\b", "…", message
+    )
+    return message.replace("|", "\\|")
 
 
 def row_of(tally):

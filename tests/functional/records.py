@@ -29,6 +29,8 @@ class Record:
     dtypes: tuple[torch.dtype, ...] = (FLOAT, INT, BOOL)
     constants: tuple[int | str, ...] = ()
     """Arguments (by position after the first, or by name) that are constants, as weights are; "input" is the first."""
+    weights: tuple[int | str, ...] = ()
+    """Arguments that are constants where the others have dynamic dimensions."""
     tolerance: float = 1e-5
     call: Callable = lambda function: function
     """Makes of our function one that takes the sample's arguments."""
@@ -36,12 +38,18 @@ class Record:
     """What is compared with, instead of the OpInfo's own function."""
     outputs: Callable = lambda result: result
     """What of the results is compared, where torch promises less than one answer."""
+    static: tuple[int, ...] = ()
+    """Axes that stay static where the others are dynamic: the channels of a convolution."""
+    function: str = ""
+    """The function in F where the record is of a method of Tensor."""
     samples: Callable | None = None
     """Samples of our own besides, or where torch has no OpInfo."""
 
     def __post_init__(self):
         if not self.opinfo:
             object.__setattr__(self, "opinfo", self.name)
+        if not self.function:
+            object.__setattr__(self, "function", self.name)
 
 
 def _same(names, prefix="", **options):
@@ -108,38 +116,42 @@ def _fuse_samples():
 
 
 ELEMENTARY = _same(
-    "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf erfc exp exp2 expm1 floor frac log log10 log1p log2 "
-    "logit nan_to_num neg positive rad2deg reciprocal round rsqrt sgn sigmoid sign signbit sin sinc sinh sqrt square tan "
-    "tanh trunc"
+    "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf erfc exp exp2 expm1 floor frac log log10 "
+    "log1p log2 logit nan_to_num neg positive rad2deg reciprocal round rsqrt sgn sigmoid sign signbit sin sinc "
+    "sinh sqrt square tan tanh trunc"
 )
 ARITHMETIC = _same(
-    "add addcdiv addcmul atan2 clamp clamp_max clamp_min copysign div floor_divide fmax fmin fmod heaviside hypot lerp "
-    "logaddexp logaddexp2 maximum minimum mul pow remainder rsub sub true_divide xlogy"
+    "add addcdiv addcmul atan2 clamp clamp_max clamp_min copysign div floor_divide fmax fmin fmod heaviside hypot "
+    "lerp logaddexp logaddexp2 maximum minimum mul pow remainder rsub sub true_divide xlogy"
 ) + [Record("clip", "clamp")]
 LOGIC = [
     *_same(
-        "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor eq ge gt isclose isfinite "
-        "isinf isnan isneginf isposinf le logical_and logical_not logical_or logical_xor lt masked_fill ne"
+        "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor eq ge gt isclose "
+        "isfinite isinf isnan isneginf isposinf le logical_and logical_not logical_or logical_xor lt masked_fill ne"
     ),
     Record("equal", outputs=_as_tensor),
     Record("where", call=lambda where: lambda input, condition, other: where(condition, input, other)),
 ]
 REDUCTIONS = [
     *_same(
-        "all amax amin aminmax any argmax argmin count_nonzero cumprod cumsum dist logcumsumexp logsumexp max mean median min "
-        "nanmean nansum norm prod std std_mean sum var var_mean"
+        "all amax amin aminmax any argmax argmin count_nonzero cumprod cumsum dist logcumsumexp logsumexp max mean "
+        "median min nanmean nansum norm prod std std_mean sum var var_mean"
     ),
     Record("vector_norm", "linalg.vector_norm"),
 ]
 SHAPES = [
     *_same(
-        "atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to cat chunk clone column_stack constant_pad_nd diag "
-        "diag_embed diagflat diagonal dsplit dstack expand expand_as flatten flip fliplr flipud hsplit hstack "
-        "meshgrid movedim narrow permute ravel repeat reshape reshape_as roll rot90 select split split_with_sizes squeeze "
-        "stack t tile trace transpose tril triu unbind unflatten unsqueeze view view_as vsplit vstack"
+        "atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to cat chunk clone column_stack constant_pad_nd "
+        "diag diag_embed diagflat diagonal dsplit dstack expand expand_as flatten flip fliplr flipud hsplit hstack "
+        "meshgrid movedim narrow permute ravel repeat reshape reshape_as roll rot90 select split split_with_sizes "
+        "squeeze stack t tile trace transpose tril triu unbind unflatten unsqueeze view view_as vsplit vstack"
     ),
     *_same("channel_shuffle pad unfold", "nn.functional."),
     Record("concat", "cat"),
+    *(
+        Record(name, call=lambda to, name=name: lambda x, **options: getattr(x, name)(), function="to")
+        for name in ("bfloat16", "bool", "float", "half", "int", "long")
+    ),
     Record("to", samples=_to_samples, reference=lambda x, *args, **kwargs: x.to(*args, **kwargs)),
     Record("repeat_interleave", constants=(0, "repeats")),
     Record("tensor_split", constants=(0, "indices_or_sections", "tensor_indices_or_sections")),
@@ -149,8 +161,8 @@ SHAPES = [
 CREATION = _same("arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like")
 INDEXING = [
     *_same(
-        "argsort argwhere gather index_add index_copy index_fill index_put index_select masked_select msort nonzero scatter "
-        "scatter_add scatter_reduce sort take take_along_dim"
+        "argsort argwhere gather index_add index_copy index_fill index_put index_select masked_select msort nonzero "
+        "scatter scatter_add scatter_reduce sort take take_along_dim"
     ),
     Record("getitem", "__getitem__"),
     Record("topk", outputs=_values),
@@ -172,11 +184,16 @@ PRODUCTS = [
 LAYERS = [
     *_same(
         "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
-        "adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
-        "conv_transpose3d max_pool1d max_pool2d max_pool3d",
+        "adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
         "nn.functional.",
     ),
-    *_same("batch_norm group_norm instance_norm layer_norm local_response_norm normalize rms_norm", "nn.functional."),
+    *(
+        Record(f"{name}{ndim}d", f"nn.functional.{name}{ndim}d", static=(-1 - ndim,), weights=(0, "weight"))
+        for name in ("conv", "conv_transpose")
+        for ndim in (1, 2, 3)
+    ),
+    *_same("group_norm", "nn.functional.", static=(1,)),
+    *_same("batch_norm instance_norm layer_norm local_response_norm normalize rms_norm", "nn.functional."),
     *(
         Record(
             f"lp_pool{ndim}d",
@@ -194,12 +211,13 @@ LAYERS = [
 ]
 ACTIVATIONS = [
     *_same(
-        "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 rrelu selu "
-        "silu softmin softplus softshrink softsign tanhshrink threshold scaled_dot_product_attention",
+        "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 "
+        "rrelu selu silu softmin softplus softshrink softsign tanhshrink threshold",
         "nn.functional.",
     ),
+    *_same("scaled_dot_product_attention", "nn.functional.", static=(-1,)),
     # Scores of some thousands: rounding moves a softmax by more than elsewhere.
-    *_same("multi_head_attention_forward", "nn.functional.", tolerance=1e-4),
+    *_same("multi_head_attention_forward", "nn.functional.", tolerance=1e-4, static=(-1,)),
     *_same("log_softmax softmax"),
     *(
         Record(name, f"nn.functional.{name}", reference=_inference(getattr(torch.nn.functional, name)))
@@ -207,6 +225,9 @@ ACTIVATIONS = [
     ),
     Record("dropout1d", samples=_dropout_samples, reference=torch.nn.functional.dropout1d),
 ]
+SAMPLING = _same(
+    "grid_sample interpolate pixel_shuffle pixel_unshuffle upsample_bilinear upsample_nearest", "nn.functional."
+)
 FAMILIES = {
     "Functions of elements": ELEMENTARY,
     "Arithmetic": ARITHMETIC,
@@ -218,5 +239,6 @@ FAMILIES = {
     "Products": PRODUCTS,
     "Convolution, pooling, normalization": LAYERS,
     "Activations and attention": ACTIVATIONS,
+    "Sampling and resizing": SAMPLING,
 }
 RECORDS = {record.name: record for family in FAMILIES.values() for record in family}

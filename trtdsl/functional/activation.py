@@ -12,7 +12,7 @@ from ..tensor import Tensor
 from .arithmetic import clamp
 from .join import chunk
 from .logic import gt
-from .operands import axis_of, binary, choose, floating, normalize_axis, promote, scaled, with_dimension
+from .operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
 
 
 def _refuse_inplace(inplace: bool) -> None:
@@ -106,8 +106,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     (2, 3)
     """
     smooth = L.activation(input, "SOFTPLUS", alpha=1 / beta, beta=beta)
-    scaled = input if beta == 1 else L.elementwise(*promote(input, beta, dtype=input.dtype), "PROD")
-    linear = L.elementwise(*promote(scaled, threshold, dtype=input.dtype), "GREATER")
+    linear = binary(scaled(input, beta), threshold, "GREATER", input.dtype)
     return L.select(linear, input, smooth)
 
 
@@ -244,7 +243,9 @@ def softsign(input: Tensor) -> Tensor:
 
 @operation
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays): IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
+    """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
+
+    IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
 
     >>> F.hardshrink(td.Network().input("x", (2, 3))).shape
     (2, 3)
@@ -278,7 +279,9 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 @operation
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """``input`` where it is greater than ``threshold``, ``value`` elsewhere: IElementWiseLayer GREATER and ISelectLayer.
+    """``input`` where it is greater than ``threshold``, ``value`` elsewhere.
+
+    IElementWiseLayer GREATER and ISelectLayer.
 
     >>> F.threshold(td.Network().input("x", (2, 3)), 0.1, 20.0).shape
     (2, 3)
@@ -301,7 +304,9 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 @operation
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of ``dim`` times the sigmoid of the second: ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
+    """The first half of ``dim`` times the sigmoid of the second.
+
+    ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
 
     >>> F.glu(td.Network().input("x", ("N", 6))).shape
     (N, 3)

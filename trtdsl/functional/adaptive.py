@@ -62,8 +62,8 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima over ``output_size`` windows of the last two dimensions; None keeps a dimension.
 
-    One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's elements and
-    IReduceLayer MAX, or ITopKLayer for ``return_indices``.
+    One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's elements
+    and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
 
     >>> F.adaptive_max_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
     (N, 3, 1, 3)

@@ -76,7 +76,8 @@ def mul(input: Any, other: Any) -> Tensor:
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """``input / other``, broadcast: IElementWiseLayer DIV; integers become float32 first.
 
-    ``rounding_mode="floor"`` gives FLOOR_DIV, ``"trunc"`` integer DIV, or on floats the layers of :func:`trunc` after it.
+    ``rounding_mode="floor"`` gives FLOOR_DIV, ``"trunc"`` integer DIV, or on floats the layers of :func:`trunc`
+    after it.
 
     >>> net = td.Network()
     >>> F.div(net.input("n", (2,), "int32"), 2).dtype
@@ -159,7 +160,8 @@ def fmod(input: Any, other: Any) -> Tensor:
 def pow(input: Any, exponent: Any) -> Tensor:
     """``input ** exponent``, broadcast: IElementWiseLayer POW.
 
-    Exponents that are numbers take cheaper layers: PROD for 2 and 3, IUnaryLayer SQRT for 0.5, RECIP for -1, both for -0.5.
+    Exponents that are numbers take cheaper layers: PROD for 2 and 3, IUnaryLayer SQRT for 0.5, RECIP for -1, both
+    for -0.5.
 
     >>> F.pow(td.Network().input("x", (2, 3)), 2).shape
     (2, 3)
@@ -186,7 +188,9 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 @operation
 def atan2(input: Any, other: Any) -> Tensor:
-    """The angle of the point (``other``, ``input``), from -pi to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
+    """The angle of the point (``other``, ``input``), from -pi to pi.
+
+    IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
 
     >>> net = td.Network()
     >>> F.atan2(net.input("y", (2, 3)), net.input("x", (2, 3))).shape
@@ -213,7 +217,8 @@ def atan2(input: Any, other: Any) -> Tensor:
 def maximum(input: Any, other: Any) -> Tensor:
     """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
 
-    TensorRT gives NaN for the first operand's alone; two tensors take IUnaryLayer ISNAN and ISelectLayer for the second's.
+    TensorRT gives NaN for the first operand's alone; two tensors take IUnaryLayer ISNAN and ISelectLayer for the
+    second's.
 
     >>> net = td.Network()
     >>> F.maximum(net.input("x", (2, 3)), net.input("y", (3,))).shape
@@ -289,9 +294,10 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     given = [bound for bound in (min, max) if bound is not None]
     dtype = result_type(input, *given)
     x = as_tensor(input, input.network, dtype)
-    numbers = [isinstance(bound, (int, float)) for bound in (min, max)]
-    if dtype.is_floating_point and all(numbers) and -math.inf < min <= max < math.inf:
-        return L.activation(x, "CLIP", alpha=float(min), beta=float(max))
+    if dtype.is_floating_point and isinstance(min, (int, float)) and isinstance(max, (int, float)):
+        low, high = float(min), float(max)
+        if -math.inf < low <= high < math.inf:
+            return L.activation(x, "CLIP", alpha=low, beta=high)
     if min is not None:
         x = maximum(x, as_tensor(min, x.network, dtype))
     return x if max is None else minimum(x, as_tensor(max, x.network, dtype))
@@ -334,8 +340,8 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """``input + weight * (end - input)``: IElementWiseLayer SUB, PROD and SUM.
 
-    Exact at both ends, as in torch: from a weight of 0.5 on it is ``end - (end - input) * (1 - weight)``, by ISelectLayer
-    for a weight that is a tensor.
+    Exact at both ends, as in torch: from a weight of 0.5 on it is ``end - (end - input) * (1 - weight)``, by
+    ISelectLayer for a weight that is a tensor.
 
     >>> net = td.Network()
     >>> F.lerp(net.input("x", (2, 3)), net.input("y", (2, 3)), 0.3).shape
@@ -376,7 +382,9 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
 
 @operation
 def xlogy(input: Any, other: Any) -> Tensor:
-    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
+    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+
+    IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
 
     >>> net = td.Network()
     >>> F.xlogy(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
@@ -418,7 +426,9 @@ def copysign(input: Any, other: Any) -> Tensor:
 
 @operation
 def logaddexp(input: Any, other: Any) -> Tensor:
-    """``log(exp(input) + exp(other))`` without overflow: IActivationLayer SOFTPLUS of minus the distance, plus the greater.
+    """``log(exp(input) + exp(other))`` without overflow.
+
+    IActivationLayer SOFTPLUS of minus the distance, plus the greater.
 
     >>> net = td.Network()
     >>> F.logaddexp(net.input("x", (2, 3)), net.input("y", (2, 3))).shape

@@ -12,7 +12,7 @@ from ..network import operation
 from ..shape import SizeLike, bounds, product, shape_text, size_max, size_min
 from ..tensor import Tensor
 from .create import indices_of
-from .operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis, varargs
+from .operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis
 
 
 @operation
@@ -120,7 +120,8 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
         raise DefinitionError(f"pad: a value goes with mode='constant', not {mode!r}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ShapeError(f"pad needs two numbers for each of at most {input.ndim} dimensions, not {tuple(pad)}")
-    start, sizes = [0] * input.ndim, list(input.shape)
+    start: list[SizeLike] = [0] * input.ndim
+    sizes = list(input.shape)
     for index in range(len(pad) // 2):
         axis, before, after = input.ndim - 1 - index, pad[2 * index], pad[2 * index + 1]
         length = input.shape[axis]
@@ -176,7 +177,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 @operation
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of ``dim1`` and ``dim2`` as the last dimension: IShuffleLayer, ISliceLayer with the stride of a row and one.
+    """The diagonal of ``dim1`` and ``dim2`` as the last dimension.
+
+    IShuffleLayer, ISliceLayer with the stride of a row and one.
 
     >>> F.diagonal(td.Network().input("x", ("N", 3, 4)), 1, 1, 2).shape
     (N, 3)
@@ -212,7 +215,9 @@ def trace(input: Tensor) -> Tensor:
 
 @operation
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last dimension on the diagonal of two new ones, zeros elsewhere: ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
+    """The last dimension on the diagonal of two new ones, zeros elsewhere.
+
+    ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
 
     >>> F.diag_embed(td.Network().input("x", ("N", 3))).shape
     (N, 3, 3)
@@ -270,7 +275,9 @@ def _positions(x: Tensor, number: SizeLike, size: int, step: int, gap: int = 1) 
 
 @operation
 def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """torch.Tensor.unfold: windows of ``size`` every ``step`` elements, their elements along a new last dimension: IGatherLayer.
+    """torch.Tensor.unfold: windows of ``size`` every ``step`` elements, their elements along a new last dimension.
+
+    IGatherLayer.
 
     >>> F.unfold_dimension(td.Network().input("x", ("N", 8)), 1, 3, 2).shape
     (N, 3, 3)
@@ -289,7 +296,9 @@ def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Ten
 
 @operation
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Windows of (N, C, H, W) as columns (N, C * kH * kW, windows): ISliceLayer for padding, two IGatherLayers, IShuffleLayer.
+    """Windows of (N, C, H, W) as columns (N, C * kH * kW, windows).
+
+    ISliceLayer for padding, two IGatherLayers, IShuffleLayer.
 
     >>> F.unfold(td.Network().input("x", ("N", 3, 8, 8)), 2, stride=2).shape
     (N, 12, 16)

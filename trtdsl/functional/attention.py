@@ -33,9 +33,10 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
 
-    Two IMatrixMultiplyLayers and ISoftMaxLayer. ``scale`` is ``1 / sqrt(E)`` when None. ``attn_mask`` is bool (True takes
-    part) or is added; a row that a bool mask rules out wholly gives 0, as in torch. ``is_causal`` masks what lies above the
-    diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. ``dropout_p`` above 0 is refused.
+    Two IMatrixMultiplyLayers and ISoftMaxLayer. ``scale`` is ``1 / sqrt(E)`` when None. ``attn_mask`` is bool (True
+    takes part) or is added; a row that a bool mask rules out wholly gives 0, as in torch. ``is_causal`` masks what
+    lies above the diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. ``dropout_p`` above 0
+    is refused.
 
     >>> net = td.Network()
     >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
@@ -118,10 +119,10 @@ def multi_head_attention_forward(
     if training and dropout_p:
         raise UnsupportedError("multi_head_attention_forward with dropout is random: use training=False")
     if query.ndim == 2:
-        given = [L.unsqueeze(x, [1]) for x in (query, key, value)]
+        q, k, v = (L.unsqueeze(x, [1]) for x in (query, key, value))
         padding = None if key_padding_mask is None else L.unsqueeze(key_padding_mask, [0])
         result, weights = multi_head_attention_forward(
-            *given, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, 0.0,
+            q, k, v, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, 0.0,
             out_proj_weight, out_proj_bias, False, padding, need_weights, attn_mask, use_separate_proj_weight,
             q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights, is_causal,
         )  # fmt: skip

@@ -15,8 +15,8 @@ from ..tensor import Tensor
 def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **placement: Any) -> Tensor:
     """``input`` in another dtype, or in that of another Tensor: ICastLayer.
 
-    As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and ``copy`` have
-    no meaning in an engine, which has a place of its own for its values.
+    As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and
+    ``copy`` have no meaning in an engine, which has a place of its own for its values.
 
     >>> F.to(td.Network().input("x", (2, 3)), torch.float16).dtype
     torch.float16

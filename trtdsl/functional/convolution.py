@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Union
 
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
+from ..lazy import torch
 from ..network import operation
-from ..shape import shape_text
+from ..shape import product, shape_text
 from ..tensor import Tensor
-from .operands import per_axis
+from .operands import binary, per_axis
 
 Sizes = Union[int, Sequence[int]]  # one value, or one per spatial dimension
 
@@ -89,7 +91,9 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k): IDeconvolutionLayer between two IShuffleLayers.
+    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
+
+    IDeconvolutionLayer between two IShuffleLayers.
 
     >>> net = td.Network()
     >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
@@ -152,15 +156,17 @@ def _convolution(
 ) -> Tensor:
     if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
         raise ShapeError(
-            f"conv{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) and a weight of {ndim + 2}, "
-            f"not {shape_text(x.shape)} and {shape_text(weight.shape)}"
+            f"conv{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
+            f"and a weight of {ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
         )
-    _refuse_integers(x)
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
     strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pre, post = _paddings(padding, ndim, weight.shape[2:], strides, dilations)
+    if not x.dtype.is_floating_point:
+        result = _of_integers(x, weight, strides, pre, post, dilations, groups)
+        return result if bias is None else _add_bias(result, bias)
     late_bias = bias is not None and not bias.is_constant
     if ndim == 1:
         x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
@@ -179,6 +185,35 @@ def _convolution(
         assert bias is not None
         result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _of_integers(
+    x: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    pre: Sequence[int],
+    post: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """IConvolutionLayer takes no integers.
+
+    ISliceLayer, IGatherLayers of the windows, IElementWiseLayer PROD, IReduceLayer SUM.
+    """
+    ndim, size = len(stride), [int(length) for length in weight.shape[2:]]
+    spatial = [length + pre[k] + post[k] for k, length in enumerate(x.shape[2:])]
+    x = L.slice(x, (0, 0, *(-side for side in pre)), (*x.shape[:2], *spatial), mode="FILL")
+    counts = [(spatial[k] - (dilation[k] * (size[k] - 1) + 1)) // stride[k] + 1 for k in range(ndim)]
+    zero = x.network.constant(torch.tensor(0))
+    for k in reversed(range(ndim)):  # the elements of a window stand behind the window
+        deltas = x.network.constant(torch.tensor([stride[k], dilation[k]]))
+        x = L.gather(x, L.linspace(x.network, (counts[k], size[k]), zero, deltas, dtype=torch.int64), 2 + k)
+    windows, elements = ([2 + 2 * k + part for k in range(ndim)] for part in (0, 1))
+    batch, maps = x.shape[0], int(weight.shape[0])
+    taps, places = int(weight.shape[1]) * math.prod(size), product(counts)
+    columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, 1, taps, places))
+    kernel = L.shuffle(weight, reshape=(1, groups, maps // groups, taps, 1))
+    return L.shuffle(L.reduce(binary(columns, kernel, "PROD"), "SUM", [3]), reshape=(batch, maps, *counts))
 
 
 def _paddings(
@@ -210,10 +245,11 @@ def _transposed(
 ) -> Tensor:
     if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
         raise ShapeError(
-            f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) and a weight of "
-            f"{ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
+            f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
+            f"and a weight of {ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
         )
-    _refuse_integers(x)
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"the transposed convolution of integers: cast the {x.dtype} input to float32")
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -246,11 +282,6 @@ def _transposed(
         assert bias is not None
         result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
-
-
-def _refuse_integers(x: Tensor) -> None:
-    if not x.dtype.is_floating_point:
-        raise UnsupportedError(f"TensorRT convolves no integers: cast the {x.dtype} input to float32")
 
 
 def _add_bias(x: Tensor, bias: Tensor) -> Tensor:

@@ -348,7 +348,7 @@ def _triangle(x: Tensor, diagonal: int, *, upper: bool) -> Tensor:
     distance = L.elementwise(columns, rows, "SUB")
     kept = binary(distance, diagonal - 1 if upper else diagonal + 1, "GREATER" if upper else "LESS", torch.int64)
     if x.dtype == torch.bool:
-        return L.elementwise(*align([x, kept]), "AND")
+        return L.elementwise(*align([x, kept]), op="AND")
     return choose(kept, x, 0, x.dtype)
 
 

@@ -29,7 +29,9 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @operation
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Products of the elements up to each, by doubling strides: ISliceLayer and IElementWiseLayer PROD for each power of two.
+    """Products of the elements up to each, by doubling strides.
+
+    ISliceLayer and IElementWiseLayer PROD for each power of two.
 
     Raises UnsupportedError for a dimension without an upper bound.
 

@@ -410,7 +410,9 @@ def erfc(input: Tensor) -> Tensor:
 
 @operation
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """``log(input / (1 - input))``, ``input`` clamped to ``[eps, 1 - eps]`` first: IElementWiseLayers and IUnaryLayer LOG.
+    """``log(input / (1 - input))``, ``input`` clamped to ``[eps, 1 - eps]`` first.
+
+    IElementWiseLayers and IUnaryLayer LOG.
 
     >>> F.logit(td.Network().input("x", (2, 3)), eps=1e-6).shape
     (2, 3)
@@ -476,7 +478,9 @@ def sinc(input: Tensor) -> Tensor:
 
 @operation
 def signbit(input: Tensor) -> Tensor:
-    """Whether the sign is set, of -0.0 too (where ``1 / input`` is negative): IElementWiseLayer LESS and OR, IUnaryLayer RECIP.
+    """Whether the sign is set, of -0.0 too (where ``1 / input`` is negative).
+
+    IElementWiseLayer LESS and OR, IUnaryLayer RECIP.
 
     >>> F.signbit(td.Network().input("x", (2, 3))).dtype
     torch.bool

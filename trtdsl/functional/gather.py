@@ -124,8 +124,8 @@ def embedding(
 ) -> Tensor:
     """The rows of ``weight`` (classes, features) that ``input`` names: IGatherLayer.
 
-    ``padding_idx``, ``scale_grad_by_freq`` and ``sparse`` concern gradients alone. ``max_norm`` (with ``norm_type``) shortens
-    rows in place, which a network cannot: it is refused.
+    ``padding_idx``, ``scale_grad_by_freq`` and ``sparse`` concern gradients alone. ``max_norm`` (with ``norm_type``)
+    shortens rows in place, which a network cannot: it is refused.
 
     >>> net = td.Network()
     >>> F.embedding(net.input("i", ("N", 7), "int64"), net.constant(torch.ones(10, 4))).shape
@@ -166,7 +166,9 @@ def argwhere(input: Tensor) -> Tensor:
 
 @operation
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where ``mask`` holds, broadcast, as a vector: INonZeroLayer and IGatherLayer. Its size depends on data.
+    """The elements where ``mask`` holds, broadcast, as a vector.
+
+    INonZeroLayer and IGatherLayer. Its size depends on data.
 
     >>> net = td.Network()
     >>> F.masked_select(net.input("x", (2, 8)), net.input("m", (8,), "bool")).ndim
@@ -187,7 +189,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
     """``input`` with ``src``, a tensor or a number, written at ``index`` along ``dim``: IScatterLayer (ELEMENT).
 
-    ``reduce`` "add" or "multiply" combines instead, as :func:`scatter_reduce` does. Several writes to one place are undefined.
+    ``reduce`` "add" or "multiply" combines instead, as :func:`scatter_reduce` does. Several writes to one place are
+    undefined.
 
     >>> net = td.Network()
     >>> F.scatter(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64"), 1.0).shape
@@ -234,10 +237,13 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Any, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """The values of ``src`` that ``index`` sends to one place of ``dim`` combined with it: sum, prod, mean, amax or amin.
+    """The values of ``src`` that ``index`` sends to one place of ``dim`` combined with what is there.
 
-    IScatterLayer keeps one of several writes, so each place is compared with all indices (IElementWiseLayer EQUAL), and the
-    values chosen so are reduced (ISelectLayer, IReduceLayer): memory of the order of ``index`` times the size of ``dim``.
+    ``reduce`` is sum, prod, mean, amax or amin; without ``include_self`` what was there does not count.
+
+    IScatterLayer keeps one of several writes, so each place is compared with all indices (IElementWiseLayer EQUAL),
+    and the values chosen so are reduced (ISelectLayer, IReduceLayer): memory of the order of ``index`` times the size
+    of ``dim``.
 
     >>> net = td.Network()
     >>> i, s = net.input("i", (2, 3), "int64"), net.input("s", (2, 3))
@@ -247,8 +253,9 @@ def scatter_reduce(
     if reduce not in _REDUCTIONS:
         raise DefinitionError(f"scatter_reduce: reduce is one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
     if input.dtype == torch.bool:
-        numbers = [L.cast(part, torch.int32) if isinstance(part, Tensor) else int(part) for part in (input, src)]
-        combined = scatter_reduce(numbers[0], dim, index, numbers[1], reduce, include_self=include_self)
+        numbers = L.cast(src, torch.int32) if isinstance(src, Tensor) else int(src)
+        flags = L.cast(input, torch.int32)
+        combined = scatter_reduce(flags, dim, index, numbers, reduce, include_self=include_self)
         return L.cast(combined, torch.bool)
     x, places, values, axis = _written(input, dim, index, src)
     if index.numel() == 0:
@@ -361,7 +368,9 @@ def _along(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Tens
 
 @operation
 def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
-    """``input`` with ``values`` at the places that ``indices`` (int or bool tensors, None for all) name: IScatterLayer (ND).
+    """``input`` with ``values`` at the places that ``indices`` (int or bool tensors, None for all) name.
+
+    IScatterLayer (ND).
 
     ``accumulate`` adds, as often as a place appears, by the layers of :func:`scatter_reduce`.
 

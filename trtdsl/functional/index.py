@@ -17,10 +17,12 @@ from .operands import align, as_tensor, binary, choose, stretch
 
 @operation
 def getitem(input: Tensor, index: Any) -> Tensor:
-    """``input[index]`` as Python and torch have it, with ints, slices, None, Ellipsis, Sizes, and tensors or lists of indices.
+    """``input[index]`` as Python and torch have it.
 
-    ISliceLayer and IShuffleLayer; IGatherLayer for tensors of integers (ND for several of them), and INonZeroLayer besides
-    for tensors of bool, whose result has a size that depends on data.
+    The index is made of ints, slices, None, Ellipsis, Sizes, and tensors or lists of indices.
+
+    ISliceLayer and IShuffleLayer; IGatherLayer for tensors of integers (ND for several of them), and INonZeroLayer
+    besides for tensors of bool, whose result has a size that depends on data.
 
     >>> x = td.Network().input("x", ("N", 8, 5))
     >>> x[:, 1:-1:2, None, -1].shape
@@ -118,7 +120,8 @@ def as_indices(x: Tensor, items: Sequence[Any]) -> list[Tensor | None]:
                 expected = x.shape[len(places)]
                 if isinstance(expected, int) and isinstance(index.shape[axis], int) and index.shape[axis] != expected:
                     raise ShapeError(
-                        f"a mask of shape {shape_text(index.shape)} does not fit {shape_text(x.shape)} at dimension {len(places)}"
+                        f"a mask of shape {shape_text(index.shape)} does not fit {shape_text(x.shape)} "
+                        f"at dimension {len(places)}"
                     )
                 places.append(L.squeeze(L.slice(found, (axis, 0), (1, count)), [0]))
         elif index.dtype in (torch.int32, torch.int64):
@@ -137,7 +140,10 @@ def from_start(index: Tensor, length: SizeLike) -> Tensor:
 
 
 def take_at(x: Tensor, places: Sequence[Tensor | None]) -> Tensor:
-    """``x`` at the places, which are broadcast to one shape; it stands where the first of them was if they are neighbours."""
+    """``x`` at the places, which are broadcast to one shape.
+
+    It stands where the first of them was if they are neighbours.
+    """
     used = [axis for axis, place in enumerate(places) if place is not None]
     first = places[used[0]]
     if len(used) == 1 and first is not None:
@@ -151,7 +157,11 @@ def take_at(x: Tensor, places: Sequence[Tensor | None]) -> Tensor:
 
 
 def advanced(x: Tensor, places: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, list[int], bool]:
-    """The indexed dimensions in front, the indices stacked (…, k), that order of dimensions, and whether they are neighbours."""
+    """What IGatherLayer (ND) needs, and how to undo it.
+
+    The tensor with the indexed dimensions in front, the indices stacked (…, k), that order of dimensions, and whether
+    they are neighbours.
+    """
     used = [axis for axis, place in enumerate(places) if place is not None]
     given = align([L.cast(place, torch.int64) for place in places if place is not None])
     shape = broadcast(*(place.shape for place in given))

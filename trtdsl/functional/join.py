@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,7 +123,9 @@ def part(x: Tensor, axis: int, start: SizeLike, length: SizeLike) -> Tensor:
 
 @operation
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of ``split_size_or_sections`` elements, the last one perhaps less, or of the sizes in that list: ISliceLayers.
+    """Parts of ``split_size_or_sections`` elements, the last one perhaps less, or of the sizes in that list.
+
+    ISliceLayers.
 
     Raises UnsupportedError where the number of parts depends on a dynamic size.
 
@@ -213,7 +216,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         small, longer = divmod(length, given)
         return _parts(input, axis, [small + 1] * longer + [small] * (given - longer))
     edges = [0, *(slice(index).indices(length)[1] for index in given), length]
-    return tuple(part(input, axis, a, max(b - a, 0)) for a, b in zip(edges, edges[1:], strict=False))
+    return tuple(part(input, axis, a, max(b - a, 0)) for a, b in itertools.pairwise(edges))
 
 
 @operation

@@ -37,7 +37,7 @@ def eq(input: Any, other: Any) -> Tensor:
     >>> F.eq(td.Network().input("x", (2, 3)), 0).dtype
     torch.bool
     """
-    return L.elementwise(*promote(input, other), "EQUAL")
+    return L.elementwise(*promote(input, other), op="EQUAL")
 
 
 @operation
@@ -57,7 +57,7 @@ def lt(input: Any, other: Any) -> Tensor:
     >>> F.lt(td.Network().input("x", (2, 3)), 0).dtype
     torch.bool
     """
-    return L.elementwise(*_comparable(input, other), "LESS")
+    return L.elementwise(*_comparable(input, other), op="LESS")
 
 
 @operation
@@ -67,7 +67,8 @@ def le(input: Any, other: Any) -> Tensor:
     >>> F.le(td.Network().input("x", (2, 3)), 0).dtype
     torch.bool
     """
-    return _not_ordered(*_comparable(input, other), "GREATER")
+    a, b = _comparable(input, other)
+    return _not_ordered(a, b, "GREATER")
 
 
 @operation
@@ -77,7 +78,7 @@ def gt(input: Any, other: Any) -> Tensor:
     >>> F.gt(td.Network().input("x", (2, 3)), 0).dtype
     torch.bool
     """
-    return L.elementwise(*_comparable(input, other), "GREATER")
+    return L.elementwise(*_comparable(input, other), op="GREATER")
 
 
 @operation
@@ -87,7 +88,8 @@ def ge(input: Any, other: Any) -> Tensor:
     >>> F.ge(td.Network().input("x", (2, 3)), 0).dtype
     torch.bool
     """
-    return _not_ordered(*_comparable(input, other), "LESS")
+    a, b = _comparable(input, other)
+    return _not_ordered(a, b, "LESS")
 
 
 @operation
@@ -200,7 +202,7 @@ def logical_and(input: Any, other: Any) -> Tensor:
     >>> F.logical_and(td.Network().input("x", (2, 3), "bool"), True).dtype
     torch.bool
     """
-    return L.elementwise(*_flags(input, other), "AND")
+    return L.elementwise(*_flags(input, other), op="AND")
 
 
 @operation
@@ -210,7 +212,7 @@ def logical_or(input: Any, other: Any) -> Tensor:
     >>> F.logical_or(td.Network().input("x", (2, 3), "bool"), True).dtype
     torch.bool
     """
-    return L.elementwise(*_flags(input, other), "OR")
+    return L.elementwise(*_flags(input, other), op="OR")
 
 
 @operation
@@ -220,7 +222,7 @@ def logical_xor(input: Any, other: Any) -> Tensor:
     >>> F.logical_xor(td.Network().input("x", (2, 3), "bool"), True).dtype
     torch.bool
     """
-    return L.elementwise(*_flags(input, other), "XOR")
+    return L.elementwise(*_flags(input, other), op="XOR")
 
 
 # -- bits --------------------------------------------------------------------------------------------------------------

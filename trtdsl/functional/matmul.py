@@ -37,7 +37,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _by_sums(a: Tensor, b: Tensor) -> Tensor:
-    """The product of integers, which IMatrixMultiplyLayer does not take: IElementWiseLayer PROD and IReduceLayer SUM."""
+    """The product of integers, which IMatrixMultiplyLayer does not take.
+
+    IElementWiseLayer PROD and IReduceLayer SUM.
+    """
     rows = L.unsqueeze(a, [0]) if a.ndim == 1 else a
     columns = L.unsqueeze(b, [1]) if b.ndim == 1 else b
     contracted = (rows.shape[-1], columns.shape[-2])
@@ -71,4 +74,4 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         result = L.matrix_multiply(a, b, "NONE", op)
         if input.ndim == 1:
             result = L.squeeze(result, [0])
-    return result if bias is None else L.elementwise(*promote(result, bias), "SUM")
+    return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")

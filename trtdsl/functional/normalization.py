@@ -27,9 +27,10 @@ def batch_norm(
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` per channel of dimension 1, for any rank from 2 on.
 
-    One IScaleLayer, its constants computed in float64; between two IShuffleLayers below rank 4. Statistics that are not
-    constants take two IElementWiseLayers. ``training=True`` normalizes by the batch's own statistics (INormalizationLayer)
-    when there are no running ones, and is refused when there are; ``momentum`` matters only there.
+    One IScaleLayer, its constants computed in float64; between two IShuffleLayers below rank 4. Statistics that are
+    not constants take two IElementWiseLayers. ``training=True`` normalizes by the batch's own statistics
+    (INormalizationLayer) when there are no running ones, and is refused when there are; ``momentum`` matters only
+    there.
 
     >>> net = td.Network()
     >>> one = net.constant(torch.ones(3))
@@ -74,7 +75,7 @@ def _sources(tensors: list[Tensor]) -> tuple[str, ...]:
 
 
 def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    scale = L.unary(L.unary(L.elementwise(*promote(var, eps, dtype=var.dtype), "SUM"), "SQRT"), "RECIP")
+    scale = L.unary(L.unary(L.elementwise(*promote(var, eps, dtype=var.dtype), op="SUM"), "SQRT"), "RECIP")
     if weight is not None:
         scale = L.elementwise(scale, weight, "PROD")
     shift = L.unary(L.elementwise(mean, scale, "PROD"), "NEG")
@@ -171,10 +172,12 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """``(input - mean) / sqrt(var + eps) * weight + bias`` over the spatial dimensions of each channel: INormalizationLayer.
+    """``(input - mean) / sqrt(var + eps) * weight + bias`` over the spatial dimensions of each channel.
 
-    ``use_input_stats=False`` is :func:`batch_norm` with the running statistics. With ``use_input_stats`` torch would update
-    them, with ``momentum``: that is refused.
+    INormalizationLayer.
+
+    ``use_input_stats=False`` is :func:`batch_norm` with the running statistics. With ``use_input_stats`` torch would
+    update them, with ``momentum``: that is refused.
 
     >>> F.instance_norm(td.Network().input("x", ("N", 3, "H", 4))).shape
     (N, 3, H, 4)
@@ -195,7 +198,8 @@ def rms_norm(
 ) -> Tensor:
     """``input / sqrt(mean(input ** 2) + eps) * weight`` over the last dimensions, which are ``normalized_shape``.
 
-    IElementWiseLayer PROD, IReduceLayer AVG, IUnaryLayer SQRT and RECIP, in float32. ``eps`` is the dtype's own when None.
+    IElementWiseLayer PROD, IReduceLayer AVG, IUnaryLayer SQRT and RECIP, in float32. ``eps`` is the dtype's own
+    when None.
 
     >>> F.rms_norm(td.Network().input("x", ("N", "T", 8)), (8,)).shape
     (N, T, 8)
@@ -241,7 +245,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     padded = L.slice(squares, start, sizes, mode="FILL")
     batch, rest = input.shape[0], product(input.shape[2:])
     column = L.shuffle(padded, reshape=(batch, 1, sizes[1], rest))
-    options = {"stride": (1, 1), "pre_padding": (0, 0), "post_padding": (0, 0)}
-    mean = L.shuffle(L.pooling(column, "AVERAGE", (size, 1), **options), reshape=input.shape)
+    mean = L.shuffle(
+        L.pooling(column, "AVERAGE", (size, 1), stride=(1, 1), pre_padding=(0, 0), post_padding=(0, 0)),
+        reshape=input.shape,
+    )
     divisor = binary(binary(scaled(mean, alpha), k, "SUM", mean.dtype), beta, "POW", mean.dtype)
     return L.elementwise(input, divisor, "DIV")

@@ -72,7 +72,7 @@ def promote(*operands: Any, dtype: torch.dtype | None = None, integers_to_float:
 
 def binary(a: Any, b: Any, op: str, dtype: torch.dtype | None = None) -> Tensor:
     """One IElementWiseLayer on the two operands as :func:`promote` makes them, or as ``dtype`` says."""
-    return L.elementwise(*promote(a, b, dtype=dtype), op)
+    return L.elementwise(*promote(a, b, dtype=dtype), op=op)
 
 
 def scaled(x: Tensor, factor: float) -> Tensor:

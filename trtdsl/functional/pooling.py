@@ -49,10 +49,12 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Averages over windows of the last two dimensions: IPoolingLayer AVERAGE, IReduceLayer AVG where a window is the whole.
+    """Averages over windows of the last two dimensions.
 
-    A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets windows
-    reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
+    IPoolingLayer AVERAGE, IReduceLayer AVG where a window is the whole.
+
+    A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
+    windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
 
     >>> x = td.Network().input("x", ("N", 3, "H", 8))
     >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
@@ -229,7 +231,7 @@ def _windows(
 ) -> Windows:
     size = list(per_axis(kernel_size, ndim, "kernel_size"))
     given = stride is not None and (isinstance(stride, int) or len(stride) > 0)
-    steps = list(per_axis(stride, ndim, "stride")) if given else list(size)
+    steps: list[Any] = list(per_axis(stride, ndim, "stride")) if given else list(size)
     pads, gaps = list(per_axis(padding, ndim, "padding")), list(per_axis(dilation, ndim, "dilation"))
     for axis in range(ndim):
         if isinstance(size[axis], int) and 2 * pads[axis] > gaps[axis] * (size[axis] - 1) + 1:
@@ -248,7 +250,7 @@ def _check_rank(ndim: int, x: Tensor) -> None:
 
 
 def _whole(windows: Windows, op: str) -> None:
-    """Reduces the dynamic dimensions of which one window is the whole; static ones pool, which makes smaller engines."""
+    """Reduces the dynamic dimensions of which one window is the whole; static ones pool, for smaller engines."""
     dynamic = [axis for axis in windows.axes if not isinstance(windows.size[axis], int)]
     whole = [axis for axis in dynamic if not windows.padding[axis] and windows.size[axis] == windows.length(axis)]
     if whole:
@@ -258,7 +260,7 @@ def _whole(windows: Windows, op: str) -> None:
     for axis, size in enumerate(windows.size):
         if not isinstance(size, int):
             raise UnsupportedError(
-                f"a window of dynamic size {size} must span its whole dimension ({windows.length(axis)}) without padding"
+                f"a window of dynamic size {size} must span its dimension ({windows.length(axis)}), without padding"
             )
 
 
@@ -311,14 +313,20 @@ def _average(
         _whole(windows, "SUM")
         total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
         result = binary(total, divisor_override, "DIV", total.dtype)
-    elif beyond and padded and count_include_pad:
+    elif beyond and ((padded and count_include_pad) or _too_wide(windows)):
         _whole(windows, "AVG")
         total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
-        result = L.elementwise(total, _counts(windows, length, padding=True), "DIV")
+        result = L.elementwise(total, _counts(windows, length, padding=count_include_pad), "DIV")
     else:
         _whole(windows, "AVG")
         result = _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _too_wide(windows: Windows) -> bool:
+    """IPoolingLayer leaves padding uncounted only where it is less than the window."""
+    sizes = [(windows.after(axis), windows.size[axis]) for axis in windows.axes]
+    return any(isinstance(size, int) and after >= size for after, size in sizes)
 
 
 def _integer_average(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> Tensor:
@@ -378,7 +386,10 @@ def _maximum(
 
 
 def _by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
-    """Each side of the window in turn, by slices that start at each of its elements: IPoolingLayer takes no dilation, no integers."""
+    """Each side of the window in turn, by slices that start at each of its elements.
+
+    IPoolingLayer takes no dilation, no integers.
+    """
     x = windows.x
     for axis in windows.axes:
         total: Tensor | None = None
@@ -413,7 +424,10 @@ def _offset(x: Tensor, windows: Windows, offsets: dict[int, int], lowest: Tensor
 
 
 def _with_indices(windows: Windows) -> tuple[Tensor, Tensor]:
-    """Maxima, and where they are in the flattened spatial dimensions: the elements of a window along a new dimension."""
+    """Maxima, and where they are in the flattened spatial dimensions.
+
+    The elements of a window along a new dimension.
+    """
     x, network = windows.x, windows.x.network
     lowest = _lowest(x)
     places = list(itertools.product(*(range(_static(size)) for size in windows.size)))

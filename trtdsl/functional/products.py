@@ -132,7 +132,7 @@ def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Ten
         shape = broadcast(*(part.shape for part in align([input, result])))
         if not parts:
             return filled(input.network, shape, False)
-        return binary(*parts, "OR") if len(parts) == 2 else stretch(align([parts[0], result])[0], shape)
+        return binary(parts[0], parts[1], "OR") if len(parts) == 2 else stretch(align([parts[0], result])[0], shape)
     if beta == 0:
         a, b = align([input, result])
         return stretch(scaled(result, alpha), broadcast(a.shape, b.shape))
@@ -196,7 +196,9 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 @operation
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices (the first and the last may be vectors), in the order of least work: IMatrixMultiplyLayers.
+    """The product of matrices (the first and the last may be vectors), in the order of least work.
+
+    IMatrixMultiplyLayers.
 
     >>> net = td.Network()
     >>> F.multi_dot([net.input("a", (2, 3)), net.input("b", (3, 4)), net.input("c", (4, 5))]).shape
@@ -239,9 +241,10 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
 @operation
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Products summed over ``dims``: a number of dimensions, the last of ``a`` with the first of ``b``, or two lists of them.
+    """Products summed over ``dims``.
 
-    IShuffleLayers and IMatrixMultiplyLayer.
+    That is a number of dimensions, the last of ``a`` with the first of ``b``, or two lists of them. IShuffleLayers
+    and IMatrixMultiplyLayer.
 
     >>> net = td.Network()
     >>> F.tensordot(net.input("a", (2, 3, 4)), net.input("b", (4, 3, 5)), ([1, 2], [1, 0])).shape
@@ -290,7 +293,9 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @operation
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product along ``dim`` of size 3 (the first such dimension when None): ISliceLayers (WRAP), IElementWiseLayers.
+    """The cross product along ``dim`` of size 3 (the first such dimension when None).
+
+    ISliceLayers (WRAP), IElementWiseLayers.
 
     >>> net = td.Network()
     >>> F.cross(net.input("a", ("N", 3)), net.input("b", ("N", 3)), dim=1).shape
@@ -328,7 +333,9 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 @operation
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input1 @ weight[k] @ input2`` for each k, plus ``bias``: IMatrixMultiplyLayer, IElementWiseLayer PROD, IReduceLayer SUM.
+    """``input1 @ weight[k] @ input2`` for each k, plus ``bias``.
+
+    IMatrixMultiplyLayer, IElementWiseLayer PROD, IReduceLayer SUM.
 
     >>> net = td.Network()
     >>> F.bilinear(net.input("a", ("N", 3)), net.input("b", ("N", 4)), net.constant(torch.ones(5, 3, 4))).shape
@@ -377,7 +384,9 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 @operation
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The ``p``-norm of the difference of every row of ``x1`` with every row of ``x2``: the layers of :func:`vector_norm`.
+    """The ``p``-norm of the difference of every row of ``x1`` with every row of ``x2``.
+
+    The layers of :func:`vector_norm`.
 
     Always computed from differences, the more exact of torch's ways: ``compute_mode`` chooses between ways alone.
 

@@ -12,7 +12,7 @@ from ..network import as_dtype, operation
 from ..shape import shape_text
 from ..tensor import Tensor
 from .arithmetic import maximum, minimum
-from .operands import align, axes_of, axis_of, binary, choose
+from .operands import axes_of, axis_of, binary, choose
 
 Dims = Union[int, Sequence[int], None]
 
@@ -123,7 +123,9 @@ def _extreme(input: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
 
 @operation
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """The greatest element over ``dim`` (all dimensions when empty): IReduceLayer MAX, which skips NaN where torch gives NaN.
+    """The greatest element over ``dim`` (all dimensions when empty).
+
+    IReduceLayer MAX, which skips NaN where torch gives NaN.
 
     >>> F.amax(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
@@ -133,7 +135,9 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
 
 @operation
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """The least element over ``dim`` (all dimensions when empty): IReduceLayer MIN, which skips NaN where torch gives NaN.
+    """The least element over ``dim`` (all dimensions when empty).
+
+    IReduceLayer MIN, which skips NaN where torch gives NaN.
 
     >>> F.amin(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
@@ -183,7 +187,9 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
 @operation
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal ones: ITopKLayer.
+    """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
+
+    ITopKLayer.
 
     >>> F.argmax(td.Network().input("x", (2, 3)), dim=1).dtype
     torch.int64
@@ -193,7 +199,9 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @operation
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the least element is over ``dim``, or in the flattened tensor when None; the first of equal ones: ITopKLayer.
+    """Where the least element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
+
+    ITopKLayer.
 
     >>> F.argmin(td.Network().input("x", (2, 3)), dim=1).dtype
     torch.int64
@@ -285,4 +293,4 @@ def equal(input: Tensor, other: Tensor) -> Tensor:
     """
     if input.shape != other.shape:
         return input.network.constant(torch.tensor(False))
-    return all(binary(*align([input, other]), "EQUAL"))
+    return all(binary(input, other, "EQUAL"))

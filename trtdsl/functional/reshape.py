@@ -339,7 +339,9 @@ def tile(input: Tensor, dims: Sequence[SizeLike]) -> Tensor:
 def repeat_interleave(
     input: Tensor, repeats: SizeLike, dim: int | None = None, *, output_size: SizeLike | None = None
 ) -> Tensor:
-    """Each element repeated ``repeats`` times along ``dim`` (of the flattened tensor when None): ISliceLayer, IShuffleLayers.
+    """Each element repeated ``repeats`` times along ``dim`` (of the flattened tensor when None).
+
+    ISliceLayer, IShuffleLayers.
 
     Repeats that are a tensor are refused: sizes that depend on data.
 

@@ -24,7 +24,8 @@ def _top(x: Tensor, k: SizeLike, axis: int, op: str) -> Selected:
 def topk(input: Tensor, k: SizeLike, dim: int = -1, largest: bool = True, sorted: bool = True) -> Selected:
     """The ``k`` greatest (or least) elements along ``dim``, in order, and their indices: ITopKLayer.
 
-    They are sorted also when ``sorted`` is False, where torch promises no order. Of equal elements the first comes first.
+    They are sorted also when ``sorted`` is False, where torch promises no order. Of equal elements the first comes
+    first.
 
     >>> values, indices = F.topk(td.Network().input("x", ("N", 8)), 3)
     >>> values.shape, indices.dtype

@@ -26,7 +26,8 @@ def var(
 ) -> Tensor:
     """The variance over ``dim`` (all dimensions when None), divided by the number of elements less ``correction`` (1).
 
-    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without correction.
+    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
+    correction.
 
     >>> F.var(td.Network().input("x", (2, "T", 4)), dim=1, correction=0).shape
     (2, 4)
@@ -136,10 +137,12 @@ def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
 
 @operation
 def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """``sum(|x| ** ord) ** (1 / ord)`` over ``dim``; the greatest or least ``|x|`` for an infinite ``ord``, how many are not 0 for 0.
+    """``sum(|x| ** ord) ** (1 / ord)`` over ``dim``.
 
-    IElementWiseLayer PROD, IReduceLayer SUM and IUnaryLayer SQRT for 2, otherwise IUnaryLayer ABS, IElementWiseLayer POW.
-    Half precision is summed in float32.
+    The greatest or least ``|x|`` for an infinite ``ord``, and how many are not 0 for 0.
+
+    IElementWiseLayer PROD, IReduceLayer SUM and IUnaryLayer SQRT for 2, otherwise IUnaryLayer ABS, IElementWiseLayer
+    POW. Half precision is summed in float32.
 
     >>> F.vector_norm(td.Network().input("x", ("N", 3)), dim=1).shape
     (N,)
@@ -175,9 +178,12 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @operation
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """``log(sum(exp(input)))`` over ``dim`` without overflow: the greatest element is subtracted first and added at the end.
+    """``log(sum(exp(input)))`` over ``dim`` without overflow.
 
-    IReduceLayer MAX and SUM, IUnaryLayer EXP and LOG, IElementWiseLayer SUB and SUM; ISelectLayer for infinite extremes.
+    The greatest element is subtracted first and added at the end.
+
+    IReduceLayer MAX and SUM, IUnaryLayer EXP and LOG, IElementWiseLayer SUB and SUM; ISelectLayer for infinite
+    extremes.
 
     >>> F.logsumexp(td.Network().input("x", (2, 3)), 1).shape
     (2,)
@@ -193,5 +199,5 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     greatest = choose(L.unary(greatest, "ISINF"), 0, greatest, x.dtype)
     powers = L.unary(L.elementwise(x, greatest, "SUB"), "EXP")
     total = L.unary(L.reduce(powers, "SUM", axes, True), "LOG")
-    result = L.elementwise(*promote(total, greatest), "SUM")
+    result = L.elementwise(*promote(total, greatest), op="SUM")
     return result if keepdim else L.squeeze(result, axes)

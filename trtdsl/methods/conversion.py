@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..lazy import LazyModule, torch
 
 if TYPE_CHECKING:
-    from .. import functional as F
     from ..tensor import Tensor
-else:
-    F = LazyModule("trtdsl.functional")  # functional is the floor above: it is looked up at the first call
+
+F: Any = LazyModule("trtdsl.functional")  # functional is the floor above: it is looked up at the first call
 
 
 class ConversionMethods:

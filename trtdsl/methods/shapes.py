@@ -12,10 +12,9 @@ from ..lazy import LazyModule
 from ..shape import SizeLike
 
 if TYPE_CHECKING:
-    from .. import functional as F
     from ..tensor import Tensor
-else:
-    F = LazyModule("trtdsl.functional")  # functional is the floor above: it is looked up at the first call
+
+F: Any = LazyModule("trtdsl.functional")  # functional is the floor above: it is looked up at the first call
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,0 +1,164 @@
+"""Branches and loops against plain Python."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support import assert_close, layer_types
+
+import trtdsl as td
+import trtdsl.functional as F
+
+
+def run(function, *feeds, shapes=None):
+    """The outputs of ``function`` of inputs like ``feeds``, and the network."""
+    net = td.Network()
+    shapes = shapes or [feed.shape for feed in feeds]
+    inputs = [net.input(f"x{k}", shape, feed.dtype) for k, (shape, feed) in enumerate(zip(shapes, feeds, strict=True))]
+    results = function(*inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    for k, result in enumerate(results):
+        net.output(result, f"y{k}")
+    got = td.interpret(net, {f"x{k}": feed for k, feed in enumerate(feeds)})
+    return [got[f"y{k}"] for k in range(len(results))], net
+
+
+X = torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_cond(sign):
+    def network(x):
+        weight = x.network.constant(torch.full((3,), 10.0))
+        return td.cond(x.sum() > 0, lambda x: x * weight, lambda x: -x, (x,))
+
+    (got,), net = run(network, sign * X, shapes=[("N", 3)])
+    assert_close(got, X * 10 if sign > 0 else X)
+    assert {"CONDITION", "CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT"} <= set(layer_types(net))
+    assert str(net.outputs["y0"].shape) == "(N, 3)"
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_cond_with_several_results_and_branches_that_do_nothing(sign):
+    def network(x):
+        found = td.cond(
+            (x.sum() > 0).reshape(1),
+            lambda x: {"a": x, "b": (x.network.constant(1.0), x + 1)},
+            lambda x: {"a": x.relu(), "b": (x.sum(), x)},
+            (x,),
+        )
+        return found["a"], *found["b"]
+
+    (a, b, c), _ = run(network, sign * X)
+    x = sign * X
+    assert_close(a, x if sign > 0 else x.relu())
+    assert_close(b, torch.tensor(1.0) if sign > 0 else x.sum())
+    assert_close(c, x + 1 if sign > 0 else x)
+
+
+def test_cond_that_is_known_when_the_network_is_written():
+    (got,), net = run(lambda x: td.cond(True, lambda x: x + 1, lambda x: x - 1, (x,)), X)
+    assert_close(got, X + 1)
+    assert "CONDITION" not in layer_types(net)
+
+
+def test_cond_with_branches_that_do_not_agree():
+    x = td.Network().input("x", (3,))
+    with pytest.raises(td.DefinitionError, match="the branches give"):
+        td.cond(x.sum() > 0, lambda x: x, lambda x: (x, x), (x,))
+    with pytest.raises(td.DefinitionError, match="pred must be one bool"):
+        td.cond(x > 0, lambda x: x, lambda x: x, (x,))
+    with pytest.raises(td.ShapeError, match="ranks and dtypes must match"):
+        td.cond(x.sum() > 0, lambda x: x + 1, lambda x: x.sum(), (x,))
+
+
+def test_while_loop():
+    def network(x):
+        return td.while_loop(lambda i, x: (x.sum() < 100) & (i < 20), lambda i, x: (i + 1, x * 2), (0, x))
+
+    (steps, got), net = run(network, X.abs())
+    x, i = X.abs(), 0
+    while x.sum() < 100:
+        i, x = i + 1, x * 2
+    assert steps.item() == i
+    assert_close(got, x)
+    assert "TRIP_LIMIT" in layer_types(net)
+    (steps, got), _ = run(network, X.abs() * 1000)
+    assert steps.item() == 0
+    assert_close(got, X.abs() * 1000)
+
+
+def test_while_loop_keeps_and_swaps_values():
+    def network(a, b):
+        return td.while_loop(lambda i, a, b, c: i < 3, lambda i, a, b, c: (i + 1, b, a, c), (0, a, b, a))
+
+    (i, a, b, c), _ = run(network, X, X + 1)
+    assert i.item() == 3
+    assert_close(a, X + 1)
+    assert_close(b, X)
+    assert_close(c, X)
+
+
+def test_while_loop_with_values_that_change_their_shape():
+    x = td.Network().input("x", (3,))
+    with pytest.raises(td.DefinitionError, match="shape and dtype must stay"):
+        td.while_loop(lambda x: x.sum() < 3, lambda x: (x.sum(),), (x,))
+    with pytest.raises(td.DefinitionError, match="1 values are carried, but 2 follow"):
+        td.while_loop(lambda x: x.sum() < 3, lambda x: (x, x), (x,))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_scan(reverse, dim):
+    """A recurrence h = tanh(h @ w + x), all h and the last."""
+    weight = torch.linspace(-1, 1, 9).reshape(3, 3)
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    x = x if dim == 0 else x.T.contiguous()
+
+    def network(x):
+        w = x.network.constant(weight)
+
+        def step(h, x):
+            h = F.tanh(h @ w + x)
+            return h, h
+
+        return td.scan(step, x.network.constant(torch.zeros(3)), x, dim=dim, reverse=reverse)
+
+    (last, every), net = run(network, x, shapes=[("T", 3) if dim == 0 else (3, "T")])
+    h, expected = torch.zeros(3), []
+    for k in reversed(range(5)) if reverse else range(5):
+        h = torch.tanh(h @ weight + x.select(dim, k))
+        expected.append(h)
+    assert_close(last, h)
+    assert_close(every, torch.stack(expected[::-1] if reverse else expected))
+    assert str(net.outputs["y1"].shape) == "(T, 3)"
+
+
+def test_scan_over_several_tensors():
+    a, b = torch.rand(4, 3), torch.rand(4, 3)
+
+    def network(a, b):
+        def step(carry, x):
+            total, count = carry
+            total = total * x["a"] + x["b"]
+            return (total, count + 1), {"total": total, "twice": total * 2}
+
+        (total, count), every = td.scan(step, (a[0] * 0, 0), {"a": a, "b": b})
+        return total, count, every["total"], every["twice"]
+
+    (total, count, every, twice), _ = run(network, a, b)
+    h, expected = torch.zeros(3), []
+    for k in range(4):
+        h = h * a[k] + b[k]
+        expected.append(h)
+    assert_close(total, h)
+    assert count.item() == 4
+    assert_close(every, torch.stack(expected))
+    assert_close(twice, 2 * torch.stack(expected))
+
+
+def test_scan_with_sizes_that_differ():
+    net = td.Network()
+    a, b = net.input("a", (4, 3)), net.input("b", (5, 3))
+    with pytest.raises(td.ShapeError, match="has the sizes"):
+        td.scan(lambda carry, x: (carry, x[0]), a[0], (a, b))

@@ -1,0 +1,61 @@
+"""Writes docs/functions.md: every function, what became of torch's samples, and the layers that came out.
+
+Run from anywhere: ``python tools/make_functions_doc.py``. Takes some minutes: every sample of every function is
+built as a TensorRT network and interpreted.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "functional")]
+
+from functions_page import PAGE, line_of, row_of  # noqa: E402
+from records import FAMILIES  # noqa: E402
+from samples import tally_of  # noqa: E402
+
+HEAD = """\
+# Functions
+
+Written by `tools/make_functions_doc.py`; a test fails when it is not current.
+
+`trtdsl.functional` (`F`) has torch's functions under torch's names, and `Tensor` has most of them as methods. Each
+row is one of them, tested with the samples of torch's own OpInfo (every float32 sample, int64 and bool where torch
+takes them; samples of our own for the few functions that torch has none of). Each sample is a real TensorRT network,
+interpreted, and its result is torch's; a sample that is *refused* raises `UnsupportedError` with a reason given in
+the last column. *Dynamic* counts the samples (the first 40 of a function) that were run once more with named
+dimensions in place of the sizes of their inputs: all of them or, where a size must be known (the channels of a
+convolution, the number of parts of a split), those of one axis.
+"""
+
+
+def main() -> None:
+    lines, total, passed, refused, dynamic = [], 0, 0, 0, 0
+    for title, records in FAMILIES.items():
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| function | samples passed | refused | dynamic | refused | layers | reasons |",
+        ]
+        lines.append("|---|---|---|---|---|---|---|")
+        for record in sorted(records, key=lambda record: record.name):
+            tally = tally_of(record)
+            if tally.failed:
+                raise SystemExit(f"{record.name}: {len(tally.failed)} samples differ: {tally.failed[0]}")
+            row = row_of(tally)
+            lines.append(line_of(record.name, row))
+            total, passed, refused = total + 1, passed + row["passed"], refused + row["refused"]
+            dynamic += row["dynamic"]
+            print(f"{record.name}: {row['passed']} passed, {row['refused']} refused", file=sys.stderr)
+    summary = (
+        f"\n{total} functions; {passed + refused} samples, of which {passed} equal torch and {refused} "
+        f"({refused / (passed + refused):.1%}) are refused; {dynamic} dynamic ones equal torch."
+    )
+    PAGE.write_text(HEAD + summary + "\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
