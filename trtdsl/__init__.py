@@ -29,11 +29,11 @@ from .errors import TrtdslError as TrtdslError
 from .errors import UnsupportedError as UnsupportedError
 from .errors import UsageError as UsageError
 from .errors import WeightsError as WeightsError
-from .functional.einsum_plan import EinsumPlan as EinsumPlan
-from .functional.einsum_report import explain_einsum as explain_einsum
 from .functional.control import cond as cond
 from .functional.control import scan as scan
 from .functional.control import while_loop as while_loop
+from .functional.einsum_plan import EinsumPlan as EinsumPlan
+from .functional.einsum_report import explain_einsum as explain_einsum
 from .interpret import Interpreter as Interpreter
 from .interpret import interpret as interpret
 from .network import Input as Input
