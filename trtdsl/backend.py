@@ -155,7 +155,7 @@ class Backend:
             hint = "; use float32" if dtype == torch.float64 else ""
             raise UnsupportedError(f"{self.name} {self.version} has no data type for {dtype}{hint}") from None
 
-    def indices_type(self, dtype: torch.dtype) -> tuple[Any, ...]:
+    def index_type(self, dtype: torch.dtype) -> tuple[Any, ...]:
         """The last argument of a layer that gives indices: their type, which TensorRT 10.3 does not take yet."""
         if "indices_type" in self.trt.INetworkDefinition.add_topk.__doc__:
             return (self.data_type(dtype),)

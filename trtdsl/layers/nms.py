@@ -39,7 +39,7 @@ def nms(
         return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
 
     def add(site, boxes, scores, limit, iou, score):
-        indices = site.network.backend.indices_type(as_dtype(indices_dtype))
+        indices = site.network.backend.index_type(as_dtype(indices_dtype))
         layer = site.definition.add_nms(boxes, scores, limit, *indices)
         if layer is None:
             return None
