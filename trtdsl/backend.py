@@ -127,10 +127,21 @@ class Backend:
             flags = 1 << int(self.trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         return self.builder.create_network(flags)
 
-    def context_memory(self, engine: Any) -> int:
-        """The bytes that an execution context of an engine needs on the GPU."""
-        old = "device_memory_size"  # before 10.1; gone in 11
-        return int(engine.device_memory_size_v2 if hasattr(engine, "device_memory_size_v2") else getattr(engine, old))
+    @contextmanager
+    def lacking(self) -> Iterator[None]:
+        """Turns the absence of a layer or an enum in this version into an UnsupportedError that names it.
+
+        TensorRT 10.3 lacks squeeze, unsqueeze, cumulative and attention, among others; tests/data/api has every version's.
+        """
+        try:
+            yield
+        except AttributeError as error:
+            owner = type(error.obj).__module__ if not isinstance(error.obj, type(self.trt)) else error.obj.__name__
+            if error.name is None or not owner.startswith("tensorrt"):
+                raise
+            raise UnsupportedError(
+                f"{self.name} {self.version} has no {error.name}: it came with another version"
+            ) from None
 
     def torch_dtype(self, data_type: Any) -> torch.dtype:
         """torch's dtype for a ``trt.DataType``."""
@@ -143,6 +154,14 @@ class Backend:
         except KeyError:
             hint = "; use float32" if dtype == torch.float64 else ""
             raise UnsupportedError(f"{self.name} {self.version} has no data type for {dtype}{hint}") from None
+
+    def index_type(self, dtype: torch.dtype) -> tuple[Any, ...]:
+        """The last argument of a layer that gives indices: their type, which TensorRT 10.3 does not take yet."""
+        if "indices_type" in self.trt.INetworkDefinition.add_topk.__doc__:
+            return (self.data_type(dtype),)
+        if dtype != torch.int32:
+            raise UnsupportedError(f"{self.name} {self.version} has int32 indices alone, not {dtype}: cast them")
+        return ()
 
     def compute_capability(self, text: str) -> Any:
         """``trt.ComputeCapability`` for ``"8.9"``; refuses what this backend does not know."""

@@ -94,6 +94,9 @@ class BuildConfig:
             )
         for text in self.compute_capabilities:
             backend.compute_capability(text)
+        levels = backend.trt.HardwareCompatibilityLevel.__members__
+        if self.hardware_compatibility is not None and HARDWARE[self.hardware_compatibility] not in levels:
+            raise UsageError(f"{backend.name} {backend.version} has no {self.hardware_compatibility}: it came later")
         if self.tiling is not None and not hasattr(backend.trt, "TilingOptimizationLevel"):
             raise UsageError(f"{backend.name} {backend.version} has no tiling: it came with TensorRT 10.8")
 

@@ -32,7 +32,7 @@ class Context:
         if self.trt is None:
             text = messages.summary()
             if "memory" in text.lower():
-                needed = engine.backend.context_memory(engine.trt)
+                needed = int(engine.trt.device_memory_size_v2)
                 raise OutOfMemoryError(needed, cuda.free_memory(), "an execution context")
             raise ExecutionError(f"TensorRT makes no execution context: {text}")
         self._buffers: dict[str, cuda.Memory] = {}

@@ -101,7 +101,7 @@ def add_layer(
             return folded
     label = network._operation.name if network._operation else add.__qualname__.split(".")[0]
     handles = [None if tensor is None else tensor.trt for tensor in operands]
-    with network.backend.listen() as messages:
+    with network.backend.listen() as messages, network.backend.lacking():
         layer = add(Site(network, network.definition, network.kept), *handles)
         outputs = read_outputs(network.backend, layer, messages)
     name, scope, owner = network.layer_name(label, used)
@@ -177,7 +177,8 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
             if tensor is not None:
                 handle = scratch.add_constant(tuple(tensor.shape), site.weights(tensor)).get_output(0)
             handles.append(handle)
-        layer = add(site, *handles)
+        with backend.lacking():
+            layer = add(site, *handles)
         outputs = read_outputs(backend, layer, messages)
     sizes = [size for _, dims, _ in outputs for size in dims]
     elements = sum(torch.Size(dims).numel() for _, dims, _ in outputs)

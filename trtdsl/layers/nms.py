@@ -39,8 +39,8 @@ def nms(
         return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
 
     def add(site, boxes, scores, limit, iou, score):
-        data_type = site.network.backend.data_type(as_dtype(indices_dtype))
-        layer = site.definition.add_nms(boxes, scores, limit, data_type)
+        indices = site.network.backend.index_type(as_dtype(indices_dtype))
+        layer = site.definition.add_nms(boxes, scores, limit, *indices)
         if layer is None:
             return None
         layer.set_input(3, iou)

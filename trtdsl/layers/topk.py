@@ -46,9 +46,9 @@ def topk(
 
     def add(site, x, k_tensor):
         order = member(site.trt.TopKOperation, op, "top-k operation")
-        data_type = site.network.backend.data_type(as_dtype(indices_dtype))
+        indices = site.network.backend.index_type(as_dtype(indices_dtype))
         static = size if isinstance(size, int) and not isinstance(size, Size) else 1
-        layer = site.definition.add_topk(x, order, static, 1 << axis, data_type)
+        layer = site.definition.add_topk(x, order, static, 1 << axis, *indices)
         if layer is not None and k_tensor is not None:
             layer.set_input(1, k_tensor)
         return layer
@@ -94,7 +94,7 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     """
 
     def add(site, x):
-        return site.definition.add_non_zero(x, site.network.backend.data_type(as_dtype(indices_dtype)))
+        return site.definition.add_non_zero(x, *site.network.backend.index_type(as_dtype(indices_dtype)))
 
     return add_layer(add, x)
 

@@ -1,0 +1,131 @@
+// Engines that `trtdsl build` wrote, loaded and run from C++17 with the judgements and error codes of trtdsl.load_engine.
+//
+// Everything above TRTDSL_WITH_TENSORRT needs neither TensorRT nor CUDA. See docs/engines.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace trtdsl {
+
+// What went wrong, by the `code` that trtdsl/errors.py gives the same error, and the command line's exit code.
+class Error : public std::runtime_error {
+public:
+    Error(std::string code, std::string const& message);
+    std::string const& code() const { return code_; }
+    int exit_code() const { return exit_code_; }
+
+private:
+    std::string code_;
+    int exit_code_;
+};
+
+// Every code with its exit code.
+std::map<std::string, int> const& error_codes();
+
+using Shape = std::vector<std::int64_t>;
+
+struct TensorInfo {
+    std::string name;
+    std::string dtype;  // torch's name: float32, int64, …
+    Shape shape;        // -1 for a dynamic size
+};
+
+struct Range {
+    Shape min, opt, max;
+};
+
+struct Signature {
+    std::vector<TensorInfo> inputs, outputs;
+    std::vector<std::map<std::string, Range>> profiles;
+};
+
+// What the first bytes of an engine say.
+struct Header {
+    std::string product;  // tensorrt or tensorrt-rtx
+    std::string version;
+    bool open_targets = false;  // built for no GPU in particular
+};
+
+// The manifest beside an engine: NAME.engine.json.
+struct Manifest {
+    std::string network, product, version, sha256;
+    std::uint64_t size = 0;
+    std::vector<std::string> compute_capabilities, weights;
+    Signature signature;
+    bool version_compatible = false, stripped = false;
+};
+
+// The TensorRT that is to load an engine.
+struct Have {
+    std::string product, version;
+};
+
+struct LoadOptions {
+    bool manifest = true;           // false for an engine that has none
+    bool allow_host_code = false;   // for version compatible engines, which carry code for the CPU
+    int device = 0;
+};
+
+struct EngineFile {
+    std::string data;
+    Header header;
+    std::optional<Manifest> manifest;
+};
+
+// An array on the host, in C order.
+struct Array {
+    std::string dtype;
+    Shape shape;
+    std::string data;
+};
+
+std::size_t item_size(std::string const& dtype);
+std::string sha256(std::string const& data);
+
+Header read_header(std::string const& data, std::string const& label);
+Manifest parse_manifest(std::string const& text, std::string const& label);
+
+// Reads engine and manifest and judges, in this order: size, magic, product, version, sha256, and what only a GPU or
+// other weights could cure. Throws Error.
+EngineFile open_engine(std::filesystem::path const& path, Have const& have, LoadOptions const& options = {});
+
+void check_version(std::string const& built, Have const& have, bool version_compatible, std::string const& network);
+void check_compute_capability(Manifest const& manifest, Header const& header, std::string const& device);
+void check_library(std::string const& headers, std::string const& library);
+
+// The index of the profile that holds these feeds. Throws feed-name, -dtype, -rank, -shape, -profile.
+std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds);
+
+Array read_npy(std::filesystem::path const& path);
+void write_npy(std::filesystem::path const& path, Array const& array);
+
+#ifdef TRTDSL_WITH_TENSORRT
+
+// An engine on the GPU. One run at a time; make one Engine per thread.
+class Engine {
+public:
+    explicit Engine(std::filesystem::path const& path, LoadOptions const& options = {});
+    ~Engine();
+    Engine(Engine&&) noexcept;
+
+    Signature const& signature() const;
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds);
+
+    // Product and version of the TensorRT library; throws library-mismatch when the headers are another version's.
+    static Have have();
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+#endif
+
+}  // namespace trtdsl
