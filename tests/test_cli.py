@@ -93,6 +93,27 @@ def test_a_mismatch_exits_with_1(trtdsl, small):
     assert not (small / "small.engine").exists()
 
 
+def test_check_layers_names_the_first_submodule_that_differs(trtdsl, small):
+    assert "submodules have their output in the network" in trtdsl("check", "small.py", "--layers").stdout
+    edit(small / "small.py", "padding=1)", "padding=1) * 1.001")
+    done = trtdsl("check", "small.py", "--layers", code=1)
+    assert re.search(r"first difference: .*small\.py:\d+: layer '.*' differs from module 'bn'", done.stdout)
+    report = json.loads(trtdsl("check", "small.py", "--layers", "--json", code=1).stdout)
+    assert report["layers"]["difference"]["module"] == "bn"
+    assert report["layers"]["agreed"] == ["conv"]
+
+
+def test_inspect(trtdsl):
+    done = trtdsl("inspect", "small.py")
+    assert re.search(r"conv2d\s+│ CONVOLUTION", done.stdout)
+    summary = json.loads(trtdsl("inspect", "small.py", "--json", "--dim", "N=1:3:4").stdout)
+    layers = {layer["name"]: layer for layer in summary["layers"]}
+    assert layers["conv2d"]["flops"] == 2 * 3 * 4 * 25 * 27  # N = 3, 4 maps of 5 x 5, 3 x 3 x 3 products each
+    assert layers["conv2d"]["parameters"] == 4 * 27 + 4
+    assert layers["conv2d"]["location"].endswith("small.py:9")
+    assert summary["totals"]["layers"] == len(layers)
+
+
 def test_usage_errors_exit_with_2(trtdsl, small):
     assert "no network file nothere.py" in trtdsl("build", "nothere.py", code=2).stderr
     (small / "empty.py").write_text("x = 1\n")

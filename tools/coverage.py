@@ -1,6 +1,6 @@
 """Writes the table of evaluated layer types into docs/interpreter.md, from the registry.
 
-    python tools/coverage.py [--check]
+python tools/coverage.py [--check]
 """
 
 from __future__ import annotations

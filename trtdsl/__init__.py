@@ -10,6 +10,9 @@ from .check import CheckReport as CheckReport
 from .check import check as check
 from .check import compare as compare
 from .check import sample_feeds as sample_feeds
+from .compare_layers import LayerReport as LayerReport
+from .compare_layers import compare_layers as compare_layers
+from .compare_layers import locate_difference as locate_difference
 from .config import BuildConfig as BuildConfig
 from .doctor import diagnose as diagnose
 from .engine import Engine as Engine
@@ -43,6 +46,9 @@ from .shape import Size as Size
 from .spec import NetworkSpec as NetworkSpec
 from .spec import load_spec as load_spec
 from .spec import network as network
+from .summary import Summary as Summary
+from .summary import inspect as inspect
+from .summary import summarize as summarize
 from .version import __version__ as __version__
 from .weights import Scope as Scope
 from .weights import Weights as Weights

@@ -115,6 +115,9 @@ def check(
     backend: BackendOption = None,
     on: Annotated[str, typer.Option("--on", help="interpreter (any machine) or engine (needs a GPU).")] = "interpreter",
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Find the first submodule, layer and line that differ.")
+    ] = False,
     allow_nonfinite: AllowNonfinite = False,
     json_: Json = False,
     quiet: Quiet = False,
@@ -122,23 +125,47 @@ def check(
 ) -> None:
     """Compare a network with its torch reference at every corner of its profile; exit code 1 when it differs."""
     with _errors(json_, verbose), console.Progress(quiet or json_) as progress:
+        spec = td.load_spec(network)
+        defined = spec.define(weights=weights, dims=_dims(dim), backend=backend, allow_nonfinite=allow_nonfinite)
         report = td.check(
-            td.load_spec(network),
+            spec,
             on=on,
             weights=weights,
-            dims=_dims(dim),
-            backend=backend,
             seed=seed,
-            allow_nonfinite=allow_nonfinite,
+            network=defined,
             progress=lambda case: progress.step(f"checking against torch ({case})", 0, 1),
         )
+        found = td.locate_difference(spec, defined, report, weights) if layers else None
         progress.stop()
         if json_:
-            _print_json(report.to_json())
+            _print_json({**report.to_json(), "layers": found.to_json() if found is not None else None})
         elif not quiet:
             console.print_check(report)
+            if found is not None:
+                console.print_layers(found)
     if not report.passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def inspect(
+    network: NetworkName,
+    dim: Dims = None,
+    weights: WeightsFile = None,
+    backend: BackendOption = None,
+    allow_nonfinite: AllowNonfinite = False,
+    json_: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Print a network's layers at the sizes it is tuned for: shapes, parameters, FLOPs, bytes, and the author's line."""
+    with _errors(json_, verbose):
+        spec = td.load_spec(network)
+        summary = td.inspect(spec, weights=weights, dims=_dims(dim), backend=backend, allow_nonfinite=allow_nonfinite)
+        if json_:
+            _print_json(summary.to_json())
+        elif not quiet:
+            console.print_summary(summary)
 
 
 @weights_app.command("convert")

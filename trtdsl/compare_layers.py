@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .check import EXACT, TOLERANCES, OutputComparison, compare, describe
+from .check import EXACT, TOLERANCES, CheckReport, OutputComparison, compare, describe, make_feeds
 from .errors import Location
 from .interpret import Interpreter
 from .lazy import torch
 from .network import Network
+from .spec import NetworkSpec
+from .weights import Source
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,15 @@ def compare_layers(network: Network, feeds: Mapping[str, torch.Tensor], referenc
     agreed = list(dict.fromkeys(output.module for output in outputs if output.agreed))
     absent = [] if found else list(dict.fromkeys(output.module for output in outputs if not output.agreed))
     return LayerReport(agreed, [module for module in absent if module not in agreed], difference)
+
+
+def locate_difference(
+    spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None
+) -> LayerReport:
+    """:func:`compare_layers` at the first sizes where a check failed, or at the first of all, with the check's feeds."""
+    env = next((case.dims for case in report.cases if not case.passed), report.cases[0].dims)
+    feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(report.seed))
+    return compare_layers(network, feeds, spec.reference_module(spec.open_weights(weights)))
 
 
 def _reference_outputs(reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> list[_Output]:

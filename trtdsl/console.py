@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .build import Build
     from .check import CheckReport
+    from .compare_layers import LayerReport
+    from .summary import Summary
 
 
 def say(text: str) -> None:
@@ -97,6 +99,30 @@ def print_check(report: CheckReport) -> None:
     console.print(table)
     verdict = "equals its torch reference" if report.passed else "DIFFERS from its torch reference"
     console.print(f"{report.network} ({report.backend}) {verdict}. {report.statement}")
+
+
+def print_layers(report: LayerReport) -> None:
+    """Where a network and its reference part, in one line."""
+    if report.difference is not None:
+        say(f"first difference: {report.difference}")
+    else:
+        say(
+            f"{len(report.agreed)} of {len(report.agreed) + len(report.absent)} submodules have their output in the network"
+        )
+
+
+def print_summary(summary: Summary) -> None:
+    """A row per layer, and the totals."""
+    from rich.table import Table
+
+    head, *rows, totals = summary.table()
+    table = Table(show_footer=True)
+    for name, total in zip(head, totals, strict=True):
+        right = name in ("parameters", "FLOPs", "bytes", "times")
+        table.add_column(name, total, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    _console().print(table)
 
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:

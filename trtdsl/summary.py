@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .backend import Backend
 from .check import SCHEMA
 from .interpret import Interpreter
 from .layers.base import KINDS, Node, Shapes, count
 from .layers.region import REGIONS
 from .network import Network
 from .shape import shape_text
+from .spec import NetworkSpec, Range
+from .weights import Source
 
 BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
 WEIGHTS = ("kernel", "bias", "scale", "shift", "power", "weights")
@@ -148,6 +151,30 @@ def summarize(network: Network | Any, feeds: Mapping[str, Any] | None = None) ->
     backend = f"{interpreter.backend.name} {interpreter.backend.version}"
     layers = [_layer(interpreter, node, shapes, times, fed=feeds is not None) for node in interpreter.nodes]
     return Summary(name, backend, layers)
+
+
+def inspect(
+    spec: NetworkSpec,
+    *,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    backend: str | Backend | None = None,
+    allow_nonfinite: bool = False,
+) -> Summary:
+    """The layers of a spec's network at the sizes that it is tuned for (``opt``); the arguments are those of ``define``.
+
+    >>> spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.exp(x))
+    >>> td.inspect(spec).layers[0].flops
+    6
+    """
+
+    def define(dims: Mapping[str, Range]) -> Network:
+        return spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
+
+    network = define(dims or {})
+    if network.dims:
+        network = define({**(dims or {}), **network.profile("opt")})
+    return summarize(network)
 
 
 def _layer(
