@@ -143,7 +143,7 @@ class Interpreter:
         state = _State(self, frozenset(kept), observe)
         for name, tensor in self._check_feeds(feeds).items():
             state.values[self.slots[name]] = tensor
-        with torch.inference_mode():
+        with torch.no_grad():
             state.execute(self.steps)
         results = {tensor.name: state.values[self.slots[tensor.name]] for tensor in self.outputs}
         for slot, name in kept.items():

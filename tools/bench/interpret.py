@@ -101,21 +101,20 @@ def measure(network, module, feeds, rounds):
     interpreter = td.Interpreter(network)
     inputs = list(feeds.values())
     calls = {
-        "torch": lambda: module(*inputs),
+        "torch": torch.inference_mode()(lambda: module(*inputs)),
         "prepared": lambda: interpreter(feeds),
         "once": lambda: td.interpret(network, feeds),
     }
-    with torch.inference_mode():
-        expected = calls["torch"]()
-        (got,) = calls["prepared"]().values()
-        worst = float((got - expected).abs().max() / expected.abs().max())
-        assert worst < 1e-4, worst
-        times = {name: [] for name in calls}
-        for _ in range(rounds):
-            for name, call in calls.items():
-                started = time.perf_counter()
-                call()
-                times[name].append(time.perf_counter() - started)
+    expected = calls["torch"]()
+    (got,) = calls["prepared"]().values()
+    worst = float((got - expected).abs().max() / expected.abs().max())
+    assert worst < 1e-4, worst
+    times = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - started)
     return {name: statistics.median(values) for name, values in times.items()}
 
 

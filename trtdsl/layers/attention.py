@@ -11,7 +11,7 @@ from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
 from .quantize import narrow, spread
 
-PADDED, PACKED = "PADDED_BHND", "PACKED_NHD"
+FORMS = PADDED, PACKED = "PADDED_BHND", "PACKED_NHD"
 
 
 @operation
@@ -96,9 +96,9 @@ def _attention_input(node: Node) -> Evaluate:
     lengths, a causal mask is anchored at the lengths; packed tokens beyond the last length are 0.
     """
     layer, dtype = node.layer.attention, node.dtype
-    softmax = layer.norm_op.name == "SOFTMAX"
-    causal = layer.causal_kind.name
-    query_form, key_form = layer.query_form.name, layer.key_value_form.name
+    softmax = node.known(layer.norm_op, ("NONE", "SOFTMAX"), "normalization") == "SOFTMAX"
+    causal = node.known(layer.causal_kind, ("NONE", "UPPER_LEFT", "LOWER_RIGHT"), "causal mask")
+    query_form, key_form = (node.known(form, FORMS, "form") for form in (layer.query_form, layer.key_value_form))
     quantized = None
     if node.has_input(4):
         quantized = node.backend.torch_dtype(layer.normalization_quantize_to_type)
@@ -266,9 +266,8 @@ def kv_cache_update(
 @evaluates("KV_CACHE_UPDATE")
 def _kv_cache_update(node: Node) -> Evaluate:
     """An update that would leave the cache is ignored, as a whole for its batch item (documented as ignored)."""
-    form = node.layer.update_form.name
-    if node.layer.cache_mode.name != "LINEAR":
-        raise node.unsupported(f"cache mode {node.layer.cache_mode.name}")
+    form = node.known(node.layer.update_form, FORMS, "form")
+    node.known(node.layer.cache_mode, ("LINEAR",), "cache mode")
 
     def evaluate(
         cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor, lengths: torch.Tensor | None = None

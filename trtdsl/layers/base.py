@@ -251,6 +251,12 @@ class Node:
             raise self.unsupported(f"{what} {name}")
         return table[name]
 
+    def known(self, member: Any, names: Sequence[str], what: str) -> str:
+        """The name of an enum's member; UnsupportedError for one that is not among ``names``."""
+        if member.name not in names:
+            raise self.unsupported(f"{what} {member.name}")
+        return member.name
+
     def unsupported(self, what: str) -> UnsupportedError:
         """The error for an attribute that the evaluator cannot honour."""
         return UnsupportedError(f"layer {self.name!r} ({self.type}): {what} cannot be interpreted")
@@ -329,6 +335,9 @@ def kind(node: Node) -> Kind:
 def compact(x: torch.Tensor) -> torch.Tensor:
     """A view that holds less than a quarter of its memory as a copy, so that the rest can be freed."""
     return x.clone() if 4 * x.numel() * x.itemsize < x.untyped_storage().nbytes() else x
+
+
+PADDING_MODES = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "SAME_UPPER", "SAME_LOWER")
 
 
 def normalize_axis(axis: int, ndim: int) -> int:

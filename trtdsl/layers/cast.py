@@ -64,8 +64,8 @@ def round_to_fp4(x: torch.Tensor) -> torch.Tensor:
 
 @evaluates("CAST")
 def _cast(node: Node) -> Evaluate:
-    """Floating-point to integer truncates and saturates, NaN is 0; integers keep their low bits; fp8 and fp4 round half to
-    even and saturate. Assumed: what becomes int4 keeps its low bits, as in ONNX.
+    """Floating-point to integer truncates and saturates, NaN is 0; integers keep their low bits; fp8 and fp4 round half
+    to even and saturate. Assumed: what becomes int4 keeps its low bits, as in ONNX.
     """
     dtype = node.logical_dtype
     return lambda x: convert(x, dtype)

@@ -9,7 +9,7 @@ from ..lazy import torch
 from ..network import operation
 from ..shape import Shape, SizeLike, shape_text
 from ..tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, count, evaluates
+from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates
 from .constant import read_weights
 
 
@@ -168,7 +168,7 @@ def _convolution(node: Node) -> Evaluate:
     extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
     static, static_bias = _parameters(node, channels_first=True)
     function = torch.conv2d if len(size) == 2 else torch.conv3d
-    round_up = layer.padding_mode.name == "EXPLICIT_ROUND_UP"
+    round_up = node.known(layer.padding_mode, PADDING_MODES, "padding mode") == "EXPLICIT_ROUND_UP"
 
     def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
         kernel = static if kernel is None else kernel
@@ -194,14 +194,15 @@ def _convolution(node: Node) -> Evaluate:
 
 @evaluates("DECONVOLUTION", flops=_flops)
 def _deconvolution(node: Node) -> Evaluate:
-    """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented size."""
+    """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
+    size."""
     layer, dtype = node.layer, node.dtype
     stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
     size = tuple(layer.kernel_size_nd)
     extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
     static, static_bias = _parameters(node, channels_first=False)
     function = torch.conv_transpose2d if len(size) == 2 else torch.conv_transpose3d
-    same = layer.padding_mode.name.startswith("SAME")
+    same = node.known(layer.padding_mode, PADDING_MODES, "padding mode").startswith("SAME")
 
     def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
         kernel = static if kernel is None else kernel

@@ -44,8 +44,7 @@ def running_sum(x: torch.Tensor, axis: int) -> torch.Tensor:
 def _cumulative(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
     layer, dtype = node.layer, node.dtype
-    if layer.op.name != "SUM":
-        raise node.unsupported(f"operation {layer.op.name}")
+    node.known(layer.op, ("SUM",), "operation")
     exclusive, reverse = layer.exclusive, layer.reverse
 
     def evaluate(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:

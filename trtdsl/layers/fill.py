@@ -76,7 +76,7 @@ def random(
 def _fill(node: Node) -> Evaluate:
     """Random values come from torch's default generator: no run of TensorRT draws the same."""
     layer, dtype = node.layer, node.dtype
-    name = layer.operation.name
+    name = node.known(layer.operation, ("LINSPACE", "RANDOM_UNIFORM", "RANDOM_NORMAL"), "operation")
     static_dims = () if node.has_input(0) else tuple(layer.shape)
     static = (layer.alpha, layer.beta)
 

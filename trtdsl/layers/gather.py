@@ -124,11 +124,11 @@ def _nd(data: torch.Tensor, indices: torch.Tensor, elementwise: int) -> torch.Te
 
 @evaluates("GATHER")
 def _gather(node: Node) -> Evaluate:
-    """An index out of bounds reads 0, as documented. Negative ones count from the end, also on a dynamic axis, where the
-    documentation leaves them undefined.
+    """An index out of bounds reads 0, as documented. Negative ones count from the end, also on a dynamic axis, where
+    the documentation leaves them undefined.
     """
     layer = node.layer
-    mode, elementwise = layer.mode.name, layer.num_elementwise_dims
+    mode, elementwise = node.known(layer.mode, ("DEFAULT", "ELEMENT", "ND"), "mode"), layer.num_elementwise_dims
     axis = layer.axis if mode != "ND" else 0
     if mode == "ELEMENT":
         return lambda data, indices: _element(data, indices, axis)

@@ -164,7 +164,10 @@ def _loop(region: Region, body: Body) -> Run:
     Assumed: where a loop ends before a concatenation's length, the rest is 0 (the documentation leaves it open); an
     iterator that is too short, and more iterations than the length, are errors.
     """
-    limits = {node.layer.kind.name: node.inputs[0] for node in region.of("TRIP_LIMIT")}
+    limits = {
+        node.known(node.layer.kind, ("COUNT", "WHILE"), "trip limit"): node.inputs[0]
+        for node in region.of("TRIP_LIMIT")
+    }
     if not limits:
         raise DefinitionError(f"the loop of layer {region.name!r} has no trip limit")
     count, condition = limits.get("COUNT"), limits.get("WHILE")
@@ -216,7 +219,8 @@ class _Output:
     """A LOOP_OUTPUT: what it collects while the loop runs."""
 
     def __init__(self, node: Node):
-        self.kind, self.axis = node.layer.kind.name, node.layer.axis
+        self.kind = node.known(node.layer.kind, ("LAST_VALUE", "CONCATENATE", "REVERSE"), "loop output")
+        self.axis = node.layer.axis
         self.source, self.target = node.inputs[0], node.outputs[0]
         self.length = None if self.kind == "LAST_VALUE" else node.inputs[1]
         self.shape = tuple(self.target.shape)

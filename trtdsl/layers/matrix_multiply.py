@@ -62,7 +62,9 @@ def _flops(node: Node, shapes: Shapes) -> int:
 @evaluates("MATRIX_MULTIPLY", flops=_flops)
 def _matrix_multiply(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once."""
-    op_a, op_b = node.layer.op0.name, node.layer.op1.name
+    op_a, op_b = (
+        node.known(op, ("NONE", "TRANSPOSE", "VECTOR"), "operation") for op in (node.layer.op0, node.layer.op1)
+    )
     dtype = node.dtype
     low = dtype in (torch.float16, torch.bfloat16)
     if not low and op_a == "NONE":

@@ -72,8 +72,7 @@ def _moe(node: Node) -> Evaluate:
     the other factor on both sides, ``gate * sigmoid(alpha * gate) * (up + beta)``.
     """
     layer, dtype = node.layer, node.dtype
-    if layer.activation_type.name != "SILU":
-        raise node.unsupported(f"activation {layer.activation_type.name}")
+    node.known(layer.activation_type, ("SILU",), "activation")
     limit, alpha, beta = layer.swiglu_param_limit, layer.swiglu_param_alpha, layer.swiglu_param_beta
     quantized = node.backend.torch_dtype(layer.quantization_to_type) if node.has_input(9) else None
     block: tuple[int, ...] = tuple(layer.quantization_block_shape) if quantized is not None else ()

@@ -82,7 +82,8 @@ def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tens
 def _nms(node: Node) -> Evaluate:
     """Assumed: boxes of one score keep the order of their class and index; the documentation leaves it open."""
     layer, dtypes = node.layer, (node.output_dtype(0), node.output_dtype(1))
-    box_format, most = layer.bounding_box_format.name, layer.topk_box_limit
+    box_format = node.known(layer.bounding_box_format, ("CORNER_PAIRS", "CENTER_SIZES"), "box format")
+    most = layer.topk_box_limit
 
     def choose(boxes: torch.Tensor, scores: torch.Tensor, limit: int, iou: float, threshold: float) -> list[list[int]]:
         """The (class, box) pairs of one item, by decreasing score."""

@@ -8,7 +8,7 @@ from ..lazy import torch
 from ..network import operation
 from ..shape import Shape, SizeLike
 from ..tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
+from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates, member
 
 
 @operation
@@ -59,7 +59,8 @@ def _pooling(node: Node) -> Evaluate:
     """
     layer, dtype = node.layer, node.dtype
     # The subclass's `type` is the pooling type.
-    kind, mode, blend = layer.type.name, layer.padding_mode.name, layer.blend_factor
+    kind = node.known(layer.type, ("MAX", "AVERAGE", "MAX_AVERAGE_BLEND"), "pooling type")
+    mode, blend = node.known(layer.padding_mode, PADDING_MODES, "padding mode"), layer.blend_factor
     window, stride = tuple(layer.window_size_nd), tuple(layer.stride_nd)
     pre_padding, post_padding = tuple(layer.pre_padding), tuple(layer.post_padding)
     exclusive = layer.average_count_excludes_padding

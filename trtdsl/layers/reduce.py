@@ -77,8 +77,8 @@ _EVALUATE = {
 
 @evaluates("REDUCE", flops=lambda node, shapes: count(shapes.inputs[0]))
 def _reduce(node: Node) -> Evaluate:
-    """The half types accumulate in float32. MAX and MIN skip NaN, an average of integers truncates, and nothing reduces to
-    the values of ReduceOperation's table (int8, which the table gives quantized, as the other integers).
+    """The half types accumulate in float32. MAX and MIN skip NaN, an average of integers truncates, and nothing reduces
+    to the values of ReduceOperation's table (int8, which the table gives quantized, as the other integers).
     """
     evaluate = node.pick(_EVALUATE, node.layer.op.name, "operation")
     axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims

@@ -41,7 +41,7 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
 def _scale(node: Node) -> Evaluate:
     """Computed in float32 and rounded once. Powers as those of C."""
     layer, ndim, dtype = node.layer, len(node.inputs[0].shape), node.dtype
-    mode, axis = layer.mode.name, layer.channel_axis
+    mode, axis = node.known(layer.mode, ("UNIFORM", "CHANNEL", "ELEMENTWISE"), "mode"), layer.channel_axis
 
     def parameter(weights) -> torch.Tensor | None:
         size = weights.size

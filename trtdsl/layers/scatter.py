@@ -57,7 +57,7 @@ def _scatter(node: Node) -> Evaluate:
     """Assumed: negative indices count from the end (ONNX, to which the documentation refers); one out of bounds is an
     error, since the documentation defines no result; of several writes to one place, which are undefined, one stays.
     """
-    mode, axis = node.layer.mode.name, node.layer.axis
+    mode, axis = node.known(node.layer.mode, ("ELEMENT", "ND"), "mode"), node.layer.axis
 
     def element(data: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
         result = data.clone()

@@ -65,7 +65,7 @@ def _slice(node: Node) -> Evaluate:
         () if node.has_input(index) else tuple(values)
         for index, values in ((1, layer.start), (2, layer.shape), (3, layer.stride))
     ]
-    mode = layer.mode.name
+    mode = node.known(layer.mode, ("STRICT_BOUNDS", "WRAP", "CLAMP", "FILL", "REFLECT"), "sample mode")
     static_axes = None if node.has_input(5) or layer.axes is None else tuple(layer.axes)
 
     def evaluate(

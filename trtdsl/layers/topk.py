@@ -70,7 +70,7 @@ def _topk(node: Node) -> Evaluate:
     layer = node.layer
     (axis,) = axes_of(layer.axes, len(node.inputs[0].shape))
     static = None if node.has_input(1) else layer.k
-    largest = layer.op.name == "MAX"
+    largest = node.known(layer.op, ("MAX", "MIN"), "operation") == "MAX"
     indices_dtype = node.output_dtype(1)
 
     def evaluate(x: torch.Tensor, k: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
