@@ -14,3 +14,11 @@ def _doctest_names(doctest_namespace):
     doctest_namespace.update(
         td=td, F=F, L=L, torch=torch, **{name: getattr(L, name) for name in dir(L) if name.islower()}
     )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Heavy tests run when they are asked for: pytest -m heavy."""
+    if "heavy" not in config.getoption("-m"):
+        for item in items:
+            if item.get_closest_marker("heavy"):
+                item.add_marker(pytest.mark.skip(reason="heavy: run with -m heavy"))

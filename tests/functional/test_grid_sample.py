@@ -158,14 +158,16 @@ def test_nan_and_infinity(ndim, mode, padding_mode, align_corners, lowering):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_half_precision_computes_coordinates_in_float32(mode, dtype):
+@pytest.mark.parametrize("lowering", ["gather", "native"])
+def test_half_precision_computes_coordinates_in_float32(mode, dtype, lowering):
     """Half precision cannot tell the columns of a wide image apart; float32 coordinates can."""
     x = torch.randn(1, 2, 3, 900).to(dtype)
     grid = torch.rand(1, 4, 50, 2) * 2 - 1
     expected = reference(x.float(), grid, mode).to(dtype)
-    got = evaluate(lambda x, grid: F.grid_sample(x, grid, mode, align_corners=False), x, grid)
+    got = evaluate(lambda x, grid: F.grid_sample(x, grid, mode, align_corners=False, lowering=lowering), x, grid)
     assert_close(got, expected, torch.finfo(dtype).eps)
-    low = evaluate(lambda x, grid: F.grid_sample(x, grid, mode, align_corners=False), x, grid.to(dtype))
+    coarse = (x, grid.to(dtype))
+    low = evaluate(lambda x, grid: F.grid_sample(x, grid, mode, align_corners=False, lowering=lowering), *coarse)
     assert_close(low, reference(x.float(), grid.to(dtype).float(), mode).to(dtype), torch.finfo(dtype).eps)
 
 

@@ -51,7 +51,9 @@ def grid_sample(
     _check(input, grid, mode, padding_mode, lowering)
     align = bool(align_corners)
     if lowering == "native":
-        return L.grid_sample(input, L.cast(grid, input.dtype), MODES[mode], PADDINGS[padding_mode], align)
+        # The layer computes in the dtype of its operands, and half precision is too coarse for coordinates.
+        x, points = L.cast(input, torch.float32), L.cast(grid, torch.float32)
+        return L.cast(L.grid_sample(x, points, MODES[mode], PADDINGS[padding_mode], align), input.dtype)
     sizes = input.shape[2:]
     with folding(input.network):  # a constant grid costs its indices and weights, and no work when the network runs
         points = [_pixels(grid, axis, size, align) for axis, size in enumerate(sizes)]
