@@ -168,6 +168,7 @@ def compile_engine(
     backend = network.backend
     if not network.outputs:
         raise UsageError(f"network {network.name!r} has no output")
+    network.check_sizes()
     builder_config = backend.builder.create_builder_config()
     keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
     for ranges in ({}, *profiles):

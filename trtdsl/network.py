@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, ParamSpec, TypeVar, Union
 
 from .backend import Backend, get_backend
+from .claims import Claims
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import np, torch
 from .shape import Dim, Shape, Size, SizeLike, shape_text, value
@@ -83,6 +84,7 @@ class Network:
         self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
+        self.claims = Claims()
         self._names: dict[str, int] = {}
         self._scopes: list[str] = []
         self._operation: Operation | None = None
@@ -283,6 +285,13 @@ class Network:
                 f"or --dim {missing[0]}=MIN:OPT:MAX"
             )
         return {name: getattr(dim, which) for name, dim in self.dims.items()}
+
+    def check_sizes(self) -> None:
+        """Walks the network at the ends of its dimensions' ranges.
+
+        Raises ShapeError with the author's line for a size that would be negative, or that does not divide or match.
+        """
+        self.claims.check(self.dims)
 
     def input_shape(self, name: str, env: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an input where the Dims have the values in ``env``."""

@@ -117,6 +117,8 @@ def add_layer(
         handle.name = name if index == 0 else network._take_name(f"{name}.{index}")
         result = Tensor(network, (), dtype, handle=handle, name=handle.name, scope=scope)
         result.shape = _merge(dims, shapes[index], result)
+        for size in result.shape:
+            network.claims.not_negative(size, network._operation)
         results.append(result)
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -375,3 +377,11 @@ def broadcast(*shapes: Shape) -> Shape:
             raise ShapeError(f"the sizes of dimension {axis} do not match: {' and '.join(map(str, sizes))}")
         result.append(static[0] if static else wide[0] if wide else 1)
     return tuple(result)
+
+
+def claim_match(network: Network, result: Shape, *shapes: Shape) -> None:
+    """Notes the dynamic sizes that :func:`broadcast` took for the same: those of ``shapes`` beside the ``result``'s."""
+    for shape in shapes:
+        for size, common in zip(shape, result, strict=True):
+            if size != 1:
+                network.claims.equal(size, common, "the sizes of the operands", network._operation)

@@ -6,7 +6,7 @@ from ..errors import ShapeError
 from ..lazy import torch
 from ..network import operation
 from ..tensor import Tensor
-from .base import Evaluate, Node, add_layer, broadcast, evaluates, member
+from .base import Evaluate, Node, add_layer, broadcast, claim_match, evaluates, member
 
 
 @operation
@@ -26,6 +26,7 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     if a.ndim != b.ndim:
         raise ShapeError(f"elementwise operands must have one rank, not {a.ndim} and {b.ndim}")
     shape = broadcast(a.shape, b.shape)
+    claim_match(a.network, shape, a.shape, b.shape)
 
     def add(site, a, b):
         return site.definition.add_elementwise(a, b, member(site.trt.ElementWiseOperation, op, "elementwise operation"))
@@ -91,6 +92,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     if not condition.ndim == then.ndim == otherwise.ndim:
         raise ShapeError(f"select operands must have one rank, not {condition.ndim}, {then.ndim} and {otherwise.ndim}")
     shape = broadcast(condition.shape, then.shape, otherwise.shape)
+    claim_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
 
     def add(site, condition, then, otherwise):
         return site.definition.add_select(condition, then, otherwise)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..errors import ShapeError
 from ..lazy import torch
 from ..network import operation
-from ..shape import Shape, shape_text
+from ..shape import Shape, SizeLike, shape_text
 from ..tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, broadcast, evaluates, member
+from .base import Evaluate, Node, Shapes, add_layer, broadcast, claim_match, evaluates, member
 
 
 @operation
@@ -30,7 +30,10 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
         raise ShapeError(f"the batch dimensions must have one rank: {shape_text(batch_a)} and {shape_text(batch_b)}")
     if isinstance(inner_a, int) and isinstance(inner_b, int) and inner_a != inner_b:
         raise ShapeError(f"the contracted dimensions do not match: {inner_a} and {inner_b}")
-    shape = broadcast(batch_a, batch_b) + rows + columns
+    batch = broadcast(batch_a, batch_b)
+    claim_match(a.network, batch, batch_a, batch_b)
+    a.network.claims.equal(inner_a, inner_b, "the contracted sizes", a.network._operation)
+    shape = batch + rows + columns
 
     def add(site, a, b):
         operations = [member(site.trt.MatrixOperation, op, "matrix operation") for op in (op_a, op_b)]
@@ -39,7 +42,7 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     return add_layer(add, a, b, shape=shape)
 
 
-def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, object]:
+def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, SizeLike]:
     """Batch dimensions, the dimension that stays (none for a vector), the contracted one."""
     vector = op.upper() == "VECTOR"
     if len(shape) < (1 if vector else 2):

@@ -45,6 +45,8 @@ def shuffle(
         second, dims, sizes = tuple(range(x.ndim)), None, None
     else:
         _check_elements(between, target)
+        have, want = product(between), product(target)
+        network.claims.equal(have, want, f"the elements of a {shape_text(between)} reshaped", network._operation)
         dims, sizes = _reshape_dims(network, between, target)
     if len(target) > MAX_DIMS:
         raise DefinitionError(f"{shape_text(target)} has {len(target)} dimensions; TensorRT has at most {MAX_DIMS}")
