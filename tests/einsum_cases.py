@@ -7,18 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from trtdsl import Dim
 from trtdsl.functional.einsum_plan import Add, Diagonal, MatrixMultiply, Multiply, Reduce, Shuffle, Take
+from trtdsl.shape import SizeLike
 
 LABELS = "abcdXY"
+NAMES = [*("D" + label for label in LABELS), "E0"]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A valid equation: the operands' shapes, these with names for dynamic dimensions, and which are constants."""
+    """A valid equation: the operands' shapes, these with Dims for dynamic ones, and which are constants."""
 
     equation: str
     shapes: tuple[tuple[int, ...], ...]
-    dims: tuple[tuple[int | str, ...], ...]
+    dims: tuple[tuple[SizeLike, ...], ...]
     constants: tuple[bool, ...]
 
 
@@ -26,6 +29,8 @@ class Case:
 def cases(draw, *, dynamic: bool = True) -> Case:
     sizes = {label: draw(st.integers(1, 4)) for label in LABELS}
     free = set(draw(st.sets(st.sampled_from(LABELS)))) if dynamic else set()
+    # What a size is tuned for decides between plans, never what they mean.
+    dim = {name: Dim(name, min=1, opt=draw(st.sampled_from([1, 4, 100])), max=100) for name in NAMES}
     hidden = draw(st.lists(st.integers(1, 3), max_size=2))
     terms, shapes, dims, constants = [], [], [], []
     dots = False
@@ -33,7 +38,7 @@ def cases(draw, *, dynamic: bool = True) -> Case:
         labels = draw(st.lists(st.sampled_from(LABELS), max_size=4))
         ones = set(draw(st.sets(st.sampled_from(LABELS), max_size=2)))
         shape = [1 if label in ones else sizes[label] for label in labels]
-        names = [1 if label in ones else "D" + label if label in free else sizes[label] for label in labels]
+        names = [1 if label in ones else dim["D" + label] if label in free else sizes[label] for label in labels]
         if hidden and draw(st.booleans()):
             dots = True
             place = draw(st.integers(0, len(labels)))
@@ -43,7 +48,7 @@ def cases(draw, *, dynamic: bool = True) -> Case:
             ]
             labels[place:place] = ["..."]
             shape[place:place] = [size for _, size in tail]
-            names[place:place] = [f"E{k}" if dynamic and size != 1 and k == 0 else size for k, size in tail]
+            names[place:place] = [dim["E0"] if dynamic and size != 1 and k == 0 else size for k, size in tail]
         terms.append(draw(st.sampled_from(["", " "])).join(labels))
         shapes.append(tuple(shape))
         dims.append(tuple(names))

@@ -157,6 +157,16 @@ def test_dtypes(equation, shapes, dtype):
         assert torch.equal(got, expected)
 
 
+def test_integers_with_dynamic_and_with_wrong_sizes():
+    operands = whole_numbers([(2, 5), (5, 3)], torch.int32)
+    for dims in ([("A", "K"), (5, 3)], [(2, 5), ("K", "B")], [("A", "K"), ("K", "B")]):
+        got = run("ij,jk->ik", operands, dims=dims)
+        assert got.dtype == torch.int32
+        assert torch.equal(got, torch.einsum("ij,jk->ik", *operands))
+    with pytest.raises(td.ShapeError, match="label 'j' is 5 in operand 0"):
+        build("ij,kj->ik", operands)
+
+
 def test_half_precision_adds_up_in_float32():
     x = torch.full((4, 4096), 0.1, dtype=torch.float16)
     exact = torch.einsum("ij,ij->i", x.double(), x.double())

@@ -169,6 +169,16 @@ def test_the_text_says_what_is_done_and_why():
     assert plan.largest == 8 * 3 * 64 * 300 * 18
 
 
+def test_names_and_integers():
+    shapes = [("B", 6), (6, 4)]
+    assert td.explain_einsum("batch in, in out -> batch out", *shapes, names=True).equation.output == ("batch", "out")
+    assert str(td.explain_einsum("b d_in, d_in n -> b n", *shapes).equation) == "b d_in, d_in n -> b n"
+    plan = td.explain_einsum("ij,jk->ik", *shapes, integers=True)
+    assert [type(operation).__name__ for operation in plan.operations] == ["Shuffle", "Shuffle", "Multiply", "Reduce"]
+    few = td.explain_einsum("ij,jk->ik", (100, 3), (3, 100), integers=True)  # product by product: nothing large
+    assert few.largest == 100 * 100
+
+
 def test_the_plan_needs_neither_tensorrt_nor_torch():
     code = (
         "import sys, trtdsl as td; print(td.explain_einsum('ij,jk', (2, 3), (3, 4))); "

@@ -10,7 +10,7 @@ from .. import layers as L
 from ..errors import DefinitionError, UnsupportedError
 from ..lazy import torch
 from ..network import operation, require_network
-from ..shape import Shape, hint
+from ..shape import Shape
 from ..tensor import Tensor
 from .einsum_equation import Equation, expand, label_sizes, parse, sublists
 from .einsum_plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
@@ -111,15 +111,15 @@ def _dtype(equation: Equation, tensors: Sequence[Tensor]) -> torch.dtype:
     if dtype == torch.bool:
         summed = {label for labels in equation.terms for label in labels} - set(equation.output)
         return torch.int64 if summed else dtype
-    letters: dict[str, int] = {}
+    # Which of its sums torch widens depends on the sizes that are 1; dynamic ones are taken not to be.
+    sizes = label_sizes(equation, [tensor.shape for tensor in tensors])
+    known = {label: size if isinstance(size, int) else 2 for label, size in sizes.items()}
+    numbers = {label: number for number, label in enumerate(sizes)}
     arguments: list[Any] = []
     for labels, tensor in zip(equation.terms, tensors, strict=True):
-        shape = [hint(size) for size in tensor.shape]
-        arguments += [
-            torch.empty(shape, dtype=dtype, device="meta"),
-            [letters.setdefault(x, len(letters)) for x in labels],
-        ]
-    return torch.einsum(*arguments, [letters[label] for label in equation.output]).dtype
+        shape = [1 if size == 1 else known[label] for label, size in zip(labels, tensor.shape, strict=True)]
+        arguments += [torch.empty(shape, dtype=dtype, device="meta"), [numbers[label] for label in labels]]
+    return torch.einsum(*arguments, [numbers[label] for label in equation.output]).dtype
 
 
 def emit(plan: EinsumPlan, tensors: Sequence[Tensor]) -> Tensor:

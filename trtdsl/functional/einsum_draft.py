@@ -58,8 +58,8 @@ class Draft:
         return tuple(label for axis in self.axes[value] for label in axis)
 
     def core(self, labels: Iterable[str]) -> Labels:
-        """The labels without those of size 1, whose place means nothing to where the elements lie."""
-        return tuple(label for label in labels if self.sizes[label] != 1)
+        """The labels without those that are always 1, whose place means nothing to where the elements lie."""
+        return tuple(label for label in labels if self.sizes[label] != 1 or label in self.dynamic)
 
     def bytes_of(self, value: int) -> int:
         """The bytes that a value takes."""
