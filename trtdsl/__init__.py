@@ -37,6 +37,8 @@ from .functional.control import scan as scan
 from .functional.control import while_loop as while_loop
 from .functional.einsum_plan import EinsumPlan as EinsumPlan
 from .functional.einsum_report import explain_einsum as explain_einsum
+from .functional.quantization import dequantize as dequantize
+from .functional.quantization import quantize as quantize
 from .interpret import Interpreter as Interpreter
 from .interpret import interpret as interpret
 from .network import Input as Input

@@ -262,6 +262,8 @@ from .products import pairwise_distance as pairwise_distance
 from .products import tensordot as tensordot
 from .products import vdot as vdot
 from .products import vecdot as vecdot
+from .quantization import dequantize as dequantize
+from .quantization import quantize as quantize
 from .reduction import all as all
 from .reduction import amax as amax
 from .reduction import amin as amin

@@ -32,7 +32,9 @@ from .padding import padding as padding
 from .pooling import pooling as pooling
 from .quantize import dequantize as dequantize
 from .quantize import dynamic_quantize as dynamic_quantize
+from .quantize import int4_constant as int4_constant
 from .quantize import quantize as quantize
+from .quantize import quantize_values as quantize_values
 from .reduce import ragged_softmax as ragged_softmax
 from .reduce import reduce as reduce
 from .reduce import softmax as softmax

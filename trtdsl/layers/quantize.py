@@ -62,6 +62,27 @@ def _add(
     return add_layer(add, x, scale, shape=x.shape, fold=False)
 
 
+def int4_constant(values: Tensor) -> Tensor:
+    """int4 from a constant of int8 values between -8 and 7: one IConstantLayer, two values a byte, the first one low.
+
+    >>> net = td.Network()
+    >>> int4_constant(net.constant(torch.arange(-8, 8, dtype=torch.int8))).dtype
+    torch.int4
+    """
+    flat = values.data.to(torch.int8).flatten()
+    if bool(((flat < -8) | (flat > 7)).any()):
+        raise ShapeError("int4 holds whole numbers from -8 to 7")
+    low = torch.nn.functional.pad(flat, (0, flat.numel() % 2)).view(torch.uint8) & 15
+    packed = (low[0::2] | low[1::2] << 4).contiguous()
+
+    def add(site):
+        site.kept.append(packed)
+        weights = site.trt.Weights(site.trt.DataType.INT4, packed.data_ptr(), flat.numel())
+        return site.definition.add_constant(tuple(values.shape), weights)
+
+    return add_layer(add, weights=[values], shape=values.shape, network=values.network, fold=False)
+
+
 def spread(scale: torch.Tensor, shape: Sequence[int], axis: int) -> torch.Tensor:
     """A scale per tensor, channel or block, so that it broadcasts to ``shape``."""
     scale = scale.float()
@@ -83,6 +104,11 @@ def narrow(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         return convert(x, dtype)
     low, high = (-8, 7) if dtype == torch.int4 else (-128, 127)
     return torch.round(x).clamp(low, high).to(torch.int8)
+
+
+def quantize_values(x: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype, axis: int | None) -> torch.Tensor:
+    """What a QUANTIZE layer makes of a value; int4 unpacked, as int8 values."""
+    return narrow(x.float() / spread(scale, x.shape, 0 if axis is None else axis), dtype)
 
 
 def _refuse_zero_point(zero: torch.Tensor | None) -> None:
