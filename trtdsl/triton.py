@@ -79,9 +79,7 @@ def _read(engine: str | os.PathLike[str]) -> tuple[bytes, Manifest]:
     return data, manifest
 
 
-def triton_config(
-    manifest: Manifest, name: str, *, instances: int = 1, queue_delay_us: int | None = None
-) -> str:
+def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_delay_us: int | None = None) -> str:
     """The text of config.pbtxt for an engine: a ModelConfig message in protobuf's text format."""
     signature = manifest.signature
     batch = _batch(manifest)
@@ -136,4 +134,3 @@ def _tensor(field: str, info: TensorInfo, *, batched: bool) -> list[str]:
 def _quoted(text: str) -> str:
     """A string of protobuf's text format, where other than ASCII is written as it is."""
     return json.dumps(text, ensure_ascii=False)
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -141,7 +142,7 @@ class Weights:
         tensor = self._view(name)
         if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2:
             return None
-        if bool(torch.isfinite(tensor.sum(dtype=torch.float32))):  # NaN and Inf survive every sum
+        if math.isfinite(tensor.sum(dtype=torch.float32).item()):  # NaN and Inf survive every sum
             return None
         if bool(torch.isfinite(tensor).all()):
             return None  # the sum overflowed

@@ -9,7 +9,7 @@ from typing import Any
 from .. import layers as L
 from ..errors import DefinitionError, UnsupportedError
 from ..lazy import torch
-from ..network import operation, require_network
+from ..network import Network, operation, require_network
 from ..shape import Shape
 from ..tensor import Tensor
 from .einsum_equation import Equation, expand, label_sizes, parse, sublists
@@ -83,8 +83,18 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     if lowering == "broadcast":
         plan = naive_plan(equation, shapes, constants)
     else:
-        plan = make_plan(equation, shapes, constants, integers=not dtype.is_floating_point)
+        plan = _plan(tensors[0].network, equation, shapes, constants, integers=not dtype.is_floating_point)
     return emit(plan, tensors)
+
+
+def _plan(
+    network: Network, equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool], *, integers: bool
+) -> EinsumPlan:
+    """The plan, made once for all the network's products of one equation and the same shapes."""
+    key = ("einsum", equation, tuple(shapes), tuple(constants), integers)
+    if key not in network.cache:
+        network.cache[key] = make_plan(equation, shapes, constants, integers=integers)
+    return network.cache[key]
 
 
 def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:

@@ -34,6 +34,8 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
 
 def result_type(*operands: Any) -> torch.dtype:
     """torch's promoted dtype: dimensioned tensors before 0-d tensors before Python numbers of the same category."""
+    if all(isinstance(operand, Tensor) for operand in operands) and len({operand.dtype for operand in operands}) == 1:
+        return operands[0].dtype
     result: Any = None
     for operand in operands:
         if isinstance(operand, Tensor):
