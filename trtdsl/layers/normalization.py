@@ -8,7 +8,7 @@ from ..errors import DefinitionError
 from ..lazy import torch
 from ..network import operation
 from ..tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, evaluates, normalize_axis
+from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, normalize_axis
 
 
 @operation
@@ -64,8 +64,10 @@ def _normalization(node: Node) -> Evaluate:
             over = list(range(2, wide.ndim))
             if not version_2:
                 scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
-        variance, mean = torch.var_mean(wide, over, correction=0, keepdim=True)
-        normal = (wide - mean).div_(torch.sqrt(variance + epsilon))
+        normal = wide - wide.mean(over, keepdim=True)
+        length = torch.linalg.vector_norm(normal, 2, over, keepdim=True)  # of the whole: no buffer for the squares
+        variance = length.square_().div_(count([wide.shape[axis] for axis in over]))
+        normal.div_(variance.add_(epsilon).sqrt_())
         if groups != 1 and version_2:
             normal = normal.reshape(shape)
         return normal.mul_(scale).add_(bias).reshape(shape).to(dtype)
