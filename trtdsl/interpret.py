@@ -248,7 +248,7 @@ class _State:
             else:
                 try:
                     results = step.run(*[values[slot] for slot in step.inputs])
-                except (RuntimeError, IndexError, ValueError, TrtdslError) as error:
+                except (RuntimeError, IndexError, TypeError, ValueError, TrtdslError) as error:
                     raise self.interpreter.error(step, values, error) from error
                 if step.output >= 0:
                     values[step.output] = results

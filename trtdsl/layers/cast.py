@@ -7,7 +7,7 @@ from typing import Any
 from ..lazy import torch
 from ..network import as_dtype, operation
 from ..tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates
+from .base import Evaluate, Node, add_layer, dtype_name, evaluates
 
 
 @operation
@@ -35,11 +35,12 @@ def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     Floating-point to integer truncates and saturates, NaN is 0. fp8 and fp4 round half to even and saturate. Integers
     keep their low bits, and so does whatever becomes int4, as in ONNX.
     """
-    if dtype == torch.float8_e4m3fn:
+    name = dtype_name(dtype)
+    if name == "float8_e4m3fn":
         return x.float().clamp(-448, 448).to(dtype)
-    if dtype == torch.float4_e2m1fn_x2:
+    if name == "float4_e2m1fn_x2":
         return round_to_fp4(x.float())
-    if dtype == torch.int4:
+    if name == "int4":
         return (((x.long() & 15) ^ 8) - 8).to(torch.int8)
     if x.dtype == dtype:
         return x

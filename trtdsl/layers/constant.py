@@ -11,7 +11,7 @@ from ..errors import UnsupportedError
 from ..lazy import np, torch
 from ..network import Operand, operation, require_network
 from ..tensor import Tensor
-from .base import Evaluate, Node, evaluates, storage
+from .base import Evaluate, Node, dtype_name, evaluates, storage
 
 
 @operation
@@ -62,7 +62,7 @@ def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: to
             weights = weights.copy()
         return torch.from_numpy(weights).reshape(tuple(shape))
     header = _header(weights)
-    packed = dtype in (torch.int4, torch.float4_e2m1fn_x2)
+    packed = dtype_name(dtype) in ("int4", "float4_e2m1fn_x2")
     width = 1 if packed else dtype.itemsize
     size = (header.count + 1) // 2 if packed else header.count * width
     if not size:
@@ -71,7 +71,7 @@ def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: to
     if not packed:
         return memory.view(dtype).reshape(tuple(shape))
     nibbles = torch.stack((memory & 15, memory >> 4), 1).flatten()[: header.count].reshape(tuple(shape))
-    if dtype == torch.int4:
+    if dtype_name(dtype) == "int4":
         return ((nibbles.to(torch.int8) ^ 8) - 8).to(torch.int8)
     magnitudes = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
     return torch.where(nibbles >= 8, -1.0, 1.0) * magnitudes[(nibbles & 7).long()]

@@ -9,7 +9,7 @@ from ..errors import ShapeError
 from ..lazy import torch
 from ..network import as_dtype, operation
 from ..tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .base import Evaluate, Node, add_layer, dtype_name, evaluates, normalize_axis
 from .cast import convert
 
 
@@ -100,9 +100,9 @@ def spread(scale: torch.Tensor, shape: Sequence[int], axis: int) -> torch.Tensor
 
 def narrow(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """float32 values rounded half to even and clamped to a quantized dtype."""
-    if dtype in (torch.float8_e4m3fn, torch.float4_e2m1fn_x2):
+    if dtype_name(dtype) in ("float8_e4m3fn", "float4_e2m1fn_x2"):
         return convert(x, dtype)
-    low, high = (-8, 7) if dtype == torch.int4 else (-128, 127)
+    low, high = (-8, 7) if dtype_name(dtype) == "int4" else (-128, 127)
     return torch.round(x).clamp(low, high).to(torch.int8)
 
 
@@ -183,10 +183,10 @@ def dynamic_scales(
     sizes = [size if step == -1 else step for size, step in zip(x.shape, block, strict=True)]
     split = [part for size, step in zip(x.shape, sizes, strict=True) for part in (size // step, step)]
     greatest = x.float().abs().reshape(split).amax(tuple(range(1, 2 * x.ndim, 2)))
-    scales = greatest / {torch.float4_e2m1fn_x2: 6.0, torch.float8_e4m3fn: 448.0}.get(dtype, 127.0)
+    scales = greatest / {"float4_e2m1fn_x2": 6.0, "float8_e4m3fn": 448.0}.get(dtype_name(dtype), 127.0)
     if double_scale is not None:
         scales = scales / double_scale.float().reshape(())
-    if scale_dtype == torch.float8_e8m0fnu:
+    if dtype_name(scale_dtype) == "float8_e8m0fnu":
         return torch.exp2(torch.ceil(torch.log2(scales)).clamp(-127, 127))
     return convert(scales, scale_dtype).float() if scale_dtype == torch.float8_e4m3fn else scales
 
