@@ -186,13 +186,14 @@ class _Graph:
         }
         found: set[int] = set()
         self._before(lazy, found, own)
-        dropped = True
-        while dropped:
-            dropped = False
-            for index in list(found):
-                if index in found and not self._only(index, found, item, own):
-                    found -= {index, *(self.boundary[id(self.bounds[index])] if index in self.bounds else ())}
-                    dropped = True
+        waiting = list(found)
+        while waiting:  # what is used elsewhere stands outside, and with it what makes its operands
+            index = waiting.pop()
+            if index not in found or self._only(index, found, item, own):
+                continue
+            gone = found & {index, *(self.boundary[id(self.bounds[index])] if index in self.bounds else ())}
+            found -= gone
+            waiting.extend(self.maker[name] for other in gone for name in self.nodes[other].needs if name in self.maker)
         return found
 
     def _before(self, waiting: Iterable[int], found: set[int], own: frozenset[int]) -> None:
