@@ -33,10 +33,8 @@ def made_up(shapes):
     for name, shape in shapes.items():
         noise = torch.randn(shape, generator=generator)
         weights[name] = 1 + 0.3 * noise if len(shape) == 1 else noise / torch.Size(shape[1:]).numel() ** 0.5
-        if name.endswith(
-            "out_proj.weight"
-        ):  # as Mamba starts its training: 24 layers add up, and rounding errors with them
-            weights[name] /= 7
+        if name.endswith("out_proj.weight"):
+            weights[name] /= 7  # many layers add up, and their rounding errors with them
     return weights
 
 
