@@ -26,10 +26,16 @@ def module_of(spec):
     return spec.function.__globals__
 
 
-def made_up(shapes, scale=0.3):
-    """Random weights of these shapes."""
+def made_up(shapes):
+    """Random weights of these shapes: matrices that keep values of order one, vectors around one."""
     generator = torch.Generator().manual_seed(0)
-    return {name: scale * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    weights = {}
+    for name, shape in shapes.items():
+        noise = torch.randn(shape, generator=generator)
+        weights[name] = 1 + 0.3 * noise if len(shape) == 1 else noise / torch.Size(shape[1:]).numel() ** 0.5
+        if name.endswith("out_proj.weight"):
+            weights[name] /= 7  # many layers add up, and their rounding errors with them
+    return weights
 
 
 @pytest.mark.parametrize("name", ["mamba", "mamba_loop"])
@@ -118,7 +124,7 @@ def published():
     assert {name: shape for name, shape in shapes.items() if name in PUBLISHED} == PUBLISHED
     assert len(shapes) == 24 * 10 + 2
     assert sum(torch.Size(shape).numel() for shape in shapes.values()) == 129_135_360
-    return spec, made_up(shapes, scale=0.02)
+    return spec, made_up(shapes)
 
 
 def test_the_published_size_is_built():
@@ -131,8 +137,15 @@ def test_the_published_size_is_built():
 
 
 @pytest.mark.heavy
-def test_the_published_size_is_built_with_its_parallel_scan_and_equals_its_reference():
+def test_the_published_size_is_built_with_its_parallel_scan_and_is_as_exact_as_torch():
     spec, weights = published()
     network = spec.define(weights=weights)
     assert len(compile_engine(network).data) > 129_135_360 * 4
-    assert td.check(spec, weights=weights, dims={"N": 1, "T": (1, 16, 48)}).raise_for_mismatch().passed
+    reference = spec.reference_module(td.Weights(weights))
+    ids = torch.randint(0, 50280, (1, 48))
+    with torch.inference_mode():
+        eager, exact = reference(ids), reference.double()(ids)
+    logits = td.interpret(network, {"input_ids": ids})["logits"]
+    # After 24 layers of these weights, float32 is good for four digits, in torch as well.
+    ours, theirs = ((x - exact).abs().max() / exact.abs().max() for x in (logits, eager))
+    assert ours < 2 * theirs < 2e-4
