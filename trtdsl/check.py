@@ -264,7 +264,7 @@ def _flatten(returned: Any) -> Iterator[torch.Tensor]:
 def compare_outputs(
     got: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], tolerance: Tolerance | None = None
 ) -> list[OutputComparison]:
-    """Every output of either side compared; one that only one side has fails. ``tolerance`` is for floating-point ones."""
+    """Every output of either side compared; one that only one side has fails. ``tolerance``: of floats."""
     results = []
     for name in dict.fromkeys((*got, *expected)):
         if name not in got or name not in expected:

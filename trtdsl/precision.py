@@ -13,14 +13,78 @@ from .lazy import torch
 from .tensor import Tensor
 
 LOW = frozenset(
-    "addbmm addmm addmv addr baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
-    "einops_einsum einsum linear matmul mm multi_dot mv prelu scaled_dot_product_attention".split()
+    {
+        "addbmm",
+        "addmm",
+        "addmv",
+        "addr",
+        "baddbmm",
+        "bmm",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "einops_einsum",
+        "einsum",
+        "linear",
+        "matmul",
+        "mm",
+        "multi_dot",
+        "mv",
+        "prelu",
+        "scaled_dot_product_attention",
+    }
 )
 FLOAT32 = frozenset(
-    "acos asin cdist cosh cosine_similarity cumprod cumsum dist exp expm1 group_norm layer_norm log log10 log1p log2 "
-    "log_softmax norm normalize pow prod reciprocal rsqrt sinh softmax softmin softplus sum tan vector_norm".split()
+    {
+        "acos",
+        "asin",
+        "cdist",
+        "cosh",
+        "cosine_similarity",
+        "cumprod",
+        "cumsum",
+        "dist",
+        "exp",
+        "expm1",
+        "group_norm",
+        "layer_norm",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "log_softmax",
+        "norm",
+        "normalize",
+        "pow",
+        "prod",
+        "reciprocal",
+        "rsqrt",
+        "sinh",
+        "softmax",
+        "softmin",
+        "softplus",
+        "sum",
+        "tan",
+        "vector_norm",
+    }
 )
-WIDEST = frozenset("addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot".split())
+WIDEST = frozenset(
+    {
+        "addcdiv",
+        "addcmul",
+        "atan2",
+        "bilinear",
+        "cross",
+        "dot",
+        "grid_sample",
+        "index_put",
+        "scatter_add",
+        "tensordot",
+    }
+)
 COMPOSED = frozenset({"multi_head_attention_forward"})
 """Functions of which torch's own is made of others in these lists: the parts follow them."""
 

@@ -47,7 +47,7 @@ class NetworkSpec:
     ) -> Network:
         """Runs the author's function and gives the :class:`Network`.
 
-        ``precision`` "fp16" or "bf16" runs the functions low that torch.autocast does; inputs and outputs keep their dtypes.
+        ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low; inputs and outputs keep their dtypes.
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
         ``(min, opt, max)`` or one fixed size. Weights are compared with the reference's state_dict before the function
         runs, and all of them must be used by it.

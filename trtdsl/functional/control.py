@@ -84,7 +84,7 @@ def scan(
     """Carries a value along ``dim`` of ``xs``: ``carry, y = combine_fn(carry, x)`` for each slice ``x``. An ILoop.
 
     Gives the last carry and all ``y``, stacked along a new dimension 0. ``init`` and ``xs`` are Tensors, or tuples or
-    dicts of them; ``reverse`` starts from the end and keeps the place of each ``y``. IIteratorLayers, IRecurrenceLayers,
+    dicts of them; ``reverse`` starts from the end, each ``y`` in its place. IIteratorLayers, IRecurrenceLayers,
     ITripLimitLayer and ILoopOutputLayers.
 
     >>> x = td.Network().input("x", ("T", 3))
