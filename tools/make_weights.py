@@ -27,6 +27,8 @@ NETWORKS = {
     "mamba": ("networks/mamba.py", {"N": 1, "T": 64}),
     "raft_small": ("networks/raft_small.py", {"N": 1, "H8": 16, "W8": 20}),
     "stn": ("networks/stn.py", {"N": 8}),
+    "mobilefacenet": ("networks/mobilefacenet.py", {"N": 4}),
+    "vit": ("networks/vit.py", {"N": 4}),
 }
 
 

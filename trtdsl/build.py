@@ -69,6 +69,7 @@ def build(
     *,
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
     backend: str | Backend | None = None,
     config: BuildConfig | None = None,
     profiles: Sequence[Mapping[str, Range]] = (),
@@ -92,8 +93,12 @@ def build(
     manifest_path = check_writable(engine.with_name(engine.name + ".json"))
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
-    network = spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
+    network = spec.define(
+        weights=weights, dims=dims, precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
+    )
     config = config or BuildConfig()
+    if network.precision is not None and (config.refit or config.strip_weights):
+        raise UsageError("an engine of half precision cannot be refitted: its weights are stored converted")
     config.validate(network.backend)
     plan_profiles = [_profile(network), *(_profile(network, ranges) for ranges in profiles)]
     content = _content_hash(network, plan_profiles, config)

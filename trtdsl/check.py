@@ -130,6 +130,7 @@ def check(
     on: str = "interpreter",
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
     backend: str | Backend | None = None,
     seed: int = 0,
     network: Network | None = None,
@@ -147,7 +148,9 @@ def check(
     if on not in ("interpreter", "engine"):
         raise UsageError(f"on is 'interpreter' or 'engine', not {on!r}")
     if network is None:
-        network = spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
+        network = spec.define(
+            weights=weights, dims=dims, precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
+        )
     run: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
     if on == "engine":
         from .engine import engine_of
@@ -161,12 +164,27 @@ def check(
         if progress is not None:
             progress(", ".join(f"{name} = {size}" for name, size in env.items()) or "the one shape")
         feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed))
-        with torch.inference_mode():
-            expected = named_outputs(reference(*feeds.values()), list(network.outputs))
-        cases.append(Case(env, compare_outputs(run(feeds), expected)))
+        expected = named_outputs(_reference_outputs(reference, feeds, network.precision), list(network.outputs))
+        tolerance = None
+        if network.precision is not None:  # outputs keep float32, with the errors of what ran inside
+            tolerance = TOLERANCES[_short(network.precision)]
+            expected = {name: tensor.float() if _is_half(tensor) else tensor for name, tensor in expected.items()}
+        cases.append(Case(env, compare_outputs(run(feeds), expected, tolerance)))
     return CheckReport(
         spec.name, f"{network.backend.name} {network.backend.version}", on, cases, seed, dict(TOLERANCES)
     )
+
+
+def _reference_outputs(
+    reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor], precision: torch.dtype | None
+) -> Any:
+    """What the reference gives, under autocast where the network has a precision."""
+    with torch.inference_mode(), torch.autocast("cpu", precision, enabled=precision is not None):
+        return reference(*feeds.values())
+
+
+def _is_half(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in (torch.float16, torch.bfloat16)
 
 
 def profile_points(network: Network) -> list[dict[str, int]]:
@@ -243,8 +261,10 @@ def _flatten(returned: Any) -> Iterator[torch.Tensor]:
             yield from _flatten(item)
 
 
-def compare_outputs(got: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]) -> list[OutputComparison]:
-    """Every output of either side compared; one that only one side has fails."""
+def compare_outputs(
+    got: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], tolerance: Tolerance | None = None
+) -> list[OutputComparison]:
+    """Every output of either side compared; one that only one side has fails. ``tolerance``: of floats."""
     results = []
     for name in dict.fromkeys((*got, *expected)):
         if name not in got or name not in expected:
@@ -252,7 +272,8 @@ def compare_outputs(got: Mapping[str, torch.Tensor], expected: Mapping[str, torc
             problem = f"only the {side} has this output"
             results.append(OutputComparison(name, False, _short(tensor.dtype), tuple(tensor.shape), problem))
         else:
-            results.append(compare(name, got[name], expected[name]))
+            floating = got[name].dtype.is_floating_point
+            results.append(compare(name, got[name], expected[name], tolerance if floating else None))
     return results
 
 

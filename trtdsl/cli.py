@@ -48,6 +48,9 @@ BackendOption = Annotated[
     str | None,
     typer.Option("--backend", metavar="NAME", help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too."),
 ]
+Precision = Annotated[
+    str | None, typer.Option("--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; fp32 by default.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print more; tracebacks with errors.")]
@@ -62,6 +65,7 @@ def build(
     ] = None,
     dim: Dims = None,
     weights: WeightsFile = None,
+    precision: Precision = None,
     backend: BackendOption = None,
     compute_capability: Annotated[
         list[str] | None,
@@ -85,6 +89,7 @@ def build(
             output,
             weights=weights,
             dims=_dims(dim),
+            precision=precision,
             backend=backend,
             config=td.BuildConfig(compute_capabilities=tuple(compute_capability or ()), tf32=tf32),
             run_check=not no_check,
@@ -112,6 +117,7 @@ def check(
     network: NetworkName,
     dim: Dims = None,
     weights: WeightsFile = None,
+    precision: Precision = None,
     backend: BackendOption = None,
     on: Annotated[str, typer.Option("--on", help="interpreter (any machine) or engine (needs a GPU).")] = "interpreter",
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
@@ -126,7 +132,9 @@ def check(
     """Compare a network with its torch reference at every corner of its profile; exit code 1 when it differs."""
     with _errors(json_, verbose), console.Progress(quiet or json_) as progress:
         spec = td.load_spec(network)
-        defined = spec.define(weights=weights, dims=_dims(dim), backend=backend, allow_nonfinite=allow_nonfinite)
+        defined = spec.define(
+            weights=weights, dims=_dims(dim), precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
+        )
         report = td.check(
             spec,
             on=on,

@@ -16,6 +16,7 @@ from .backend import Backend, get_backend
 from .claims import Claims
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import np, torch
+from .precision import COMPOSED, as_precision, follow, is_low
 from .shape import Dim, Shape, Size, SizeLike, shape_text, value
 from .tensor import Tensor
 
@@ -66,8 +67,9 @@ class Network:
     (2, T, 3)
     """
 
-    def __init__(self, name: str = "network", *, backend: str | Backend | None = None):
+    def __init__(self, name: str = "network", *, backend: str | Backend | None = None, precision: str | None = None):
         self.name = name
+        self.precision = as_precision(precision)
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
         self.trt = self.backend.trt
         self.definition = self.backend.create_network()
@@ -104,6 +106,8 @@ class Network:
         if tensor.network is not self:
             raise UsageError(f"output {name!r} is a tensor of another network", location=here())
         with self.operation("output"):
+            if self.precision is not None and is_low(tensor):  # outputs are float32, whatever ran inside
+                tensor = tensor.to(torch.float32)
             handle = tensor.trt
             if tensor.is_constant or handle.is_network_input or handle.is_network_output:
                 layer = self.definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
@@ -158,6 +162,15 @@ class Network:
             yield self
         finally:
             _CURRENT.reset(token)
+
+    @contextmanager
+    def authors_code(self) -> Iterator[None]:
+        """Inside, calls are the author's again: of the functions that a control flow is given."""
+        operation, self._operation = self._operation, None
+        try:
+            yield
+        finally:
+            self._operation = operation
 
     # -- what the layers floor calls ---------------------------------------------------------------------------------
 
@@ -318,14 +331,22 @@ class Operation:
 def operation(function: Callable[P, R]) -> Callable[P, R]:
     """Marks a public function of a floor: finds its network, names its layers, and puts facts on its errors."""
 
+    floor = ".functional." in function.__module__  # the layers floor takes dtypes as they are
+
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         network = find_network(args, kwargs)
-        if network is None or network._operation is not None:  # the outermost call names the layers
+        if network is None:
             return function(*args, **kwargs)
+        if network._operation is not None:  # the outermost call names the layers
+            composed = floor and network.precision is not None and network._operation.name in COMPOSED
+            return _in_precision(network, function, args, kwargs) if composed else function(*args, **kwargs)
         with network.operation(function.__name__.rstrip("_"), {**_named(function.__code__, args), **kwargs}):
-            arguments: Any = [_operand(network, argument) for argument in args]
-            return function(*arguments, **{name: _operand(network, given) for name, given in kwargs.items()})
+            arguments: Any = tuple(_operand(network, argument) for argument in args)
+            options = {name: _operand(network, given) for name, given in kwargs.items()}
+            if floor and network.precision is not None:
+                return _in_precision(network, function, arguments, options)
+            return function(*arguments, **options)
 
     return call
 
@@ -337,6 +358,19 @@ def _named(code: CodeType, args: Sequence[Any]) -> dict[str, Any]:
     if len(args) > len(names):
         named[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]] = tuple(args[len(names) :])
     return named
+
+
+def _in_precision(network: Network, function: Callable[..., R], args: Any, kwargs: Any) -> R:
+    """The function in the dtype that autocast's lists give it; within it, dtypes stay as they are."""
+    low = network.precision
+    followed = None if low is None else follow(function.__name__, low, args, kwargs)
+    if followed is None:
+        return function(*args, **kwargs)
+    network.precision = None
+    try:
+        return function(*followed[0], **followed[1])
+    finally:
+        network.precision = low
 
 
 def _operand(network: Network, argument: Any) -> Any:

@@ -41,18 +41,20 @@ class NetworkSpec:
         *,
         weights: Source | None = None,
         dims: Mapping[str, Range] | None = None,
+        precision: str | None = None,
         backend: str | Backend | None = None,
         allow_nonfinite: bool = False,
     ) -> Network:
         """Runs the author's function and gives the :class:`Network`.
 
+        ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low; inputs and outputs keep their dtypes.
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
         ``(min, opt, max)`` or one fixed size. Weights are compared with the reference's state_dict before the function
         runs, and all of them must be used by it.
 
         Raises DefinitionError (with the author's line), WeightsError, UsageError for a dimension that is not there.
         """
-        network = Network(self.name, backend=backend)
+        network = Network(self.name, backend=backend, precision=precision)
         opened = self.open_weights(weights)
         if opened is not None:
             opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)

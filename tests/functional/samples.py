@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 import trtdsl as td
 import trtdsl.functional as F
 
-MANY = 150  # samples of one function that are run every time
+MANY = 100  # samples of one function that are run every time
 DYNAMIC = 40  # samples of one function that are run with dynamic dimensions too
 
 

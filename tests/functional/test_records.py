@@ -14,8 +14,10 @@ ELSEWHERE = {
     "affine_grid",
     "associative_scan",
     "bilinear_sample",
+    "dequantize",
     "einops_einsum",
     "linear_recurrence",
+    "quantize",
     "selective_scan",
     "upsample",
 }

@@ -35,7 +35,11 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     branch = L.Conditional(L.shuffle(pred, reshape=()))
     inside = [_map(operand, lambda x: x if x.is_constant else branch.input(x)) for operand in operands]
     given = {id(leaf) for operand in inside for leaf in _leaves(operand)}
-    results = [_map(function(*inside), lambda x: _own(x, network, given)) for function in (true_fn, false_fn)]
+    results = []
+    for function in (true_fn, false_fn):
+        with network.authors_code():
+            returned = function(*inside)
+        results.append(_map(returned, lambda x: _own(x, network, given)))
     leaves = [_leaves(result) for result in results]
     if _structure(results[0]) != _structure(results[1]):
         raise DefinitionError(f"cond: the branches give {_structure(results[0])} and {_structure(results[1])}")
@@ -60,11 +64,14 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     initial = [as_tensor(value, network) for value in carried_inputs]
     loop = L.Loop(network)
     carried = [loop.recurrence(value) for value in initial]
-    goes_on = as_tensor(cond_fn(*carried), network, torch.bool)
+    with network.authors_code():
+        condition = cond_fn(*carried)
+    goes_on = as_tensor(condition, network, torch.bool)
     if goes_on.numel() != 1:
         raise DefinitionError(f"while_loop: cond_fn must give one bool, not {shape_text(goes_on.shape)}")
     loop.while_(L.shuffle(goes_on, reshape=()))
-    following = body_fn(*carried)
+    with network.authors_code():
+        following = body_fn(*carried)
     following = (following,) if isinstance(following, Tensor) else tuple(following)
     _hand_over("while_loop", loop, carried, following)
     return tuple(loop.last_value(value) for value in carried)
@@ -77,7 +84,7 @@ def scan(
     """Carries a value along ``dim`` of ``xs``: ``carry, y = combine_fn(carry, x)`` for each slice ``x``. An ILoop.
 
     Gives the last carry and all ``y``, stacked along a new dimension 0. ``init`` and ``xs`` are Tensors, or tuples or
-    dicts of them; ``reverse`` starts from the end and keeps the place of each ``y``. IIteratorLayers, IRecurrenceLayers,
+    dicts of them; ``reverse`` starts from the end, each ``y`` in its place. IIteratorLayers, IRecurrenceLayers,
     ITripLimitLayer and ILoopOutputLayers.
 
     >>> x = td.Network().input("x", ("T", 3))
@@ -97,7 +104,8 @@ def scan(
     loop.count(length)
     carry = _map(_tensors(init, network), loop.recurrence)
     slices = _map(xs, lambda x: loop.iterator(x, normalize_axis(dim, x.ndim), reverse))
-    result = combine_fn(carry, slices)
+    with network.authors_code():
+        result = combine_fn(carry, slices)
     if not isinstance(result, tuple) or len(result) != 2:
         raise DefinitionError("scan: combine_fn must give (carry, y)")
     following, outputs = result

@@ -58,6 +58,8 @@ def _normalization(node: Node) -> Evaluate:
     def evaluate(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         wide, scale, bias = x.float(), scale.float(), bias.float()
         shape = x.shape
+        if not wide.numel():  # var_mean warns of means of nothing
+            return wide.to(dtype)
         over = axes
         if groups != 1:
             wide = wide.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
