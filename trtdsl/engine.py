@@ -16,10 +16,10 @@ from .build import compile_engine
 from .capture import Captured
 from .config import BuildConfig
 from .context import Context
+from .errors import UsageError
 from .lazy import torch
 from .loader import Header
 from .manifest import Manifest
-from .errors import UsageError
 from .network import Network
 from .refit import apply, new_values
 from .runtime_cache import discard, read_runtime_cache, write_runtime_cache
