@@ -240,7 +240,7 @@ def inspect(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Print a network's layers at the sizes it is tuned for: shapes, parameters, FLOPs, bytes, and the author's line."""
+    """Print a network's layers at the sizes it is tuned for: shapes, parameters, FLOPs, bytes, the author's line."""
     with _errors(json_, verbose):
         spec = td.load_spec(network)
         summary = td.inspect(spec, weights=weights, dims=_dims(dim), backend=backend, allow_nonfinite=allow_nonfinite)
@@ -392,8 +392,9 @@ def _fail(error: BaseException | None, code: int, text: str, json_: bool, verbos
         place = {"file": location.file, "line": location.line} if location else None
         kind = type(error).__name__ if error is not None else "Cancelled"
         details = {"type": kind, "message": text, "location": place, "exit_code": code}
-        if getattr(error, "code", None) is not None:
-            details["code"] = error.code
+        code_name = getattr(error, "code", None)
+        if code_name is not None:
+            details["code"] = code_name
         _print_json({"schema": 1, "kind": "error", "error": details})
     console.complain(text)
     raise typer.Exit(code)

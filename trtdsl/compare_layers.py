@@ -113,7 +113,7 @@ def compare_layers(network: Network, feeds: Mapping[str, torch.Tensor], referenc
 def locate_difference(
     spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None
 ) -> LayerReport:
-    """:func:`compare_layers` at the first sizes where a check failed, or at the first of all, with the check's feeds."""
+    """:func:`compare_layers` at the first sizes where a check failed, or at the first of all, on the check's feeds."""
     env = next((case.dims for case in report.cases if not case.passed), report.cases[0].dims)
     feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(report.seed))
     return compare_layers(network, feeds, spec.reference_module(spec.open_weights(weights)))

@@ -108,9 +108,8 @@ def print_layers(report: LayerReport) -> None:
     if report.difference is not None:
         say(f"first difference: {report.difference}")
     else:
-        say(
-            f"{len(report.agreed)} of {len(report.agreed) + len(report.absent)} submodules have their output in the network"
-        )
+        total = len(report.agreed) + len(report.absent)
+        say(f"{len(report.agreed)} of {total} submodules have their output in the network")
 
 
 def print_summary(summary: Summary) -> None:

@@ -161,7 +161,7 @@ def inspect(
     backend: str | Backend | None = None,
     allow_nonfinite: bool = False,
 ) -> Summary:
-    """The layers of a spec's network at the sizes that it is tuned for (``opt``); the arguments are those of ``define``.
+    """The layers of a spec's network at the sizes that it is tuned for (``opt``); arguments as for ``define``.
 
     >>> spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.exp(x))
     >>> td.inspect(spec).layers[0].flops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
@@ -14,7 +14,7 @@ from ..shape import product, shape_text
 from ..tensor import Tensor
 from .operands import binary, per_axis
 
-Sizes = Union[int, Sequence[int]]  # one value, or one per spatial dimension
+Sizes = int | Sequence[int]  # one value, or one per spatial dimension
 
 
 @operation

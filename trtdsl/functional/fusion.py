@@ -21,8 +21,9 @@ def fuse_conv_bn_weights(
 ) -> tuple[Tensor, Tensor]:
     """Weight and bias of one convolution that does what a convolution and the batch norm after it do. No layer.
 
-    All are constants; the scale and the bias are computed in float64. ``transpose`` is for a transposed convolution, whose weight has its output
-    channels in dimension 1. https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_weights.html
+    All are constants; the scale and the bias are computed in float64. ``transpose`` is for a transposed convolution,
+    whose weight has its output channels in dimension 1.
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_weights.html
 
     >>> net = td.Network()
     >>> weight, one = net.constant(torch.ones(4, 3, 1, 1)), net.constant(torch.ones(4))

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
@@ -19,7 +19,7 @@ from .arithmetic import pow
 from .elementary import abs, sign
 from .operands import as_tensor, binary, per_axis, scaled
 
-Sizes = Union[Any, Sequence[Any]]  # one value, or one per spatial dimension; a window's may be a Size
+Sizes = Any  # one value, or one per spatial dimension; a window's may be a Size
 
 
 @operation

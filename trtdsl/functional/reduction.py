@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from .arithmetic import maximum, minimum
 from .operands import axes_of, axis_of, binary, choose
 
-Dims = Union[int, Sequence[int], None]
+Dims = int | Sequence[int] | None
 
 
 class Extremes(NamedTuple):

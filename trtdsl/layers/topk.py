@@ -74,7 +74,7 @@ def _topk(node: Node) -> Evaluate:
     indices_dtype = node.output_dtype(1)
 
     def evaluate(x: torch.Tensor, k: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        number = static if k is None else int(k)
+        number = int(static if k is None else k)
         if number > x.shape[axis]:
             raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
         values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index

@@ -6,7 +6,7 @@ Each is one call into :mod:`trtdsl.functional`, where its arguments are document
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from ..lazy import LazyModule
 from ..shape import SizeLike
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 F: Any = LazyModule("trtdsl.functional")  # functional is the floor above: it is looked up at the first call
 
-Dims = Union[int, Sequence[int], None]
+Dims = int | Sequence[int] | None
 
 
 class ReductionMethods:
