@@ -1,4 +1,4 @@
-"""SlowFast, narrow: actions in a clip, by a slow pathway of every fourth frame and a fast one of all, of dynamic sizes."""
+"""SlowFast, narrow: actions in a clip of dynamic size, by a pathway of every fourth frame and a fast one of all."""
 
 import trtdsl as td
 import trtdsl.functional as F
