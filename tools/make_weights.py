@@ -29,6 +29,8 @@ NETWORKS = {
     "stn": ("networks/stn.py", {"N": 8}),
     "mobilefacenet": ("networks/mobilefacenet.py", {"N": 4}),
     "vit": ("networks/vit.py", {"N": 4}),
+    "ddrnet": ("networks/ddrnet.py", {"N": 1, "H": 128, "W": 128}),
+    "slowfast": ("networks/slowfast.py", {"N": 2, "T4": 2, "H": 64, "W": 64}),
 }
 
 

@@ -1,4 +1,4 @@
-"""MobileFaceNet and the vision transformer: equal to torch, in half precision too, and their engines build."""
+"""MobileFaceNet, SlowFast and a vision transformer: equal to torch, in half precision too, and their engines build."""
 
 from pathlib import Path
 
@@ -10,12 +10,14 @@ from trtdsl.build import compile_engine
 
 FOLDER = Path(__file__).parents[2] / "networks"
 SMALL = {"N": (1, 2, 3)}
+CLIPS = {"N": (1, 2, 2), "T4": (1, 2, 3), "H": (32, 33, 40), "W": (33, 47, 50)}
+NETWORKS = {"mobilefacenet": SMALL, "vit": SMALL, "slowfast": CLIPS}
 
 
-@pytest.mark.parametrize("name", ["mobilefacenet", "vit"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_equals_its_reference(name):
     spec = td.load_spec(str(FOLDER / f"{name}.py"))
-    assert td.check(spec, dims=SMALL).passed
+    assert td.check(spec, dims=NETWORKS[name]).passed
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16)])
@@ -33,9 +35,9 @@ def test_half_precision_is_as_near_to_float32_as_torchs_autocast(name, precision
     assert 0 < (got - exact).abs().max() < 2 * (rounded - exact).abs().max()
 
 
-@pytest.mark.parametrize("name", ["mobilefacenet", "vit"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_engine_builds(name):
-    network = td.load_spec(str(FOLDER / f"{name}.py")).define(dims=SMALL)
+    network = td.load_spec(str(FOLDER / f"{name}.py")).define(dims=NETWORKS[name])
     assert len(compile_engine(network).data) > 0
 
 

@@ -257,7 +257,9 @@ def linspace(
     _refuse_storage(layout, requires_grad)
     network = require_network(start, end, steps)
     wanted = torch.float32 if dtype is None else as_dtype(dtype)
-    numbers = [value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end)]
+    numbers: list[Any] = [
+        value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end)
+    ]
     if isinstance(steps, int) and not any(isinstance(value, (Tensor, Size)) for value in numbers):
         return network.constant(torch.linspace(numbers[0], numbers[1], steps, dtype=wanted))
     if not wanted.is_floating_point:

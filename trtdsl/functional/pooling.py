@@ -344,7 +344,9 @@ def _counts(windows: Windows, length: list[SizeLike], *, padding: bool) -> Tenso
     result: Tensor | None = None
     for axis in windows.axes:
         number, pad, step = windows.count(axis), windows.padding[axis], windows.stride[axis]
-        start = L.linspace(network, (number,), network.constant(float(-pad)), network.constant([float(step)]))
+        start = L.linspace(
+            network, (number,), network.constant(float(-pad)), network.constant(torch.tensor([float(step)]))
+        )
         end = binary(start, float(windows.size[axis]), "SUM")
         end = binary(end, as_tensor(length[axis] + (pad if padding else 0), network, torch.float32), "MIN")
         start = start if padding else binary(start, 0.0, "MAX")
