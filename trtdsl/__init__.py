@@ -4,6 +4,9 @@ from .tensor import Tensor as Tensor  # first: its methods call functional, whic
 
 # isort: split
 
+from .batch import build_several as build_several
+from .bench import BenchReport as BenchReport
+from .bench import bench as bench
 from .build import Build as Build
 from .build import build as build
 from .check import CheckReport as CheckReport
@@ -43,6 +46,8 @@ from .interpret import Interpreter as Interpreter
 from .interpret import interpret as interpret
 from .network import Input as Input
 from .network import Network as Network
+from .refit import derive_weights as derive_weights
+from .run import run_files as run_files
 from .shape import Dim as Dim
 from .shape import Size as Size
 from .spec import NetworkSpec as NetworkSpec
@@ -52,6 +57,7 @@ from .summary import Summary as Summary
 from .summary import inspect as inspect
 from .summary import summarize as summarize
 from .version import __version__ as __version__
+from .triton import export_triton as export_triton
 from .weights import Scope as Scope
 from .weights import Weights as Weights
 from .weights import convert_weights as convert_weights

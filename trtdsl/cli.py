@@ -16,7 +16,7 @@ import typer
 
 import trtdsl as td
 
-from . import console
+from . import cli_engine, console
 from .errors import TrtdslError, UsageError
 from .version import __version__
 
@@ -59,11 +59,19 @@ AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept 
 
 @app.command()
 def build(
-    network: NetworkName,
+    network: Annotated[
+        list[str], typer.Argument(metavar="NETWORK...", help="FILE.py or FILE.py:NAME; several are built each apart.")
+    ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.engine here.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.engine here. A folder for several networks."),
     ] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="How many networks at a time.")] = 1,
     dim: Dims = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option("--profile", metavar="DIMS", help="A further profile, as N=1 or N=1:4:8,T=100; may be repeated."),
+    ] = None,
     weights: WeightsFile = None,
     precision: Precision = None,
     backend: BackendOption = None,
@@ -72,6 +80,39 @@ def build(
         typer.Option("--compute-capability", metavar="X.Y", help="GPUs to build for (TensorRT-RTX); may be repeated."),
     ] = None,
     tf32: Annotated[bool, typer.Option("--tf32/--no-tf32", help="Allow TF32 in float32 products on the GPU.")] = True,
+    optimization_level: Annotated[
+        int | None, typer.Option("--optimization-level", metavar="0-5", help="How long to search (TensorRT).")
+    ] = None,
+    workspace: Annotated[
+        int | None, typer.Option("--workspace", metavar="MIB", help="The most scratch memory a layer may use.")
+    ] = None,
+    timing_cache: Annotated[
+        Path | None, typer.Option("--timing-cache", metavar="FILE", help="Measured kernels, kept (TensorRT).")
+    ] = None,
+    hardware_compatibility: Annotated[
+        str | None,
+        typer.Option("--hardware-compatibility", metavar="LEVEL", help="ampere+ or same-compute-capability (TensorRT)."),
+    ] = None,
+    version_compatible: Annotated[
+        bool, typer.Option("--version-compatible", help="For later versions too (TensorRT).")
+    ] = False,
+    sparsity: Annotated[bool, typer.Option("--sparsity", help="Use sparse weights (TensorRT).")] = False,
+    aux_streams: Annotated[
+        int | None, typer.Option("--aux-streams", metavar="N", help="Streams besides the caller's (TensorRT).")
+    ] = None,
+    tiling: Annotated[
+        str | None, typer.Option("--tiling", metavar="LEVEL", help="none, fast, moderate or full (TensorRT).")
+    ] = None,
+    profiling_verbosity: Annotated[
+        str | None, typer.Option("--profiling-verbosity", metavar="LEVEL", help="none, names or detailed.")
+    ] = None,
+    weight_streaming: Annotated[
+        bool, typer.Option("--weight-streaming", help="Let weights stay on the host.")
+    ] = False,
+    refit: Annotated[bool, typer.Option("--refit", help="The engine takes new weights later.")] = False,
+    strip_weights: Annotated[
+        bool, typer.Option("--strip-weights", help="Write the engine without its weights.")
+    ] = False,
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Do not compare with torch first; the manifest says so.")
     ] = False,
@@ -84,20 +125,37 @@ def build(
 ) -> None:
     """Define a network, check it against torch, and write NAME.engine and NAME.engine.json."""
     with _errors(json_, verbose), console.Progress(quiet or json_) as progress:
-        result = td.build(
-            td.load_spec(network),
-            output,
-            weights=weights,
-            dims=_dims(dim),
-            precision=precision,
-            backend=backend,
-            config=td.BuildConfig(compute_capabilities=tuple(compute_capability or ()), tf32=tf32),
-            run_check=not no_check,
-            force=force,
-            dry_run=dry_run,
-            allow_nonfinite=allow_nonfinite,
-            progress=progress.step,
-        )
+        options: dict[str, Any] = {
+            "weights": weights,
+            "dims": _dims(dim),
+            "precision": precision,
+            "backend": backend,
+            "config": td.BuildConfig(
+                tf32=tf32,
+                compute_capabilities=tuple(compute_capability or ()),
+                optimization_level=optimization_level,
+                workspace=None if workspace is None else workspace << 20,
+                timing_cache=timing_cache,
+                hardware_compatibility=hardware_compatibility,  # pyright: ignore[reportArgumentType] (checked there)
+                version_compatible=version_compatible,
+                sparsity=sparsity,
+                aux_streams=aux_streams,
+                tiling=tiling,  # pyright: ignore[reportArgumentType]
+                profiling_verbosity=profiling_verbosity,  # pyright: ignore[reportArgumentType]
+                weight_streaming=weight_streaming,
+                refit=refit,
+                strip_weights=strip_weights,
+            ),
+            "profiles": [_dims(text.split(",")) for text in profile or []],
+            "run_check": not no_check,
+            "force": force,
+            "dry_run": dry_run,
+            "allow_nonfinite": allow_nonfinite,
+        }
+        if len(network) > 1:
+            _build_several(network, output, jobs, options, json_, quiet)
+            return
+        result = td.build(td.load_spec(network[0]), output, progress=progress.step, **options)
         progress.stop()
         if json_:
             _print_json(
@@ -105,6 +163,20 @@ def build(
             )
         elif not quiet:
             console.print_build(result, dry_run=dry_run, verbose=verbose)
+
+
+def _build_several(
+    networks: list[str], output: Path | None, jobs: int, options: dict[str, Any], json_: bool, quiet: bool
+) -> None:
+    tell = None if json_ else lambda outcome: console.print_outcome(outcome, quiet=quiet)
+    outcomes = td.build_several(networks, output, jobs=jobs, done=tell, **options)
+    failed = [outcome for outcome in outcomes if outcome.exit_code]
+    if json_:
+        _print_json({"schema": 1, "kind": "builds", "builds": [outcome.to_json() for outcome in outcomes]})
+    elif failed:
+        console.complain(f"{len(failed)} of {len(outcomes)} networks were not built")
+    if failed:
+        raise typer.Exit(failed[0].exit_code)
 
 
 def _nested(result: Any) -> dict[str, Any]:
@@ -318,9 +390,14 @@ def _fail(error: BaseException | None, code: int, text: str, json_: bool, verbos
         place = {"file": location.file, "line": location.line} if location else None
         kind = type(error).__name__ if error is not None else "Cancelled"
         details = {"type": kind, "message": text, "location": place, "exit_code": code}
+        if getattr(error, "code", None) is not None:
+            details["code"] = error.code
         _print_json({"schema": 1, "kind": "error", "error": details})
     console.complain(text)
     raise typer.Exit(code)
+
+
+cli_engine.register(app, weights_app, _errors, _print_json, _dims)
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .batch import Outcome
+    from .bench import BenchReport
     from .build import Build
     from .check import CheckReport
     from .compare_layers import LayerReport
@@ -157,6 +159,32 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
         )
     else:
         say(f"not checked against torch: {checked['reason']}")
+
+
+def print_outcome(outcome: Outcome, *, quiet: bool) -> None:
+    """One of several builds: a line when it is done, or its error."""
+    if outcome.error is not None:
+        complain(f"{outcome.network}: {outcome.error}")
+    elif not quiet:
+        size = "" if outcome.bytes is None else f", {outcome.bytes:,} bytes"
+        say(f"{outcome.network}: {outcome.engine}{size if outcome.built else ' is up to date'}")
+
+
+def print_bench(report: BenchReport) -> None:
+    """A table with a row for each thing that was timed."""
+    from rich.table import Table
+
+    table = Table("", "first run", "median", "mean", "min", "p90", "p99", "variation", "runs")
+    for times in report.times:
+        numbers = (times.first, times.median, times.mean, times.minimum, times.p90, times.p99)
+        table.add_row(times.name, *(f"{number:.3f} ms" for number in numbers), f"{times.variation:.1%}", str(times.runs))
+    console = _console()
+    console.print(table)
+    at = ", ".join(f"{name} = {size}" for name, size in report.dims.items())
+    say(
+        f"{report.name}{f' at {at}' * bool(at)} on {report.device} ({report.backend}); apart from these, transfers take "
+        f"{report.inputs:.3f} ms in and {report.outputs:.3f} ms out"
+    )
 
 
 def print_facts(facts: dict[str, Any]) -> None:

@@ -63,6 +63,22 @@ def compute_capability(index: int) -> str:
     return f"{major}.{minor}"
 
 
+def device_name(index: int) -> str:
+    """The GPU's name."""
+    name = call("cudaGetDeviceProperties", index).name
+    return name.decode().rstrip("\0") if isinstance(name, bytes) else str(name)
+
+
+def to_device(tensor: torch.Tensor, device: int, stream: int) -> Any:
+    """A copy of a CPU tensor on the GPU, as a :class:`~trtdsl.arrays.DeviceArray`."""
+    from .arrays import DeviceArray, view
+
+    given = view(tensor)
+    memory = Memory(given.size)
+    copy(memory.pointer, given.pointer, given.size, stream)
+    return DeviceArray(memory, given.shape, given.dtype, device, stream)
+
+
 class Memory:
     """Device memory, freed when the last reference to it goes."""
 

@@ -1,0 +1,238 @@
+"""How long an engine takes on this machine's GPU: first and steady runs apart, transfers apart."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from . import cuda
+from .backend import Backend
+from .build import compile_engine
+from .check import make_feeds
+from .config import BuildConfig
+from .engine import Engine, load_engine
+from .errors import BackendError, UsageError
+from .lazy import torch
+from .network import Network
+from .spec import NetworkSpec, Range, load_spec
+
+SCHEMA = 1
+AGAINST = ("torch", "compile", "onnx")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds of many runs of one thing."""
+
+    name: str
+    runs: int
+    first: float
+    """The first run, with all that is done once."""
+    minimum: float
+    median: float
+    mean: float
+    p90: float
+    p99: float
+    variation: float
+    """Standard deviation over mean."""
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """What :func:`bench` measured. ``inputs`` and ``outputs`` are the transfers from and to the host, in milliseconds."""
+
+    name: str
+    backend: str
+    device: str
+    dims: dict[str, int]
+    times: list[Times]
+    inputs: float
+    outputs: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        return {"schema": SCHEMA, "kind": "bench", **asdict(self)}
+
+
+def summarize(name: str, first: float, samples: Sequence[float]) -> Times:
+    """Times of ``samples``; percentiles are samples, the nearest from above.
+
+    >>> summarize("x", 9.0, [1.0, 2.0, 3.0, 4.0]).median
+    2.5
+    """
+    if not samples:
+        raise UsageError("at least one run is needed")
+    ordered = sorted(samples)
+
+    def percentile(share: int) -> float:
+        return ordered[-(-share * len(ordered) // 100) - 1]
+
+    mean = statistics.fmean(ordered)
+    return Times(
+        name,
+        len(ordered),
+        first,
+        ordered[0],
+        statistics.median(ordered),
+        mean,
+        percentile(90),
+        percentile(99),
+        statistics.pstdev(ordered) / mean if mean else 0.0,
+    )
+
+
+def bench(
+    target: str | Path,
+    *,
+    runs: int = 100,
+    warm_up: int = 10,
+    dims: Mapping[str, Range] | None = None,
+    against: Sequence[str] = (),
+    backend: str | Backend | None = None,
+    tf32: bool = True,
+    graphs: bool = False,
+) -> BenchReport:
+    """Times an engine (``NAME.engine``), or a network (``FILE.py[:NAME]``) built here, at the best size of its profile.
+
+    Inputs lie on the GPU already; each run is timed with CUDA events. ``against`` ``"torch"``, ``"compile"``
+    (torch.compile) and ``"onnx"`` (exported by torch, parsed and built by the same backend) measure a network's
+    reference beside it. ``graphs`` captures the engine as a CUDA graph.
+
+    Raises UsageError, BackendError where there is no GPU, and as building and loading do.
+    """
+    unknown = [name for name in against if name not in AGAINST]
+    if unknown:
+        raise UsageError(f"--against {', '.join(unknown)}: known are {', '.join(AGAINST)}")
+    if runs < 1 or warm_up < 0:
+        raise UsageError("at least one run is needed, and no negative number to warm up")
+    is_network = ".py" in Path(target).name
+    if against and not is_network:
+        raise UsageError("--against needs a network with a reference, not an engine: give FILE.py")
+    if not is_network:
+        engine = load_engine(target, backend=backend)
+        return _measure(Path(target).name, engine, _feeds(engine), runs, warm_up, {}, graphs, [])
+    cuda.require_device()
+    spec = load_spec(str(target))
+    network = spec.define(dims=dims, backend=backend)
+    sizes = network.profile("opt") if network.dims else {}
+    feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
+    engine = Engine(compile_engine(network, BuildConfig(tf32=tf32)).data, backend=network.backend)
+    others = [(name, _other(name, spec, network, feeds, tf32)) for name in against]
+    return _measure(spec.name, engine, feeds, runs, warm_up, sizes, graphs, others)
+
+
+def _feeds(engine: Engine) -> dict[str, torch.Tensor]:
+    """Normal values, or zeros of an integer type, at the best size of the first profile."""
+    feeds = {}
+    for name, info in engine.signature.inputs.items():
+        shape, dtype = engine.signature.profiles[0][name][1], getattr(torch, info.dtype)
+        feeds[name] = torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+    return feeds
+
+
+def _measure(
+    name: str,
+    engine: Engine,
+    feeds: Mapping[str, torch.Tensor],
+    runs: int,
+    warm_up: int,
+    dims: dict[str, int],
+    graphs: bool,
+    others: Sequence[tuple[str, Callable[[], Any]]],
+) -> BenchReport:
+    stream = cuda.Stream()
+    arrays, started = {}, time.perf_counter()
+    for key, feed in feeds.items():
+        arrays[key] = cuda.to_device(feed, engine.device, stream.handle)
+    cuda.synchronize(stream.handle)
+    copied_in = (time.perf_counter() - started) * 1e3
+    call: Callable[[], Any] = lambda: engine.run(arrays, outputs="device", stream=stream.handle)
+    if graphs:
+        captured = engine.capture(arrays, outputs="device")
+        call = lambda: captured.run(arrays)
+    times = [timed("engine", call, runs, warm_up, stream.handle)]
+    results = engine.run(arrays, outputs="device", stream=stream.handle)
+    cuda.synchronize(stream.handle)
+    started = time.perf_counter()
+    for array in results.values():
+        array.numpy() if array.dtype not in ("bfloat16", "float8_e4m3fn") else None
+    copied_out = (time.perf_counter() - started) * 1e3
+    for other, run in others:
+        handle = torch.cuda.current_stream().cuda_stream if other in ("torch", "compile") else stream.handle
+        times.append(timed(other, run, runs, warm_up, handle))
+    backend = f"{engine.backend.name} {engine.backend.version}"
+    return BenchReport(name, backend, cuda.device_name(engine.device), dims, times, copied_in, copied_out)
+
+
+def timed(name: str, call: Callable[[], Any], runs: int, warm_up: int, stream: int) -> Times:
+    """Runs ``call``, which puts work on ``stream``: once, then to warm up, then each run between two events."""
+    started = time.perf_counter()
+    call()
+    cuda.synchronize(stream)
+    first = (time.perf_counter() - started) * 1e3
+    for _ in range(warm_up):
+        call()
+    cuda.synchronize(stream)
+    samples = []
+    begin, end = cuda.Event(timing=True), cuda.Event(timing=True)
+    for _ in range(runs):
+        begin.record(stream)
+        call()
+        end.record(stream)
+        samples.append(end.milliseconds_since(begin))
+    return summarize(name, first, samples)
+
+
+def _other(
+    name: str, spec: NetworkSpec, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool
+) -> Callable[[], Any]:
+    """What runs the network's reference another way."""
+    module = spec.reference_module(spec.open_weights())
+    if name == "onnx":
+        engine = Engine(onnx_engine(module, network, feeds, tf32), backend=network.backend)
+        stream = cuda.Stream()
+        names = zip(engine.signature.inputs, feeds.values(), strict=True)
+        arrays = {key: cuda.to_device(feed, 0, stream.handle) for key, feed in names}
+        cuda.synchronize(stream.handle)
+        return lambda: engine.run(arrays, outputs="device")
+    if not torch.cuda.is_available():
+        raise BackendError(f"--against {name} needs a torch with CUDA; this is {torch.__version__}")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    module = module.cuda()
+    run = torch.compile(module) if name == "compile" else module
+    on_gpu = [feed.cuda() for feed in feeds.values()]
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return run(*on_gpu)
+
+    return call
+
+
+def onnx_engine(
+    module: torch.nn.Module, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool = True
+) -> bytes:
+    """The engine of a torch module by way of ONNX, at the sizes of ``feeds``. Raises BackendError without onnx."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise BackendError("the way by ONNX needs the package onnx: pip install 'trtdsl[onnx]'") from None
+    backend = network.backend
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.onnx")
+        torch.onnx.export(module, tuple(feeds.values()), path, dynamo=False, input_names=list(feeds))
+        with backend.listen() as messages:
+            parser = backend.trt.OnnxParser(definition := backend.create_network(), backend.logger)
+            if not parser.parse_from_file(path):
+                raise BackendError(f"TensorRT's parser does not take torch's ONNX: {messages.summary()}")
+            config = backend.builder.create_builder_config()
+            BuildConfig(tf32=tf32).apply(config, backend)
+            data = backend.builder.build_serialized_network(definition, config)
+    if data is None:
+        raise BackendError(f"TensorRT does not build torch's ONNX: {messages.summary()}")
+    return bytes(data)
