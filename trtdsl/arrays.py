@@ -134,7 +134,7 @@ def _cuda_view(value: Any) -> View:
     dtype = np.dtype(facts["typestr"])
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
-    if strides is not None and tuple(strides) != tuple(s * dtype.itemsize for s in _contiguous(shape)):
+    if strides is not None and not _is_contiguous(shape, [stride // dtype.itemsize for stride in strides]):
         raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
     if facts.get("stream") not in (None, 0):
         synchronize(int(facts["stream"]))
@@ -150,16 +150,18 @@ def _dlpack_view(value: Any, stream: int | None) -> View:
     pointer, shape, strides, dtype, kind, index = dlpack.read(capsule)
     if dtype is None:
         raise FeedError(f"this {type(value).__name__} has a dtype that TensorRT does not have")
-    if strides is not None and math.prod(shape) and strides != _contiguous(shape):
+    if strides is not None and not _is_contiguous(shape, strides):
         raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
     if not on_gpu and kind not in (dlpack.CPU, dlpack.CUDA_HOST):
         raise FeedError(f"this {type(value).__name__} is on a device that is neither the CPU nor a CUDA GPU")
     return View(pointer, shape, dtype, index if on_gpu else None, "device" if on_gpu else "numpy", capsule)
 
 
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
+def _is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements lie in C order; the stride of a size of 1 says nothing."""
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size > 1 and stride != step:
+            return math.prod(shape) == 0
         step *= size
-    return tuple(reversed(strides))
+    return True
