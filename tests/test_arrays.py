@@ -54,7 +54,10 @@ def test_what_is_no_array():
         view(Foreign(torch.ones(4, 3).t()))
     with pytest.raises(errors.FeedError, match="dtype"):
         view(Foreign(torch.ones(2, dtype=torch.complex64)))
-    assert view(Foreign(torch.ones(1, 3)[:, :].as_strided((1, 3), (77, 1)))).shape == (1, 3)  # a size of 1 has no stride
+    assert view(Foreign(torch.ones(1, 3)[:, :].as_strided((1, 3), (77, 1)))).shape == (
+        1,
+        3,
+    )  # a size of 1 has no stride
 
 
 class OnDevice:

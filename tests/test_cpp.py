@@ -210,3 +210,18 @@ def test_cmake_says_what_it_looked_for(tmp_path):
         assert word in text
     command = ["cmake", "-S", ROOT / "tools/cpp", "-B", tmp_path / "other", "-DTRTDSL_BACKEND=onnx"]
     assert "must be auto" in " ".join(subprocess.run(command, capture_output=True, text=True).stderr.split())
+
+
+def test_the_guide_s_program_compiles_and_runs(binaries, engine, tmp_path):
+    """The C++ of docs/engines.md, as it stands there."""
+    text = (ROOT / "docs/engines.md").read_text()
+    program = text.split("```cpp\n")[1].split("```")[0].replace("1.7.1.116", BACKEND.version)
+    (tmp_path / "main.cpp").write_text(program)
+    compiler = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'tools/cpp'}"]
+    subprocess.run([*compiler, "main.cpp", binaries / "libtrtdsl_engine.a", "-o", "main"], check=True, cwd=tmp_path)
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.split(":")[0]) == (2, "engine-missing")
+    shutil.copy(engine, tmp_path / "double.engine")
+    shutil.copy(manifest_path(engine), tmp_path / "double.engine.json")
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == f"{BACKEND.version} tiny\n"

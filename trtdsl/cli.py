@@ -64,7 +64,9 @@ def build(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.engine here. A folder for several networks."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Default: NAME.engine here. A folder for several networks."
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="How many networks at a time.")] = 1,
     dim: Dims = None,
@@ -91,7 +93,9 @@ def build(
     ] = None,
     hardware_compatibility: Annotated[
         str | None,
-        typer.Option("--hardware-compatibility", metavar="LEVEL", help="ampere+ or same-compute-capability (TensorRT)."),
+        typer.Option(
+            "--hardware-compatibility", metavar="LEVEL", help="ampere+ or same-compute-capability (TensorRT)."
+        ),
     ] = None,
     version_compatible: Annotated[
         bool, typer.Option("--version-compatible", help="For later versions too (TensorRT).")
@@ -106,9 +110,7 @@ def build(
     profiling_verbosity: Annotated[
         str | None, typer.Option("--profiling-verbosity", metavar="LEVEL", help="none, names or detailed.")
     ] = None,
-    weight_streaming: Annotated[
-        bool, typer.Option("--weight-streaming", help="Let weights stay on the host.")
-    ] = False,
+    weight_streaming: Annotated[bool, typer.Option("--weight-streaming", help="Let weights stay on the host.")] = False,
     refit: Annotated[bool, typer.Option("--refit", help="The engine takes new weights later.")] = False,
     strip_weights: Annotated[
         bool, typer.Option("--strip-weights", help="Write the engine without its weights.")

@@ -18,9 +18,7 @@ Device = Annotated[int, typer.Option("--device", metavar="N", help="Which GPU.")
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print more; tracebacks with errors.")]
-Inputs = Annotated[
-    list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="An input; once for each.")
-]
+Inputs = Annotated[list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="An input; once for each.")]
 Weights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Put these into a refittable engine first.")
 ]

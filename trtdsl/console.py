@@ -177,7 +177,9 @@ def print_bench(report: BenchReport) -> None:
     table = Table("", "first run", "median", "mean", "min", "p90", "p99", "variation", "runs")
     for times in report.times:
         numbers = (times.first, times.median, times.mean, times.minimum, times.p90, times.p99)
-        table.add_row(times.name, *(f"{number:.3f} ms" for number in numbers), f"{times.variation:.1%}", str(times.runs))
+        table.add_row(
+            times.name, *(f"{number:.3f} ms" for number in numbers), f"{times.variation:.1%}", str(times.runs)
+        )
     console = _console()
     console.print(table)
     at = ", ".join(f"{name} = {size}" for name, size in report.dims.items())

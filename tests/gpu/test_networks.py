@@ -1,0 +1,50 @@
+"""Every network in networks/ three ways: the engine on the GPU, the interpreter, and torch."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import trtdsl as td
+from trtdsl.check import compare, make_feeds, named_outputs, profile_points
+from trtdsl.engine import engine_of
+from trtdsl.spec import NetworkSpec, load_module
+
+NETWORKS = Path(__file__).parents[2] / "networks"
+SPECS = [
+    spec
+    for path in sorted(NETWORKS.glob("*.py"))
+    for spec in vars(load_module(path)).values()
+    if isinstance(spec, NetworkSpec) and spec.reference is not None
+]
+
+
+def three_ways(spec, env_index):
+    network = spec.define()
+    run = engine_of(network)
+    reference = spec.reference_module(spec.open_weights())
+    env = profile_points(network)[env_index % len(profile_points(network))]
+    feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(7))
+    with torch.inference_mode():
+        expected = named_outputs(reference(*feeds.values()), list(network.outputs))
+    return run(feeds), td.interpret(network, feeds), expected
+
+
+@pytest.mark.parametrize("env_index", [0, 1], ids=["min", "opt"])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_three_ways(spec, env_index):
+    executed, interpreted, expected = three_ways(spec, env_index)
+    for output in expected:
+        for got, other, what in (
+            (executed[output], expected[output], "engine and torch"),
+            (executed[output], interpreted[output], "engine and interpreter"),
+            (interpreted[output], expected[output], "interpreter and torch"),
+        ):
+            result = compare(output, got, other)
+            assert result.passed, f"{what} differ: {result}"
+
+
+def test_check_on_the_engine():
+    report = td.check(td.load_spec(str(NETWORKS / "stgcn.py")), on="engine")
+    assert report.passed
+    assert report.on == "engine"
