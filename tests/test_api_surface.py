@@ -1,7 +1,7 @@
 """Everything that trtdsl asks of TensorRT, against the API of versions that cannot run here (tests/data/api).
 
-tools/api_surface.py made those files from the bindings wheels. What trtdsl asks is read from its own source: names on the
-trt module, members of its enums, and methods and properties of TensorRT's objects with the arguments they are given.
+tools/api_surface.py made those files from the bindings wheels. What trtdsl asks is read from its own source: names on
+the trt module, members of its enums, and methods and properties of TensorRT's objects with the arguments they get.
 """
 
 import ast
@@ -177,8 +177,8 @@ def test_methods_and_properties(surface):
 def essential(cls, surface):
     """Whether a class must be there: not that of a layer that is refused where it is not, nor TensorRT-RTX's own."""
     layer = cls.startswith("I") and (cls.endswith("Layer") or cls == "IAttention")
-    return not (layer or cls in ("IRuntimeCache", "IRuntimeConfig", "IWeightsManager", "IStreamReaderV2", "IStreamWriter")
-                or cls.startswith(("IPlugin", "TimingCache")))  # fmt: skip
+    later = ("IRuntimeCache", "IRuntimeConfig", "IWeightsManager", "IStreamReaderV2", "IStreamWriter")
+    return not (layer or cls in later or cls.startswith(("IPlugin", "TimingCache")))
 
 
 def test_arguments(surface):

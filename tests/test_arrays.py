@@ -84,22 +84,22 @@ class Owner:
 
 def test_dlpack_written_here_is_read_by_torch_and_numpy():
     memory = np.arange(6, dtype=np.float32)
+    held = [Owner()]
+    gone = weakref.ref(held[0])
 
     class Array:
         def __dlpack_device__(self):
             return dlpack.CPU, 0
 
         def __dlpack__(self, **_):
-            return dlpack.write(memory.ctypes.data, (2, 3), "float32", (dlpack.CPU, 0), owner)
+            return dlpack.write(memory.ctypes.data, (2, 3), "float32", (dlpack.CPU, 0), held[0])
 
-    owner = Owner()
-    gone = weakref.ref(owner)
     tensor = torch.from_dlpack(Array())
     assert tensor.tolist() == [[0, 1, 2], [3, 4, 5]]
     memory[0] = 7
     assert tensor[0, 0] == 7
     assert np.from_dlpack(Array()).shape == (2, 3)
-    del owner
+    held.clear()
     gc.collect()
     assert gone() is not None  # torch still has it
     del tensor

@@ -1,4 +1,4 @@
-"""The runtime cache's file: kept when it is sound and for this GPU, discarded with a warning otherwise, never a crash."""
+"""The runtime cache's file: kept when it is sound and for this GPU, otherwise discarded with a warning."""
 
 import random
 

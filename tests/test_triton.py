@@ -1,4 +1,4 @@
-"""config.pbtxt against Triton's protobuf schema: the fields of model_config.proto that are written, by their numbers."""
+"""config.pbtxt against Triton's protobuf schema: the fields of model_config.proto that are written."""
 
 import json
 

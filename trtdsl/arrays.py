@@ -83,7 +83,14 @@ class DeviceArray:
 
     def numpy(self) -> Any:
         """A copy on the host. Raises FeedError for a dtype that numpy does not have."""
-        result = host_array(self.shape, self.dtype, "numpy")
+        return self._to_host("numpy")
+
+    def torch(self) -> Any:
+        """A copy on the host, as a torch tensor."""
+        return self._to_host("torch")
+
+    def _to_host(self, kind: Kind) -> Any:
+        result = host_array(self.shape, self.dtype, kind)
         target = view(result)
         copy(target.pointer, self.memory.pointer, target.size, self._stream)
         synchronize(self._stream)

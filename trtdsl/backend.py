@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import ModuleType
 from typing import Any, Literal
 
 from .errors import BackendError, UnsupportedError, UsageError
@@ -131,13 +132,13 @@ class Backend:
     def lacking(self) -> Iterator[None]:
         """Turns the absence of a layer or an enum in this version into an UnsupportedError that names it.
 
-        TensorRT 10.3 lacks squeeze, unsqueeze, cumulative and attention, among others; tests/data/api has every version's.
+        TensorRT 10.3 lacks squeeze, unsqueeze, cumulative and attention, among others: see tests/data/api.
         """
         try:
             yield
         except AttributeError as error:
-            owner = type(error.obj).__module__ if not isinstance(error.obj, type(self.trt)) else error.obj.__name__
-            if error.name is None or not owner.startswith("tensorrt"):
+            owner = error.obj if isinstance(error.obj, (ModuleType, type)) else type(error.obj)
+            if error.name is None or not (getattr(owner, "__module__", None) or owner.__name__).startswith("tensorrt"):
                 raise
             raise UnsupportedError(
                 f"{self.name} {self.version} has no {error.name}: it came with another version"

@@ -40,10 +40,10 @@ def build_several(
     done: Callable[[Outcome], None] | None = None,
     **options: Any,
 ) -> list[Outcome]:
-    """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, in processes of their own.
+    """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, each in a process.
 
-    ``options`` are those of :func:`~trtdsl.build`. Outcomes come in the order of ``networks``; ``done`` sees each when it
-    is known. Raises UsageError for two networks of one name or no folder, CancelledError after Ctrl-C.
+    ``options`` are those of :func:`~trtdsl.build`. Outcomes come in the order of ``networks``; ``done`` sees each
+    as it comes. Raises UsageError for two networks of one name or no folder, CancelledError after Ctrl-C.
     """
     target = Path(folder) if folder is not None else Path()
     if not target.is_dir():

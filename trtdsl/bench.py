@@ -44,7 +44,7 @@ class Times:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What :func:`bench` measured. ``inputs`` and ``outputs`` are the transfers from and to the host, in milliseconds."""
+    """What :func:`bench` measured. ``inputs`` and ``outputs`` are the transfers from and to the host, in ms."""
 
     name: str
     backend: str
@@ -115,15 +115,16 @@ def bench(
         raise UsageError("--against needs a network with a reference, not an engine: give FILE.py")
     if not is_network:
         engine = load_engine(target, backend=backend)
-        return _measure(Path(target).name, engine, _feeds(engine), runs, warm_up, {}, graphs, [])
+        return _measure(Path(target).name, engine, _feeds(engine), runs, warm_up, {}, graphs, [], cuda.Stream())
     cuda.require_device()
     spec = load_spec(str(target))
     network = spec.define(dims=dims, backend=backend)
     sizes = network.profile("opt") if network.dims else {}
     feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
     engine = Engine(compile_engine(network, BuildConfig(tf32=tf32)).data, backend=network.backend)
-    others = [(name, _other(name, spec, network, feeds, tf32)) for name in against]
-    return _measure(spec.name, engine, feeds, runs, warm_up, sizes, graphs, others)
+    stream = cuda.Stream()
+    others = [(name, _other(name, spec, network, feeds, tf32, stream.handle)) for name in against]
+    return _measure(spec.name, engine, feeds, runs, warm_up, sizes, graphs, others, stream)
 
 
 def _feeds(engine: Engine) -> dict[str, torch.Tensor]:
@@ -144,23 +145,27 @@ def _measure(
     dims: dict[str, int],
     graphs: bool,
     others: Sequence[tuple[str, Callable[[], Any]]],
+    stream: cuda.Stream,
 ) -> BenchReport:
-    stream = cuda.Stream()
     arrays, started = {}, time.perf_counter()
     for key, feed in feeds.items():
         arrays[key] = cuda.to_device(feed, engine.device, stream.handle)
     cuda.synchronize(stream.handle)
     copied_in = (time.perf_counter() - started) * 1e3
-    call: Callable[[], Any] = lambda: engine.run(arrays, outputs="device", stream=stream.handle)
+
+    def call() -> Any:
+        return engine.run(arrays, outputs="device", stream=stream.handle)
+
     if graphs:
         captured = engine.capture(arrays, outputs="device")
-        call = lambda: captured.run(arrays)
-    times = [timed("engine", call, runs, warm_up, stream.handle)]
-    results = engine.run(arrays, outputs="device", stream=stream.handle)
+        times = [timed("engine", captured.launch, runs, warm_up, captured.stream)]
+    else:
+        times = [timed("engine", call, runs, warm_up, stream.handle)]
+    results = call()
     cuda.synchronize(stream.handle)
     started = time.perf_counter()
     for array in results.values():
-        array.numpy() if array.dtype not in ("bfloat16", "float8_e4m3fn") else None
+        array.torch()
     copied_out = (time.perf_counter() - started) * 1e3
     for other, run in others:
         handle = torch.cuda.current_stream().cuda_stream if other in ("torch", "compile") else stream.handle
@@ -189,17 +194,16 @@ def timed(name: str, call: Callable[[], Any], runs: int, warm_up: int, stream: i
 
 
 def _other(
-    name: str, spec: NetworkSpec, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool
+    name: str, spec: NetworkSpec, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool, stream: int
 ) -> Callable[[], Any]:
-    """What runs the network's reference another way."""
+    """What runs the network's reference another way; ONNX's engine on ``stream``, torch on its current one."""
     module = spec.reference_module(spec.open_weights())
     if name == "onnx":
         engine = Engine(onnx_engine(module, network, feeds, tf32), backend=network.backend)
-        stream = cuda.Stream()
         names = zip(engine.signature.inputs, feeds.values(), strict=True)
-        arrays = {key: cuda.to_device(feed, 0, stream.handle) for key, feed in names}
-        cuda.synchronize(stream.handle)
-        return lambda: engine.run(arrays, outputs="device")
+        arrays = {key: cuda.to_device(feed, 0, stream) for key, feed in names}
+        cuda.synchronize(stream)
+        return lambda: engine.run(arrays, outputs="device", stream=stream)
     if not torch.cuda.is_available():
         raise BackendError(f"--against {name} needs a torch with CUDA; this is {torch.__version__}")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32

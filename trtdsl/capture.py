@@ -64,6 +64,18 @@ class Captured:
         """Runs the graph; see :meth:`run`."""
         return self.run(feeds)
 
+    @property
+    def stream(self) -> int:
+        """The handle of the stream that the graph runs on."""
+        return self._stream.handle
+
+    def launch(self) -> None:
+        """Puts the graph on its stream, on the inputs that are in its memory, and waits for nothing."""
+        if self._graph is not None:
+            self._graph.launch(self.stream)
+        else:
+            self._context.execute(self.stream)
+
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs for feeds of the captured shapes, complete when this returns.
 
@@ -82,10 +94,7 @@ class Captured:
                     cuda.wait_for_torch(handle, engine.device)
                     break
             self._fill(views, handle)
-            if self._graph is not None:
-                self._graph.launch(handle)
-            else:
-                self._context.execute(handle)
+            self.launch()
             results = {name: sink.result() for name, sink in self._sinks.items()}
             cuda.synchronize(handle)
         return results

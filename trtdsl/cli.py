@@ -392,9 +392,8 @@ def _fail(error: BaseException | None, code: int, text: str, json_: bool, verbos
         place = {"file": location.file, "line": location.line} if location else None
         kind = type(error).__name__ if error is not None else "Cancelled"
         details = {"type": kind, "message": text, "location": place, "exit_code": code}
-        code_name = getattr(error, "code", None)
-        if code_name is not None:
-            details["code"] = code_name
+        if isinstance(error, TrtdslError) and error.code is not None:
+            details["code"] = error.code
         _print_json({"schema": 1, "kind": "error", "error": details})
     console.complain(text)
     raise typer.Exit(code)

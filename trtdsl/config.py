@@ -101,7 +101,7 @@ class BuildConfig:
             raise UsageError(f"{backend.name} {backend.version} has no tiling: it came with TensorRT 10.8")
 
     def apply(self, config: Any, backend: Backend) -> Callable[[], None]:
-        """Sets the options on an IBuilderConfig; what is returned is called after a build, and keeps the timing cache."""
+        """Sets the options on an IBuilderConfig; what it gives is called after a build, and keeps the timing cache."""
         self.validate(backend)
         trt = backend.trt
         flags = {

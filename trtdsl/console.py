@@ -183,7 +183,7 @@ def print_bench(report: BenchReport) -> None:
     console.print(table)
     at = ", ".join(f"{name} = {size}" for name, size in report.dims.items())
     say(
-        f"{report.name}{f' at {at}' * bool(at)} on {report.device} ({report.backend}); apart from these, transfers take "
+        f"{report.name}{f' at {at}' * bool(at)} on {report.device} ({report.backend}); transfers apart take "
         f"{report.inputs:.3f} ms in and {report.outputs:.3f} ms out"
     )
 

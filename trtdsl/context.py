@@ -106,7 +106,8 @@ class Sink:
     """Where one output of one run goes."""
 
     def __init__(self, context: Context, info: TensorInfo, kind: Kind, stream: int):
-        self.context, self.info, self.kind, self.stream = context, info, kind, stream
+        self.kind: Kind = kind
+        self.context, self.info, self.stream = context, info, stream
         shape = tuple(context.trt.get_tensor_shape(info.name))
         self.shape: tuple[int, ...] | None = None if min(shape, default=0) < 0 else shape
         self._memory: cuda.Memory | None = None
@@ -144,15 +145,14 @@ class Sink:
         if self.shape is None:
             raise ExecutionError(f"TensorRT did not say the shape of output {self.info.name!r}")
         dtype = self.info.dtype
-        kind = self.kind
         if self.info.on_host:
-            return self._tensor.numpy() if kind == "numpy" else self._tensor
-        if kind == "cuda":
+            return self._tensor.numpy() if self.kind == "numpy" else self._tensor
+        if self.kind == "cuda":
             return self._tensor[: self.size].view(getattr(torch, dtype)).reshape(self.shape)
         assert self._memory is not None
-        if kind == "device":
+        if self.kind == "device":
             return DeviceArray(self._memory, self.shape, dtype, self.context.engine.device, self.stream)
-        array = host_array(self.shape, dtype, kind)
+        array = host_array(self.shape, dtype, self.kind)
         cuda.copy(view(array).pointer, self._memory.pointer, self.size, self.stream)
         return array
 

@@ -215,9 +215,9 @@ class Engine:
     ) -> None:
         """Puts new weights into an engine that was built with ``refit``, in place.
 
-        ``weights`` is a safetensors file or a mapping with the names of the state_dict, or what ``trtdsl weights derive``
-        wrote. What the engine holds is made of them by the network's own definition, found by the manifest beside
-        ``folder`` or named as ``network="FILE.py:NAME"``. Waits for all runs.
+        ``weights`` is a safetensors file or a mapping with the names of the state_dict, or what ``trtdsl weights
+        derive`` wrote. What the engine holds is made of them by the network's own definition, which the manifest finds
+        from ``folder``, the engine's, or ``network="FILE.py:NAME"`` names. Waits for all runs.
 
         Raises UsageError for an engine that takes no weights, WeightsError with all that do not fit at once.
         """

@@ -1,18 +1,18 @@
-"""What is judged before TensorRT sees an engine's bytes, in order: one error of its own for each thing that can be wrong.
+"""What is judged before TensorRT sees an engine's bytes, in order: an error of its own for each thing that is wrong.
 
-The file comes first (its size, what it begins with, whose it is, the version), then the manifest (the hash of the bytes,
-what they were built for), then what is here (driver, device). :mod:`trtdsl.errors` has the table of codes, and the C++
-loader makes the same judgements.
+The file comes first (its size, what it begins with, whose it is, the version), then the manifest (the hash of the
+bytes, what they were built for), then what is here (driver, device). :mod:`trtdsl.errors` has the table of codes, and
+the C++ loader makes the same judgements.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .backend import Backend, Messages, cuda_status, get_backend, installed
 from .errors import (
@@ -45,8 +45,8 @@ MAGIC = {b"ftrt": "tensorrt", b"vtrt": "tensorrt-rtx"}
 NAMES = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
 VERSION_AT = 24
 HEADER = 28  # bytes that both have
-# TensorRT-RTX alone, measured on engines of version 1.7: the size of the whole at byte 16, and at byte 32 a bit for each
-# GPU it was built for. An engine for no GPU in particular has one bit more, whose meaning is not documented.
+# TensorRT-RTX alone, measured on engines of version 1.7: the size of the whole at byte 16, and at byte 32 a bit for
+# each GPU it was built for. An engine for no GPU in particular has one bit more, whose meaning is not documented.
 RTX_HEADER = 64
 RTX_SIZE_AT, RTX_TARGETS_AT = 16, 32
 RTX_TARGETS = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
@@ -138,14 +138,14 @@ def _guess(data: bytes) -> str:
         return " but an ONNX model: trtdsl builds from networks written in Python"
     if data[:1] == b"\x08":
         return "; it looks like a protobuf message, such as an ONNX model"
-    if data.startswith(b"\x7fELF") or data.startswith(b"MZ"):
+    if data.startswith((b"\x7fELF", b"MZ")):
         return " but a program or a library"
     if not any(data[:HEADER]):
         return ": it begins with zeros, as a file does that was never written"
     return f": it begins with {data[:4].hex(' ')}"
 
 
-# -- the engine, its manifest, and the TensorRT that is here ---------------------------------------------------------------
+# -- the engine, its manifest, and the TensorRT that is here -----------------------------------------------------------
 
 
 def choose_backend(product: str, backend: str | Backend | None) -> Backend:
@@ -262,7 +262,8 @@ def judge(data: bytes, manifest: Manifest | None, header: Header, label: str) ->
         return
     if manifest.product != header.product:
         raise ManifestDamagedError(
-            f"the manifest of {label} is that of a {NAMES[manifest.product]} engine, and this is {NAMES[header.product]}'s"
+            f"the manifest of {label} is that of a {NAMES[manifest.product]} engine, and this is one of "
+            f"{NAMES[header.product]}"
         )
     if len(data) < manifest.size:
         raise EngineTruncatedError(
@@ -270,11 +271,11 @@ def judge(data: bytes, manifest: Manifest | None, header: Header, label: str) ->
         )
     if hashlib.sha256(data).hexdigest() != manifest.sha256:
         raise EngineDamagedError(
-            f"{label} is not what was built: its sha256 is not the one in its manifest; copy both again, or build it again"
+            f"{label} is not what was built: its sha256 is not the one in its manifest; copy both again, or build again"
         )
     if _numbers(manifest.version)[:3] != _numbers(header.version)[:3]:
         raise ManifestDamagedError(
-            f"the manifest of {label} says {NAMES[manifest.product]} {manifest.version}, the engine itself {header.version}"
+            f"the manifest of {label} says {NAMES[manifest.product]} {manifest.version}, the engine {header.version}"
         )
 
 
@@ -312,7 +313,7 @@ def check_host_code(manifest: Manifest | None, *, allowed: bool) -> None:
         )
 
 
-# -- the machine -----------------------------------------------------------------------------------------------------------
+# -- the machine -------------------------------------------------------------------------------------------------------
 
 
 def check_driver(backend: Backend) -> None:
@@ -322,9 +323,7 @@ def check_driver(backend: Backend) -> None:
         raise NoDriverError(
             f"an engine runs on an NVIDIA GPU, and {status}; whether this one fits a GPU was not judged"
         )
-    from cuda.bindings import driver
-
-    _, version = driver.cuDriverGetVersion()
+    _, version = importlib.import_module("cuda.bindings.driver").cuDriverGetVersion()
     judge_driver(int(version), backend.cuda_major)
 
 
@@ -366,8 +365,7 @@ def judge_validity(validity: str, diagnostics: int, members: dict[str, int], dev
         ),
         "UNSUPPORTED_CC": (
             ComputeCapabilityError,
-            f"TensorRT-RTX says that the engine does not serve this GPU ({device}): build it again with "
-            f"--compute-capability {device}",
+            f"TensorRT-RTX says that the engine is not for this GPU: build it with --compute-capability {device}",
         ),
         "OLD_CUDA_DRIVER": (OldDriverError, "TensorRT-RTX says that the NVIDIA driver is too old: update it"),
         "OLD_CUDA_RUNTIME": (OldDriverError, "TensorRT-RTX says that the CUDA runtime is too old: update it"),
@@ -380,7 +378,7 @@ def judge_validity(validity: str, diagnostics: int, members: dict[str, int], dev
     raise EngineRefusedError(f"TensorRT-RTX says that the engine is invalid ({', '.join(found) or 'no reason given'})")
 
 
-# "Cannot find plugin: NAME, version: 1" (10 and later), "getPluginCreator could not find plugin NAME version 1" (before)
+# "Cannot find plugin: NAME, version: 1" (from 10), "getPluginCreator could not find plugin NAME version 1" (before)
 PLUGIN = re.compile(
     r"(?:cannot|could not) find plugin:? (?P<name>[^\s,]+),? version:? (?P<version>[^\s,]+)", re.IGNORECASE
 )

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .backend import DTYPES as TENSORRT_DTYPES
 from .build import MANIFEST_SCHEMA
 from .errors import ManifestDamagedError, ManifestMissingError
 from .signature import Shapes, Signature, TensorInfo
 
-DTYPES = (
-    "float32 float16 bfloat16 int8 int32 int64 bool uint8 float8_e4m3fn int4 float4_e2m1fn_x2 float8_e8m0fnu".split()
-)
+DTYPES = tuple(TENSORRT_DTYPES.values())
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -66,7 +65,7 @@ def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:
     reader = Reader(facts, label)
     if reader.get("schema", int) != MANIFEST_SCHEMA:
         raise ManifestDamagedError(
-            f"{label} has schema {facts['schema']}, and this trtdsl reads {MANIFEST_SCHEMA}: use the trtdsl that built it"
+            f"{label} has schema {facts['schema']}, and this trtdsl reads {MANIFEST_SCHEMA}: use the one that built it"
         )
     backend, engine = reader.at("backend"), reader.at("engine")
     product, version = backend.get("name", str), backend.get("version", str)

@@ -54,7 +54,7 @@ def _weights_of(definition: Any, backend: Backend) -> Iterator[tuple[Node, str, 
                 yield node, role, torch.from_numpy(weights.reshape(-1).copy())
             elif not isinstance(weights, np.ndarray) and weights.size:
                 dtype = backend.torch_dtype(weights.dtype)
-                if dtype in (torch.int4, torch.float4_e2m1fn_x2):
+                if str(dtype) in ("torch.int4", "torch.float4_e2m1fn_x2"):
                     raise UnsupportedError(f"layer {node.name!r} has {dtype} weights: build without refit")
                 yield node, role, read_weights(backend, weights, (weights.size,), dtype).clone()
 
@@ -118,8 +118,8 @@ def new_values(
 ) -> Values:
     """The values for an engine whose manifest has ``facts`` under "refit", made of ``weights``.
 
-    ``weights`` is a safetensors file (or mapping) with the names of the state_dict, or a file of derived ones. ``folder``
-    is the engine's, from which the network's file is found; ``network`` says ``FILE.py:NAME`` instead.
+    ``weights`` is a safetensors file (or mapping) with the names of the state_dict, or a file of derived ones.
+    ``folder`` is the engine's, from which the network's file is found; ``network`` says ``FILE.py:NAME`` instead.
 
     Raises WeightsError with every missing, misshapen or unknown weight at once, or when the network is not the one that
     the engine was built from; UsageError when the network's file is not there.
@@ -163,7 +163,7 @@ def _spec(facts: Mapping[str, Any], folder: Path, network: str | None) -> Networ
     file = (place or "").rpartition(":")[0] or place or ""
     if not file or not Path(file).is_file():
         raise UsageError(
-            f"the network's file {file or '(none)'} is not here, and new weights are made with it: say where it is with "
+            f"the network's file {file or '(none)'} is not here, and new weights are made with it: say where with "
             "network='FILE.py', or derive them where it is with `trtdsl weights derive`"
         )
     return load_spec(place or "")

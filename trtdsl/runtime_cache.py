@@ -27,7 +27,7 @@ def write_runtime_cache(path: str | os.PathLike[str], data: bytes, made_for: dic
 
 
 def read_runtime_cache(path: str | os.PathLike[str], made_for: dict[str, Any]) -> bytes | None:
-    """The cache's bytes; None when there is no file, and with a RuntimeCacheWarning when it is bad or for another engine."""
+    """The cache's bytes; None when there is no file, and with a RuntimeCacheWarning when it is no good here."""
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:

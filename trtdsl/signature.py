@@ -40,9 +40,9 @@ class Signature:
     def check(self, feeds: Mapping[str, View], profile: int | None = None, device: int | None = None) -> int:
         """The profile that serves these feeds: the given one, or the first whose ranges hold all shapes.
 
-        ``device`` is the index of the engine's GPU. Raises FeedNameError for a missing or unknown input, FeedDtypeError,
-        FeedRankError, FeedShapeError, FeedPlaceError for one on another GPU, and FeedProfileError for a shape outside
-        every profile; each says what was expected.
+        ``device`` is the index of the engine's GPU. Raises FeedNameError for a missing or unknown input,
+        FeedDtypeError, FeedRankError, FeedShapeError, FeedPlaceError for one on another GPU, and FeedProfileError for a
+        shape outside every profile; each says what was expected.
         """
         self._check_names(feeds)
         for name, view in feeds.items():

@@ -64,8 +64,8 @@ def export_triton(
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    files = {check_writable(target / "model.plan"): data, check_writable(folder / "config.pbtxt"): config.encode()}
-    write_all_atomically(files)
+    plan, described = check_writable(target / "model.plan"), check_writable(folder / "config.pbtxt")
+    write_all_atomically({plan: data, described: config.encode()})
     return folder
 
 

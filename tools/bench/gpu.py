@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -97,10 +98,9 @@ def einsums(runs: int) -> None:
     for equation, *shapes in EINSUMS:
         row = []
         for lowering in ("matmul", "native", "broadcast"):
-            row.append(
-                f"{engine_time(lambda *x, how=lowering: F.einsum(equation, *x, lowering=how), shapes, runs):.3f}"
-            )
-        row.append(torch_time(lambda *x, e=equation: torch.einsum(e, *x), shapes, runs))
+            define = partial(F.einsum, equation, lowering=lowering)
+            row.append(f"{engine_time(define, shapes, runs):.3f}")
+        row.append(torch_time(partial(torch.einsum, equation), shapes, runs))
         print(f"| `{equation}` {' × '.join(map(str, shapes))} | {' | '.join(row)} |")
     print()
 

@@ -23,8 +23,8 @@ def quantize(input: Tensor, scale: Tensor | float, dtype: Any = "int8", axis: in
     of ``input``, where each of its sizes divides that of ``input`` (blocks). The values are torch's
     ``quantize_per_tensor`` and ``quantize_per_channel``, where those have the dtype.
 
-    Raises UnsupportedError for another dtype or an int4 value that is not constant, ShapeError for a scale that does not
-    fit or is not positive.
+    Raises UnsupportedError for another dtype or an int4 value that is not constant, ShapeError for a scale that does
+    not fit or is not positive.
 
     >>> net = td.Network()
     >>> F.quantize(net.input("x", (2, 8)), 0.5).dtype
@@ -33,7 +33,7 @@ def quantize(input: Tensor, scale: Tensor | float, dtype: Any = "int8", axis: in
     wanted = _narrow(dtype)
     scale = _scale(input, scale, input.dtype)
     blocks = _blocks(input, scale, axis)
-    if wanted == torch.int4:
+    if str(wanted) == "torch.int4":
         if blocks is not None and sum(size > 1 for size in blocks) > 1:
             raise ShapeError(f"int4 has blocks along one dimension alone, not of {shape_text(blocks)}")
         if not (input.is_constant and scale.is_constant):
@@ -60,7 +60,7 @@ def dequantize(input: Tensor, scale: Tensor | float, dtype: Any = "float32", axi
         raise UnsupportedError(f"values are dequantized to float32, float16 or bfloat16, not {dtype}")
     scale = _scale(input, scale, wide)
     blocks = _blocks(input, scale, axis)
-    if input.dtype == torch.int4:
+    if str(input.dtype) == "torch.int4":
         blocks = None  # TensorRT-RTX takes blocks of int4 by the scale's shape alone
     return L.dequantize(input, scale, wide, axis=axis, block_shape=blocks)
 
@@ -86,7 +86,8 @@ def _blocks(x: Tensor, scale: Tensor, axis: int | None) -> tuple[int, ...] | Non
         size = x.shape[axis]
         if scale.ndim != 1 or scale.shape[0] != size:
             raise ShapeError(
-                f"a scale for dimension {axis} of {shape_text(x.shape)} must be ({size},), not {shape_text(scale.shape)}"
+                f"a scale for dimension {axis} of {shape_text(x.shape)} must be ({size},), "
+                f"not {shape_text(scale.shape)}"
             )
         return None
     if scale.ndim != x.ndim:

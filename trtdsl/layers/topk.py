@@ -74,7 +74,7 @@ def _topk(node: Node) -> Evaluate:
     indices_dtype = node.output_dtype(1)
 
     def evaluate(x: torch.Tensor, k: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        number = int(static if k is None else k)
+        number = static if static is not None else int(k) if k is not None else 0
         if number > x.shape[axis]:
             raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
         values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index
