@@ -69,12 +69,12 @@ def _topk(node: Node) -> Evaluate:
     """Assumed: NaN is greater than every number, as torch and numpy sort it; the documentation does not say."""
     layer = node.layer
     (axis,) = axes_of(layer.axes, len(node.inputs[0].shape))
-    static = None if node.has_input(1) else layer.k
+    static: int = 0 if node.has_input(1) else layer.k
     largest = node.known(layer.op, ("MAX", "MIN"), "operation") == "MAX"
     indices_dtype = node.output_dtype(1)
 
     def evaluate(x: torch.Tensor, k: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        number = static if static is not None else int(k) if k is not None else 0
+        number = static if k is None else int(k)
         if number > x.shape[axis]:
             raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
         values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index
