@@ -92,6 +92,7 @@ def bench(
     runs: int = 100,
     warm_up: int = 10,
     dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
     against: Sequence[str] = (),
     backend: str | Backend | None = None,
     tf32: bool = True,
@@ -100,8 +101,9 @@ def bench(
     """Times an engine (``NAME.engine``), or a network (``FILE.py[:NAME]``) built here, at the best size of its profile.
 
     Inputs lie on the GPU already; each run is timed with CUDA events. ``against`` ``"torch"``, ``"compile"``
-    (torch.compile) and ``"onnx"`` (exported by torch, parsed and built by the same backend) measure a network's
-    reference beside it. ``graphs`` captures the engine as a CUDA graph.
+    (torch.compile) and ``"onnx"`` (exported by torch, parsed and built by the same backend, in float32) measure a
+    network's reference beside it; torch runs it under autocast where there is a ``precision``. ``graphs`` captures the
+    engine as a CUDA graph.
 
     Raises UsageError, BackendError where there is no GPU, and as building and loading do.
     """
@@ -111,14 +113,15 @@ def bench(
     if runs < 1 or warm_up < 0:
         raise UsageError("at least one run is needed, and no negative number to warm up")
     is_network = ".py" in Path(target).name
-    if against and not is_network:
-        raise UsageError("--against needs a network with a reference, not an engine: give FILE.py")
+    if (against or precision) and not is_network:
+        option = "--against" if against else "--precision"
+        raise UsageError(f"{option} needs a network with a reference, not an engine: give FILE.py")
     if not is_network:
         engine = load_engine(target, backend=backend)
         return _measure(Path(target).name, engine, _feeds(engine), runs, warm_up, {}, graphs, [], cuda.Stream())
     cuda.require_device()
     spec = load_spec(str(target))
-    network = spec.define(dims=dims, backend=backend)
+    network = spec.define(dims=dims, precision=precision, backend=backend)
     sizes = network.profile("opt") if network.dims else {}
     feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
     engine = Engine(compile_engine(network, BuildConfig(tf32=tf32)).data, backend=network.backend)
@@ -212,7 +215,7 @@ def _other(
     on_gpu = [feed.cuda() for feed in feeds.values()]
 
     def call() -> Any:
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast("cuda", network.precision, enabled=network.precision is not None):
             return run(*on_gpu)
 
     return call

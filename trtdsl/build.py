@@ -97,8 +97,6 @@ def build(
         weights=weights, dims=dims, precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
     )
     config = config or BuildConfig()
-    if network.precision is not None and (config.refit or config.strip_weights):
-        raise UsageError("an engine of half precision cannot be refitted: its weights are stored converted")
     config.validate(network.backend)
     plan_profiles = [_profile(network), *(_profile(network, ranges) for ranges in profiles)]
     content = _content_hash(network, plan_profiles, config)

@@ -85,6 +85,9 @@ def register(app: typer.Typer, weights_app: typer.Typer, errors: Any, print_json
         dim: Annotated[
             list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Of a network's dynamic dimension.")
         ] = None,
+        precision: Annotated[
+            str | None, typer.Option("--precision", metavar="fp16|bf16", help="Of a network; torch runs in it too.")
+        ] = None,
         against: Annotated[
             str, typer.Option("--against", metavar="LIST", help="torch, compile, onnx: the reference, beside it.")
         ] = "",
@@ -105,6 +108,7 @@ def register(app: typer.Typer, weights_app: typer.Typer, errors: Any, print_json
                 runs=runs,
                 warm_up=warm_up,
                 dims=dims_of(dim),
+                precision=precision,
                 against=[name for name in against.split(",") if name],
                 backend=backend,
                 tf32=tf32,
@@ -159,13 +163,17 @@ def register(app: typer.Typer, weights_app: typer.Typer, errors: Any, print_json
         dim: Annotated[
             list[str] | None, typer.Option("--dim", metavar="NAME=MIN:OPT:MAX", help="As the engine was built with.")
         ] = None,
+        precision: Annotated[
+            str | None, typer.Option("--precision", metavar="fp16|bf16", help="As the engine was built with.")
+        ] = None,
         json_: Json = False,
         quiet: Quiet = False,
         verbose: Verbose = False,
     ) -> None:
         """Make what a refittable engine takes of new weights, where the network's file is and the engine is not."""
         with errors(json_, verbose):
-            values = td.derive_weights(td.load_spec(network), weights, dims=dims_of(dim), output=output)
+            spec = td.load_spec(network)
+            values = td.derive_weights(spec, weights, dims=dims_of(dim), precision=precision, output=output)
             if json_:
                 print_json({"schema": 1, "kind": "weights", "output": str(output), "names": list(values)})
             elif not quiet:

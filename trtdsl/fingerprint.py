@@ -18,7 +18,7 @@ SKIPPED = {"num_inputs", "num_outputs", "num_ranks"}
 def fingerprint(definition: Any, backend: Backend, *, values: bool = True) -> str:
     """SHA-256 over inputs, outputs, and each layer's type, names, operands, attributes and weights.
 
-    Without ``values`` weights count by dtype and size alone.
+    Without ``values`` weights count by dtype and size alone, and the author's lines (a layer's metadata) not at all.
     """
     digest = hashlib.sha256()
 
@@ -35,6 +35,8 @@ def fingerprint(definition: Any, backend: Backend, *, values: bool = True) -> st
             for tensor in node.outputs:
                 put("to", *_tensor(tensor))
             for name, value in attributes(node.layer):
+                if name == "metadata" and not values:
+                    continue
                 if hasattr(value, "dtype") and hasattr(value, "size") and not isinstance(value, (int, float)):
                     put(name)
                     if values:

@@ -34,6 +34,8 @@ ROLES = {
     "SCALE": {"SHIFT": "shift", "SCALE": "scale"},
 }
 
+PRECISIONS = {"float16": "fp16", "bfloat16": "bf16"}
+
 DERIVED = "trtdsl-derived"  # the safetensors metadata of a file of derived weights
 
 Values = dict[str, "torch.Tensor"]
@@ -83,6 +85,7 @@ def recipe(
     names = sorted(weights.shapes) if weights is not None else []
     return {
         "network": None if file is None else f"{file}:{spec.name}",
+        "precision": None if network.precision is None else PRECISIONS[_short(network.precision)],
         "dims": {name: given if isinstance(given, int) else list(given) for name, given in (dims or {}).items()},
         "structure_sha256": structure(network),
         "values_sha256": values_hash(layer_values(network)),
@@ -97,6 +100,7 @@ def derive_weights(
     weights: Source | None,
     *,
     dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
     backend: str | Backend | None = None,
     output: str | os.PathLike[str] | None = None,
 ) -> Values:
@@ -104,7 +108,7 @@ def derive_weights(
 
     That file is what :meth:`Engine.refit` takes where the network's own file is not. Raises as ``spec.define`` does.
     """
-    network = spec.define(weights=weights, dims=dims, backend=backend)
+    network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
     values = layer_values(network)
     if output is not None:
         from safetensors.torch import save
@@ -132,7 +136,10 @@ def new_values(
             {name: (tuple(shape), dtype) for name, (shape, dtype) in facts["expected"].items()}, allow_nonfinite=True
         )
         defined = _spec(facts, folder, network).define(
-            weights=weights, dims={n: _range(r) for n, r in facts["dims"].items()}, backend=backend
+            weights=weights,
+            dims={n: _range(r) for n, r in facts["dims"].items()},
+            precision=facts["precision"],
+            backend=backend,
         )
         found, values = structure(defined), layer_values(defined)
     if found != facts["structure_sha256"]:

@@ -44,6 +44,15 @@ def test_three_ways(spec, env_index):
             assert result.passed, f"{what} differ: {result}"
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_three_ways_in_half_precision(spec, precision):
+    """Engine and interpreter each within the tolerance that a check has for the precision."""
+    for on in ("engine", "interpreter"):
+        report = td.check(spec, on=on, precision=precision)
+        assert report.passed, f"{on}: {report.raise_for_mismatch()}"
+
+
 def test_check_on_the_engine():
     report = td.check(td.load_spec(str(NETWORKS / "stgcn.py")), on="engine")
     assert report.passed
