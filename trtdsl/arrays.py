@@ -26,6 +26,7 @@ ITEMSIZES = {
     "bool": 1,
     "float8_e4m3fn": 1,
 }
+LEGACY_STREAM = 1  # CUDA's handle of the default stream, which DLPack has too
 NOT_NUMPY = ("bfloat16", "float8_e4m3fn")
 
 
@@ -52,9 +53,9 @@ class DeviceArray:
     ``torch.from_dlpack(array)``, ``cupy.asarray(array)`` and the like share its memory; ``array.numpy()`` copies it.
     """
 
-    def __init__(self, memory: Memory, shape: Sequence[int], dtype: str, device: int, stream: int):
+    def __init__(self, memory: Memory, shape: Sequence[int], dtype: str, device: int, stream: int | None = None):
         self.memory, self.shape, self.dtype, self.device = memory, tuple(shape), dtype, device
-        self._stream = stream
+        self._stream = stream  # on which its values are made; None when they are there
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype} {self.shape} on cuda:{self.device})"
@@ -77,7 +78,7 @@ class DeviceArray:
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
         # The unversioned protocol; the consumer's stream may use the memory once ours is done.
-        if stream != self._stream:
+        if self._stream is not None and stream != self._stream:
             synchronize(self._stream)
         return dlpack.write(self.memory.pointer, self.shape, self.dtype, (dlpack.CUDA, self.device), self.memory)
 
@@ -92,8 +93,8 @@ class DeviceArray:
     def _to_host(self, kind: Kind) -> Any:
         result = host_array(self.shape, self.dtype, kind)
         target = view(result)
-        copy(target.pointer, self.memory.pointer, target.size, self._stream)
-        synchronize(self._stream)
+        copy(target.pointer, self.memory.pointer, target.size, self._stream or 0)
+        synchronize(self._stream or 0)
         return result
 
 
@@ -153,7 +154,9 @@ def _cuda_view(value: Any) -> View:
 def _dlpack_view(value: Any, stream: int | None) -> View:
     kind, _ = value.__dlpack_device__()
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
-    capsule = value.__dlpack__(stream=stream or 1) if on_gpu else value.__dlpack__()
+    capsule = value.__dlpack__(stream=stream or LEGACY_STREAM) if on_gpu else value.__dlpack__()
+    if on_gpu and stream is None:  # the stream that it will be read on is not known yet
+        synchronize(LEGACY_STREAM)
     pointer, shape, strides, dtype, kind, index = dlpack.read(capsule)
     if dtype is None:
         raise FeedError(f"this {type(value).__name__} has a dtype that TensorRT does not have")

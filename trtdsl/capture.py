@@ -21,7 +21,7 @@ class Captured:
     TensorRT's work is captured from the stream; TensorRT-RTX keeps the graph itself. Threads take turns.
     """
 
-    def __init__(self, engine: Engine, feeds: Mapping[str, View], kind: Kind, stream: int, profile: int):
+    def __init__(self, engine: Engine, feeds: Mapping[str, View], kind: Kind, profile: int):
         self.engine, self.kind = engine, kind
         self._shapes = {name: given.shape for name, given in feeds.items()}
         self._lock = threading.Lock()
@@ -32,8 +32,7 @@ class Captured:
             name: given.owner if engine.signature.inputs[name].on_host else cuda.Memory(given.size)
             for name, given in feeds.items()
         }
-        self._fill(feeds, stream)
-        cuda.synchronize(stream)
+        self._fill(feeds, handle)
         self._sinks = self._context.bind(
             {name: self._bound(name, given) for name, given in feeds.items()}, kind, handle, profile
         )
@@ -55,6 +54,8 @@ class Captured:
         return View(memory.pointer, given.shape, given.dtype, self.engine.device, "device", memory)
 
     def _fill(self, feeds: Mapping[str, View], stream: int) -> None:
+        if any(given.kind == "cuda" for given in feeds.values()):
+            cuda.wait_for_torch(stream, self.engine.device)
         for name, given in feeds.items():
             memory = self._inputs[name]
             if isinstance(memory, cuda.Memory):
@@ -89,12 +90,8 @@ class Captured:
         engine.signature.check_shapes(views, self._shapes)
         handle = self._stream.handle
         with self._lock:
-            for given in views.values():
-                if given.kind == "cuda":  # made on torch's stream
-                    cuda.wait_for_torch(handle, engine.device)
-                    break
             self._fill(views, handle)
             self.launch()
-            results = {name: sink.result() for name, sink in self._sinks.items()}
+            results = {name: sink.result(complete=True) for name, sink in self._sinks.items()}
             cuda.synchronize(handle)
         return results

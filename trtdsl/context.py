@@ -36,22 +36,27 @@ class Context:
                 raise OutOfMemoryError(needed, cuda.free_memory(), "an execution context")
             raise ExecutionError(f"TensorRT makes no execution context: {text}")
         self._buffers: dict[str, cuda.Memory] = {}
+        self._stream = cuda.Stream()
         self._done = cuda.Event()
         self._last: int | None = None
         self._profile = 0
         self._held: Any = None  # what the GPU may still read and write of the last run
 
-    def run(self, feeds: Mapping[str, View], kind: Kind, stream: int, profile: int, *, wait: bool) -> dict[str, Any]:
-        """Puts one run on the stream and gives the outputs; waits for those on the host, and for all if asked to."""
+    def run(self, feeds: Mapping[str, View], kind: Kind, given: int | None, profile: int) -> dict[str, Any]:
+        """Puts one run on the stream (its own without one) and gives the outputs.
+
+        Waits for outputs on the host, and for all on its own stream, which their consumer does not know.
+        """
+        stream = self._stream.handle if given is None else given
         if self._last is not None and self._last != stream:
             self._done.block(stream)  # its scratch memory and buffers are in use until then
         sinks = self.bind(feeds, kind, stream, profile)
         self.execute(stream)
-        results = {name: sink.result() for name, sink in sinks.items()}
+        results = {name: sink.result(complete=given is None) for name, sink in sinks.items()}
         self._done.record(stream)
         self._last = stream
-        self._held = [given.owner for given in feeds.values()], sinks
-        if wait or kind in ON_HOST:
+        self._held = [feed.owner for feed in feeds.values()], sinks
+        if given is None or kind in ON_HOST:
             cuda.synchronize(stream)
         return results
 
@@ -65,7 +70,10 @@ class Context:
                 self._profile = profile
             for name, given in feeds.items():
                 self._feed(signature.inputs[name], given, stream)
-            missing = self.trt.infer_shapes()
+            try:
+                missing = self.trt.infer_shapes()
+            except RuntimeError as error:
+                raise ExecutionError(f"the shapes do not fit each other: {messages.summary()}") from error
             if missing:
                 raise ExecutionError(f"the shapes of {', '.join(missing)} are not known: {messages.summary()}")
             return {name: Sink(self, info, kind, stream) for name, info in signature.outputs.items()}
@@ -140,8 +148,8 @@ class Sink:
             self._memory = self.context.buffer(self.info.name, size)
         return self._memory.pointer
 
-    def result(self) -> Any:
-        """The output; host arrays are complete only when the stream is done."""
+    def result(self, *, complete: bool) -> Any:
+        """The output, whose values are there when the stream is done; ``complete`` says that the caller waits."""
         if self.shape is None:
             raise ExecutionError(f"TensorRT did not say the shape of output {self.info.name!r}")
         dtype = self.info.dtype
@@ -151,7 +159,8 @@ class Sink:
             return self._tensor[: self.size].view(getattr(torch, dtype)).reshape(self.shape)
         assert self._memory is not None
         if self.kind == "device":
-            return DeviceArray(self._memory, self.shape, dtype, self.context.engine.device, self.stream)
+            stream = None if complete else self.stream
+            return DeviceArray(self._memory, self.shape, dtype, self.context.engine.device, stream)
         array = host_array(self.shape, dtype, self.kind)
         cuda.copy(view(array).pointer, self._memory.pointer, self.size, self.stream)
         return array

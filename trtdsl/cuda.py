@@ -76,7 +76,7 @@ def to_device(tensor: torch.Tensor, device: int, stream: int) -> Any:
     given = view(tensor)
     memory = Memory(given.size)
     copy(memory.pointer, given.pointer, given.size, stream)
-    return DeviceArray(memory, given.shape, given.dtype, device, stream)
+    return DeviceArray(memory, given.shape, given.dtype, device, stream)  # its reader waits for the stream
 
 
 class Memory:

@@ -121,7 +121,6 @@ class Engine:
         if self.trt is None:
             raise loader.judge_messages(messages, size=len(data), free=cuda.free_memory())
         self.signature = read_signature(self.trt, self.backend)
-        self._stream = cuda.Stream()
         self._free: list[Context] = []
         self._lock = threading.Lock()
         self._cache_file = Path(runtime_cache) if runtime_cache is not None else None
@@ -173,9 +172,10 @@ class Engine:
         views = {name: view(feed, stream=stream) for name, feed in feeds.items()}
         index = self.signature.check(views, profile, device=self.device)
         kind, handle = self._placed(views, outputs, stream)
-        wait = stream is None and kind == "device"  # its consumer need not know our stream
+        if stream is not None and any(given.kind == "cuda" for given in views.values()):
+            cuda.wait_for_torch(stream, self.device)
         with self._context() as context:
-            return context.run(views, kind, handle, index, wait=wait)
+            return context.run(views, kind, handle, index)
 
     def capture(self, feeds: Mapping[str, Any], *, outputs: Kind | None = None) -> Captured:
         """The engine at one set of shapes, as a CUDA graph: call it with feeds of these shapes.
@@ -187,8 +187,7 @@ class Engine:
         cuda.set_device(self.device)
         views = {name: view(feed) for name, feed in feeds.items()}
         index = self.signature.check(views, device=self.device)
-        kind, handle = self._placed(views, outputs, None)
-        return Captured(self, views, kind, handle, index)
+        return Captured(self, views, self._placed(views, outputs, None)[0], index)
 
     def warm_up(self, runs: int = 3) -> None:
         """Runs each profile at its best size with zeros, so that nothing is compiled or allocated later.
@@ -217,7 +216,8 @@ class Engine:
 
         ``weights`` is a safetensors file or a mapping with the names of the state_dict, or what ``trtdsl weights
         derive`` wrote. What the engine holds is made of them by the network's own definition, which the manifest finds
-        from ``folder``, the engine's, or ``network="FILE.py:NAME"`` names. Waits for all runs.
+        from ``folder``, the engine's, or ``network="FILE.py:NAME"`` names. Waits for all runs; no thread may begin one
+        meanwhile.
 
         Raises UsageError for an engine that takes no weights, WeightsError with all that do not fit at once.
         """
@@ -238,15 +238,15 @@ class Engine:
         values = self.trt.get_tensor_profile_values(profile, name)  # in this order, whatever its signature says
         return torch.tensor(values[1], dtype=getattr(torch, info.dtype)).reshape(info.shape)
 
-    def _placed(self, views: Mapping[str, View], outputs: Kind | None, stream: int | None) -> tuple[Kind, int]:
-        """What the outputs are, and the stream to run on."""
+    def _placed(self, views: Mapping[str, View], outputs: Kind | None, stream: int | None) -> tuple[Kind, int | None]:
+        """What the outputs are, and the stream to run on; None for the context's own."""
         kind = outputs
         if kind is None:
             kind = next(iter(views.values())).kind if views else "numpy"
         if stream is not None:
             return kind, stream
         on_torch = kind == "cuda" or any(given.kind == "cuda" for given in views.values())
-        return kind, torch.cuda.current_stream(self.device).cuda_stream if on_torch else self._stream.handle
+        return kind, torch.cuda.current_stream(self.device).cuda_stream if on_torch else None
 
     @contextmanager
     def _context(self) -> Iterator[Context]:
@@ -254,11 +254,9 @@ class Engine:
             context = self._free.pop() if self._free else None
         if context is None:
             context = Context(self)
-        try:
-            yield context
-        finally:
-            with self._lock:
-                self._free.append(context)
+        yield context
+        with self._lock:  # one that failed is not used again: what it has put on its stream is not known
+            self._free.append(context)
 
     def runtime_config(self, *, graphs: bool) -> Any:
         """What an execution context of TensorRT-RTX is made with: the runtime cache and the strategy for graphs."""
