@@ -58,8 +58,6 @@ from .summary import inspect as inspect
 from .summary import summarize as summarize
 from .triton import export_triton as export_triton
 from .version import __version__ as __version__
-from .triton import export_triton as export_triton
-from .version import __version__ as __version__
 from .weights import Scope as Scope
 from .weights import Weights as Weights
 from .weights import convert_weights as convert_weights
