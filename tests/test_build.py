@@ -15,7 +15,8 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.build import CheckFailedError, compile_engine
+from trtdsl.build import CheckFailedError
+from trtdsl.compiler import compile_engine
 from trtdsl.fingerprint import fingerprint
 from trtdsl.spec import load_spec
 

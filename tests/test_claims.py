@@ -7,7 +7,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 
 
 def broken(function, *inputs):

@@ -8,7 +8,7 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.backend import get_backend
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 from trtdsl.config import HARDWARE, ONLY, TILING, VERBOSITY
 
 BACKEND = get_backend("tensorrt-rtx")

@@ -254,7 +254,7 @@ def test_targets_are_read_from_the_engine():
 
 
 def loader_engine(net, capabilities):
-    from trtdsl.build import compile_engine
+    from trtdsl.compiler import compile_engine
     from trtdsl.config import BuildConfig
 
     return compile_engine(net, BuildConfig(compute_capabilities=tuple(capabilities))).data

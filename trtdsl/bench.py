@@ -12,8 +12,8 @@ from typing import Any
 
 from . import cuda
 from .backend import Backend
-from .build import compile_engine
 from .check import make_feeds
+from .compiler import compile_engine
 from .config import BuildConfig
 from .engine import Engine, load_engine
 from .errors import BackendError, UsageError

@@ -12,8 +12,8 @@ from typing import Any
 from . import cuda, loader
 from .arrays import Kind, View, view
 from .backend import Backend, get_backend
-from .build import compile_engine
 from .capture import Captured
+from .compiler import compile_engine
 from .config import BuildConfig
 from .context import Context
 from .errors import UsageError

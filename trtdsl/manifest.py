@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from .backend import DTYPES as TENSORRT_DTYPES
-from .build import MANIFEST_SCHEMA
 from .errors import ManifestDamagedError, ManifestMissingError
 from .signature import Shapes, Signature, TensorInfo
 

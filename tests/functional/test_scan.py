@@ -13,7 +13,7 @@ from support import assert_close, evaluate, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 
 LOWERINGS = ["parallel", "loop"]
 T = td.Dim("T", min=1, opt=16, max=70)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl import cuda, errors
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 from trtdsl.engine import Engine, engine_of
 from trtdsl.manifest import manifest_path
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import trtdsl as td
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 from trtdsl.spec import load_module
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 
 FOLDER = Path(__file__).parents[2] / "networks"
 SMALL = {"N": (1, 2, 3)}

@@ -20,7 +20,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl import cuda
 from trtdsl.bench import timed
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 from trtdsl.config import BuildConfig
 from trtdsl.engine import Engine
 

@@ -20,7 +20,7 @@ import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
 from trtdsl.backend import has_cuda_device
-from trtdsl.build import compile_engine
+from trtdsl.compiler import compile_engine
 from trtdsl.engine import Engine
 
 CASES = {  # image, points
