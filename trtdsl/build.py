@@ -16,6 +16,7 @@ from .config import BuildConfig
 from .errors import MismatchError
 from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
+from .manifest import MANIFEST_SCHEMA
 from .network import Network
 from .refit import recipe
 from .spec import NetworkSpec, Range

@@ -13,6 +13,7 @@ from .errors import ManifestDamagedError, ManifestMissingError
 from .signature import Shapes, Signature, TensorInfo
 
 DTYPES = tuple(TENSORRT_DTYPES.values())
+MANIFEST_SCHEMA = 1
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

@@ -265,7 +265,9 @@ class Network:
         return self._take_name(f"{name}_{count}") if count else name
 
     @contextmanager
-    def operation(self, name: str, arguments: Mapping[str, Any] | None = None) -> Iterator[Operation]:
+    def operation(
+        self, name: str, arguments: Mapping[str, Any] | None = None, location: Location | None = None
+    ) -> Iterator[Operation]:
         """The author's call that layers are added for; the outermost one counts.
 
         It gives the layers their name and place, and adds both to an error on its way out.
@@ -273,7 +275,7 @@ class Network:
         if self._operation is not None:
             yield self._operation
             return
-        self._operation = Operation(name, here())
+        self._operation = Operation(name, location or here())
         try:
             yield self._operation
         except TrtdslError as error:

@@ -63,8 +63,11 @@ class NetworkSpec:
             tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
             arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
             self._check_signature(len(arguments))
-            for name, tensor in self._outputs(self.function(*arguments)).items():
-                network.output(tensor, name)
+            outputs = self._outputs(self.function(*arguments))
+            code = self.function.__code__  # the place of what is added for them, whoever called define
+            with network.operation("output", location=Location(code.co_filename, code.co_firstlineno)):
+                for name, tensor in outputs.items():
+                    network.output(tensor, name)
         if opened is not None:
             opened.check_all_used()
         return network

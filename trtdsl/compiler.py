@@ -1,0 +1,163 @@
+"""From a network to a serialized engine in memory, and what TensorRT's builder says of it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .backend import Backend, Messages
+from .config import BuildConfig
+from .errors import BuildError, CancelledError, UsageError
+from .network import Network
+from .spec import Range
+
+Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What TensorRT's builder said of an engine, in bytes; None where it said nothing."""
+
+    activation_memory: int | None
+    weight_memory: int | None
+    scratch_memory: int | None
+    engine_layers: int | None
+    """Layers after fusion."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A serialized engine in memory."""
+
+    data: bytes
+    statistics: Statistics
+
+
+def compile_engine(
+    network: Network,
+    config: BuildConfig | None = None,
+    *,
+    profiles: Sequence[Mapping[str, Range]] = (),
+    progress: Progress | None = None,
+) -> Plan:
+    """The serialized engine of a network, and what the builder said of it.
+
+    Raises BuildError with TensorRT's own message and, where it names a layer, the author's line; CancelledError after
+    Ctrl-C; UsageError for a dynamic dimension without a range.
+    """
+    backend = network.backend
+    if not network.outputs:
+        raise UsageError(f"network {network.name!r} has no output")
+    network.check_sizes()
+    builder_config = backend.builder.create_builder_config()
+    keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
+    for ranges in ({}, *profiles):
+        profile = backend.builder.create_optimization_profile()
+        for name, shapes in profile_shapes(network, ranges).items():
+            profile.set_shape(name, *(tuple(shape) for shape in shapes.values()))
+        builder_config.add_optimization_profile(profile)
+    started = time.perf_counter()
+    with _monitor(backend, progress) as (monitor, cancelled), backend.listen() as messages:
+        builder_config.progress_monitor = monitor
+        data = backend.builder.build_serialized_network(network.definition, builder_config)
+    seconds = time.perf_counter() - started
+    if cancelled.is_set():
+        raise CancelledError("cancelled; nothing was written")
+    if data is None:
+        raise _build_error(network, messages)
+    keep_timing_cache()
+    return Plan(bytes(data), _statistics(messages, seconds))
+
+
+@contextlib.contextmanager
+def _monitor(backend: Backend, progress: Progress | None) -> Iterator[tuple[Any, threading.Event]]:
+    """A progress monitor that also cancels the build after Ctrl-C.
+
+    Python's own handler would raise inside TensorRT's callback; this one leaves a note that the next step finds.
+    """
+    cancelled = threading.Event()
+    sizes: dict[str, int] = {}
+    tell = progress or (lambda phase, done, total: None)
+
+    class Monitor(backend.trt.IProgressMonitor):
+        def __init__(self) -> None:
+            backend.trt.IProgressMonitor.__init__(self)
+
+        def phase_start(self, phase: str, parent: str | None, steps: int) -> None:
+            sizes[phase] = steps
+            tell(phase, 0, steps)
+
+        def step_complete(self, phase: str, step: int) -> bool:
+            tell(phase, step + 1, sizes.get(phase, step + 1))
+            return not cancelled.is_set()
+
+        def phase_finish(self, phase: str) -> None:
+            tell(phase, sizes.get(phase, 1), sizes.get(phase, 1))
+
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda number, frame: cancelled.set()) if main else None
+    try:
+        yield Monitor(), cancelled
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
+
+
+def _build_error(network: Network, messages: Messages) -> BuildError:
+    text = messages.summary()
+    named = sorted((name for name in network.locations if name in text), key=len, reverse=True)
+    location = network.locations[named[0]] if named else None
+    return BuildError(f"TensorRT cannot build {network.name!r}: {text}", location=location)
+
+
+def _statistics(messages: Messages, seconds: float) -> Statistics:
+    text = "\n".join(message for _, message in messages)
+
+    def number(label: str) -> int | None:
+        found = re.search(rf"{label}: (\d+) bytes", text)
+        return int(found[1]) if found else None
+
+    listing = text.rpartition("Engine Layer Information:")[2] if "Engine Layer Information:" in text else None
+    layers = None if listing is None else len(re.findall(r"^Layer\(", listing, re.MULTILINE))
+    return Statistics(
+        number("Total Activation Memory"),
+        number("Total Weights Memory"),
+        number("Max Scratch Memory"),
+        layers,
+        seconds,
+    )
+
+
+def profile_shapes(network: Network, ranges: Mapping[str, Range] | None = None) -> dict[str, dict[str, list[int]]]:
+    """For every input its shape at min, opt and max, where ``ranges`` narrow those of the network's dimensions.
+
+    Raises UsageError for an unknown dimension or a range that is not within the network's.
+    """
+    if not network.dims:
+        if ranges:
+            raise UsageError(f"{network.name} has no dynamic dimensions: a further profile needs one")
+        return {
+            name: {w: list(network.input_shape(name, {})) for w in ("min", "opt", "max")} for name in network.inputs
+        }
+    points = {which: network.profile(which) for which in ("min", "opt", "max")}
+    for name, given in (ranges or {}).items():
+        if name not in network.dims:
+            raise UsageError(f"{network.name} has no dimension {name!r}: it has {', '.join(network.dims)}")
+        low, opt, high = (given, given, given) if isinstance(given, int) else given
+        if not points["min"][name] <= low <= opt <= high <= points["max"][name]:
+            raise UsageError(
+                f"a profile for {name} from {low} to {high} (best at {opt}) is not within the network's "
+                f"{points['min'][name]} to {points['max'][name]}"
+            )
+        for which, size in zip(("min", "opt", "max"), (low, opt, high), strict=True):
+            points[which] = {**points[which], name: size}
+    return {
+        name: {which: list(network.input_shape(name, env)) for which, env in points.items()} for name in network.inputs
+    }
