@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl import dlpack, errors
-from trtdsl.arrays import View, view
-from trtdsl.signature import Signature, TensorInfo
+from trtdsl import errors
+from trtdsl.engine import dlpack
+from trtdsl.engine.arrays import View, view
+from trtdsl.engine.signature import Signature, TensorInfo
 
 
 class Foreign:

@@ -14,8 +14,8 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl import errors
 from trtdsl.backend import get_backend
-from trtdsl.loader import open_engine
-from trtdsl.manifest import manifest_path
+from trtdsl.engine.loader import open_engine
+from trtdsl.engine.manifest import manifest_path
 
 from .test_loader import mutate
 

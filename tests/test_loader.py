@@ -12,10 +12,11 @@ from safetensors.torch import save_file
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl import errors, loader
+from trtdsl import errors
 from trtdsl.backend import Messages, cuda_status, get_backend
-from trtdsl.loader import open_engine, read_header
-from trtdsl.manifest import manifest_path, parse_manifest
+from trtdsl.engine import loader
+from trtdsl.engine.loader import open_engine, read_header
+from trtdsl.engine.manifest import manifest_path, parse_manifest
 
 BACKEND = get_backend("tensorrt-rtx")
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from trtdsl.engine.runtime_cache import read_runtime_cache, write_runtime_cache
 from trtdsl.errors import RuntimeCacheWarning
-from trtdsl.runtime_cache import read_runtime_cache, write_runtime_cache
 
 HERE = {"backend": "1.7.1.116", "compute_capability": "8.9"}
 

@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import cuda
 from .backend import Backend
 from .check import make_feeds
 from .compiler import compile_engine
 from .config import BuildConfig
-from .engine import Engine, load_engine
+from .engine import Engine, cuda, load_engine
 from .errors import BackendError, UsageError
 from .lazy import torch
 from .network import Network

@@ -13,10 +13,10 @@ from .backend import Backend
 from .check import CheckReport, check
 from .compiler import Plan, Progress, compile_engine, profile_shapes
 from .config import BuildConfig
+from .engine.manifest import MANIFEST_SCHEMA
 from .errors import MismatchError
 from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
-from .manifest import MANIFEST_SCHEMA
 from .network import Network
 from .refit import recipe
 from .spec import NetworkSpec, Range

@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from .arrays import view
 from .backend import Backend
 from .engine import load_engine
+from .engine.arrays import view
+from .engine.loader import open_engine
 from .errors import FeedError, UsageError
 from .files import write_all_atomically
 from .lazy import np
-from .loader import open_engine
 
 
 def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:

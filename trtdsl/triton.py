@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .engine.loader import judge, read_engine_file, read_header
+from .engine.manifest import Manifest, read_manifest
+from .engine.signature import TensorInfo
 from .errors import EngineError, UsageError
 from .files import check_writable, write_all_atomically
-from .loader import judge, read_engine_file, read_header
-from .manifest import Manifest, read_manifest
-from .signature import TensorInfo
 
 # Triton's DataType (model_config.proto) for torch's dtypes; it has no float8.
 DTYPES = {

@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl import cuda, errors
+from trtdsl import errors
 from trtdsl.compiler import compile_engine
-from trtdsl.engine import Engine, engine_of
-from trtdsl.manifest import manifest_path
+from trtdsl.engine import Engine, cuda, engine_of
+from trtdsl.engine.manifest import manifest_path
 
 torch_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason=f"torch {torch.__version__} has no CUDA here")
 

@@ -18,11 +18,10 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl import cuda
 from trtdsl.bench import timed
 from trtdsl.compiler import compile_engine
 from trtdsl.config import BuildConfig
-from trtdsl.engine import Engine
+from trtdsl.engine import Engine, cuda
 
 NETWORKS = Path(__file__).parents[2] / "networks"
 

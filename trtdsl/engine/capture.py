@@ -6,10 +6,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UnsupportedError
 from . import cuda
 from .arrays import Kind, View, view
 from .context import Context
-from .errors import UnsupportedError
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..errors import FeedError
+from ..lazy import np, torch
 from . import dlpack
 from .cuda import Memory, copy, synchronize
-from .errors import FeedError
-from .lazy import np, torch
 
 Kind = Literal["numpy", "torch", "cuda", "device"]  # of an array: on the host, or torch's or another's on the GPU
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..errors import FeedDtypeError, FeedNameError, FeedPlaceError, FeedProfileError, FeedRankError, FeedShapeError
 from .arrays import View
-from .errors import FeedDtypeError, FeedNameError, FeedPlaceError, FeedProfileError, FeedRankError, FeedShapeError
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # at min, opt and max
 

@@ -9,22 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..backend import Backend, get_backend
+from ..compiler import compile_engine
+from ..config import BuildConfig
+from ..errors import UsageError
+from ..lazy import torch
+from ..network import Network
+from ..refit import apply, new_values
+from ..weights import Source
 from . import cuda, loader
 from .arrays import Kind, View, view
-from .backend import Backend, get_backend
 from .capture import Captured
-from .compiler import compile_engine
-from .config import BuildConfig
 from .context import Context
-from .errors import UsageError
-from .lazy import torch
 from .loader import Header
 from .manifest import Manifest
-from .network import Network
-from .refit import apply, new_values
 from .runtime_cache import discard, read_runtime_cache, write_runtime_cache
 from .signature import Signature, TensorInfo
-from .weights import Source
 
 
 def load_engine(

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ExecutionError, OutOfMemoryError
+from ..lazy import torch
 from . import cuda
 from .arrays import ITEMSIZES, DeviceArray, Kind, View, host_array, view
-from .errors import ExecutionError, OutOfMemoryError
-from .lazy import torch
 from .signature import TensorInfo
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .backend import cuda_status
-from .errors import BackendError, ExecutionError, NoDriverError, OutOfMemoryError
-from .lazy import torch
+from ..backend import cuda_status
+from ..errors import BackendError, ExecutionError, NoDriverError, OutOfMemoryError
+from ..lazy import torch
 
 
 def require_device() -> None:

@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .backend import Backend, Messages, cuda_status, get_backend, installed
-from .errors import (
+from ..backend import Backend, Messages, cuda_status, get_backend, installed
+from ..errors import (
     ComputeCapabilityError,
     EngineDamagedError,
     EngineMissingError,
