@@ -125,7 +125,12 @@ def test_dry_run_writes_nothing(spec, tmp_path):
 
 
 def test_unwritable_outputs_are_refused_before_any_work(spec, tmp_path):
-    for output, message in ((tmp_path / "no" / "a.engine", "there is no directory"), (tmp_path, "it is a directory")):
+    os.mkfifo(tmp_path / "pipe")
+    for output, message in (
+        (tmp_path / "no" / "a.engine", "there is no directory"),
+        (tmp_path, "it is a directory"),
+        (tmp_path / "pipe", "it is not a regular file"),
+    ):
         with pytest.raises(td.UsageError, match=message):
             td.build(spec, output)
     if os.geteuid() != 0:  # root may write anywhere
@@ -205,6 +210,15 @@ def test_fingerprint_sees_every_change():
     assert network() == network()
     different = [network(value=2.0), network(name="other"), network(shape=(4, 3)), network(slope=0.2)]
     assert len({network(), *different}) == 5
+
+
+def test_a_link_stays_one(tmp_path):
+    from trtdsl.files import write_atomically
+
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_atomically(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
 
 
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):

@@ -162,6 +162,13 @@ def test_a_reference_may_return_several_outputs():
     assert report.cases[0].outputs[-1].problem == "only the reference has this output"
 
 
+def test_a_reference_that_fails_is_named_with_its_line_and_sizes(small):
+    reference = small / "reference.py"
+    reference.write_text(reference.read_text().replace("mean((2, 3))", "mean((2, 3)).view(2, 4)"))
+    with pytest.raises(td.DefinitionError, match=r"reference.py:13: the reference fails at N = 1: RuntimeError: shape"):
+        td.check(load_spec(str(small / "small.py")))
+
+
 def test_without_a_reference_there_is_nothing_to_check():
     spec = td.network(inputs={"x": td.Input((3,))}, name="lonely")(lambda x: F.relu(x))
     with pytest.raises(td.UsageError, match="lonely has no reference"):

@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 import torch
 from support import layer_types
@@ -145,6 +146,30 @@ def test_bad_inputs():
     net.input("x", (1,))
     with pytest.raises(td.UsageError, match="has an input 'x' already"):
         net.input("x", (1,))
+
+
+def test_arrays_and_torch_tensors_on_either_side():
+    net = td.Network()
+    x = net.input("x", (2, 3))
+    array, tensor = np.full((2, 3), 2.0, dtype=np.float32), torch.full((2, 3), 3.0)
+    outputs = {"a": array + x, "b": tensor + x, "c": x * array, "d": tensor * x, "e": tensor - x, "f": array / x}
+    for name, value in outputs.items():
+        net.output(value, name)
+    got = td.interpret(net, {"x": torch.full((2, 3), 4.0)})
+    assert {name: value[0, 0].item() for name, value in got.items()} == {
+        "a": 6,
+        "b": 7,
+        "c": 8,
+        "d": 12,
+        "e": -1,
+        "f": 0.5,
+    }
+    with pytest.raises(td.DefinitionError, match="torch's own relu does not take a trtdsl Tensor: write F.relu"):
+        torch.relu(x)
+    with pytest.raises(td.DefinitionError, match="expected a Tensor or a number, not str"):
+        x + "1"
+    with pytest.raises(td.DefinitionError, match="the operands are of two networks"):
+        x + td.Network().input("x", (2, 3))
 
 
 def test_a_tensor_has_no_truth_value():

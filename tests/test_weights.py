@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import trtdsl as td
+import trtdsl.functional as F
 from trtdsl.weights import Scope, Weights, convert_weights
 
 EXPECTED = {"a.weight": ((2, 3), "float32"), "a.bias": ((2,), "float32"), "b.0.scale": ((1,), "float32")}
@@ -95,6 +96,8 @@ def test_scopes_follow_names(good):
     assert "weight" in w.a
     assert "c" not in w
     assert repr(w.a) == "Scope(a: weight, bias)"
+    with pytest.raises(td.WeightsError, match="'a' is not one weight but several: weight, bias"):
+        F.softmax(w.a, -1)
     with pytest.raises(
         td.WeightsError, match=r"no weight 'a.wait' in the weights given \(nearest: a.weight\)"
     ) as caught:

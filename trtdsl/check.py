@@ -13,7 +13,7 @@ from .interpret import Interpreter
 from .lazy import torch
 from .network import Input, Network, as_dtype
 from .shape import value
-from .spec import NetworkSpec, Range
+from .spec import NetworkSpec, Range, authors_errors
 from .weights import Source
 
 SCHEMA = 1
@@ -158,13 +158,17 @@ def check(
         run = engine_of(network)
     else:
         run = Interpreter(network)
+    network.check_sizes()
     reference = spec.reference_module(spec.open_weights(weights))
     cases = []
     for env in profile_points(network):
+        at = ", ".join(f"{name} = {size}" for name, size in env.items())
         if progress is not None:
-            progress(", ".join(f"{name} = {size}" for name, size in env.items()) or "the one shape")
+            progress(at or "the one shape")
         feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed))
-        expected = named_outputs(_reference_outputs(reference, feeds, network.precision), list(network.outputs))
+        with authors_errors(doing=f"the reference fails{f' at {at}' * bool(at)}: "):
+            returned = _reference_outputs(reference, feeds, network.precision)
+        expected = named_outputs(returned, list(network.outputs))
         tolerance = None
         if network.precision is not None:  # outputs keep float32, with the errors of what ran inside
             tolerance = TOLERANCES[_short(network.precision)]

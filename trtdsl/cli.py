@@ -404,7 +404,11 @@ cli_engine.register(app, weights_app, _errors, _print_json, _dims)
 
 def main() -> None:
     """The entry point of the console script."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        console.complain("cancelled; nothing was written")
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,9 @@ def complain(text: str) -> None:
 def _console(*, stderr: bool = False) -> Any:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # what is piped is not wrapped
+    return Console(stderr=stderr, highlight=False, width=width)
 
 
 class Progress:
@@ -122,7 +125,7 @@ def print_summary(summary: Summary) -> None:
         right = name in ("parameters", "FLOPs", "bytes", "times")
         table.add_column(name, total, justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*row[:-1], row[-1].removeprefix(os.getcwd() + os.sep))
     _console().print(table)
 
 

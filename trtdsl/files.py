@@ -15,6 +15,8 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a directory")
+    if path.exists() and not path.is_file():  # a rename would put a file in the place of a device or a pipe
+        raise UsageError(f"cannot write {path}: it is not a regular file")
     folder = path.parent
     if not folder.is_dir():
         raise UsageError(f"cannot write {path}: there is no directory {folder}")
@@ -37,7 +39,7 @@ def write_all_atomically(files: Mapping[str | os.PathLike[str], bytes]) -> None:
     temporary: list[tuple[str, Path]] = []
     try:
         for target, data in files.items():
-            path = Path(target)
+            path = Path(target).resolve()  # a link stays one: what it points to is written
             descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             temporary.append((name, path))
             with os.fdopen(descriptor, "wb") as file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,14 +16,13 @@ from .claims import Claims
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import np, torch
 from .precision import COMPOSED, as_precision, follow, is_low
-from .shape import Dim, Shape, Size, SizeLike, shape_text, value
+from .shape import PACKAGE, Dim, Shape, Size, SizeLike, shape_text, value
 from .tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 MAX_DIMS = 8
 _CURRENT: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
 
@@ -99,13 +97,14 @@ class Network:
 
     def output(self, tensor: Tensor, name: str) -> None:
         """Marks ``tensor`` as the output ``name``."""
-        if name in self.outputs or name in self.inputs:
-            raise UsageError(f"the name {name!r} is taken by another input or output", location=here())
-        if not isinstance(tensor, Tensor):
-            raise UsageError(f"output {name!r} must be a Tensor, not {type(tensor).__name__}", location=here())
-        if tensor.network is not self:
-            raise UsageError(f"output {name!r} is a tensor of another network", location=here())
         with self.operation("output"):
+            if name in self.outputs or name in self.inputs:
+                raise UsageError(f"the name {name!r} is taken by another input or output")
+            if not isinstance(tensor, Tensor):
+                kind = "a size" if isinstance(tensor, Size) else f"{type(tensor).__module__}.{type(tensor).__name__}"
+                raise DefinitionError(f"output {name!r} must be a trtdsl.Tensor, not {kind}")
+            if tensor.network is not self:
+                raise UsageError(f"output {name!r} is a tensor of another network")
             if self.precision is not None and is_low(tensor):  # outputs are float32, whatever ran inside
                 tensor = tensor.to(torch.float32)
             handle = tensor.trt
@@ -117,7 +116,7 @@ class Network:
                 tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
             handle.name = tensor.name = self._take_name(name)
             if handle.name != name:
-                raise UsageError(f"the name {name!r} is taken by a layer: choose another", location=here())
+                raise UsageError(f"the name {name!r} is taken by a layer: choose another")
             self.definition.mark_output(handle)
         self.outputs[name] = tensor
 

@@ -16,7 +16,10 @@ a maximum or minimum, or a dimension of a tensor that only TensorRT knows. Arith
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .errors import ShapeError, UsageError
@@ -24,6 +27,7 @@ from .errors import ShapeError, UsageError
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 INFINITY = 1 << 62  # the upper bound of a dimension that was given none
 Monomial = tuple["Atom", ...]  # sorted atoms, repeated for powers; () is the constant term
 
@@ -53,8 +57,8 @@ class Atom:
 class Size:
     """The value of a dynamic dimension: ``+ - * // %`` with ints and Sizes give an int or a Size.
 
-    ``==`` holds when both are the same for all values of their dimensions. ``<`` and its kin are decided from the
-    ranges of the dimensions; ShapeError where these leave it open, since the network is written once for all of them.
+    Comparisons are decided from the ranges of the dimensions: ShapeError where these leave them open, since the network
+    is written once for all of them. trtdsl's own code compares forms with ``==``, and takes what is open for different.
     """
 
     __slots__ = ("_hash", "terms")
@@ -110,6 +114,9 @@ class Size:
     # -- comparison ----------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
+        return self._same(other) or _differs(self, other, sys._getframe(1))
+
+    def _same(self, other: object) -> bool:
         return isinstance(other, Size) and self.terms == other.terms
 
     def __hash__(self) -> int:
@@ -122,21 +129,18 @@ class Size:
         return self._at_least(other, ">=")
 
     def __gt__(self, other: SizeLike) -> bool:
-        return self._at_least(other + 1, ">")
+        return self._at_least(other + 1, ">", other)
 
     def __le__(self, other: SizeLike) -> bool:
-        return not self._at_least(other + 1, "<=")
+        return not self._at_least(other + 1, "<=", other)
 
-    def _at_least(self, other: SizeLike, sign: str) -> bool:
+    def _at_least(self, other: SizeLike, sign: str, shown: SizeLike | None = None) -> bool:
         low, high = bounds(self - other)
         if low >= 0:
             return True
         if high < 0:
             return False
-        raise ShapeError(
-            f"whether {self} {sign} {other} depends on the dynamic dimensions ({_ranges(self, other)}), "
-            "but the network is written once for all of them"
-        )
+        raise _undecided(self, sign, other if shown is None else shown)
 
     def __bool__(self) -> bool:
         return self != 0 and self >= 1
@@ -228,6 +232,9 @@ class Dim(Size, Atom):
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
+        return self._same(other) or _differs(self, other, sys._getframe(1))
+
+    def _same(self, other: object) -> bool:
         return isinstance(other, Dim) and self.name == other.name  # no other Size is one Dim alone: see _collect
 
     def __repr__(self) -> str:
@@ -494,6 +501,22 @@ def _key(size: SizeLike) -> str:
     if isinstance(size, int):
         return f"{size:020d}"
     return repr([([_atom_key(atom) for atom in monomial], coefficient) for monomial, coefficient in size.terms])
+
+
+def _undecided(left: SizeLike, sign: str, right: SizeLike) -> ShapeError:
+    return ShapeError(
+        f"whether {left} {sign} {right} depends on the dynamic dimensions ({_ranges(left, right)}), "
+        "but the network is written once for all of them"
+    )
+
+
+def _differs(size: Size, other: object, asker: FrameType) -> bool:
+    """False, for ``==``. A branch of the author's that some sizes would take must not be dropped in silence."""
+    if isinstance(other, (int, Size)) and not asker.f_code.co_filename.startswith(PACKAGE):
+        low, high = bounds(size - other)
+        if low <= 0 <= high:
+            raise _undecided(size, "==", other)
+    return False
 
 
 def _ranges(*sizes: SizeLike) -> str:

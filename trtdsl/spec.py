@@ -59,7 +59,7 @@ class NetworkSpec:
         if opened is not None:
             opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
         inputs = self._with_dims(dims or {})
-        with network.current(), _import_path(self.file), _authors_errors(self.function):
+        with network.current(), _import_path(self.file), authors_errors(self.function):
             tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
             arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
             self._check_signature(len(arguments))
@@ -93,7 +93,7 @@ class NetworkSpec:
     def reference_class(self) -> Callable[[], torch.nn.Module]:
         """What makes the reference module; imported the first time. Raises UsageError when it is not there."""
         if self.reference is None:
-            raise UsageError(f"{self.name} has no reference: give @td.network one to check against, or use --no-check")
+            raise UsageError(f"{self.name} has no reference to check against: give @td.network(reference=…) one")
         if callable(self.reference):
             return self.reference
         if "reference" not in self._state:
@@ -251,7 +251,7 @@ def load_module(path: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _import_path(path), _authors_errors(None):
+    with _import_path(path), authors_errors():
         spec.loader.exec_module(module)
     return module
 
@@ -271,8 +271,8 @@ def _import_path(file: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _authors_errors(function: Callable[..., Any] | None) -> Iterator[None]:
-    """Turns what the author's code raises into a DefinitionError with the author's line."""
+def authors_errors(function: Callable[..., Any] | None = None, doing: str = "") -> Iterator[None]:
+    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line."""
     try:
         yield
     except TrtdslError as error:
@@ -283,7 +283,8 @@ def _authors_errors(function: Callable[..., Any] | None) -> Iterator[None]:
         location = Location(error.filename or "?", error.lineno or 0)
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
     except Exception as error:
-        raise DefinitionError(f"{type(error).__name__}: {error}", location=_last_place(error, function)) from error
+        text = f"{doing}{type(error).__name__}: {error}"
+        raise DefinitionError(text, location=_last_place(error, function)) from error
 
 
 def _last_place(error: BaseException, function: Callable[..., Any] | None) -> Location | None:

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .backend import Backend
-from .check import SCHEMA
+from .check import SCHEMA, make_feeds
 from .interpret import Interpreter
 from .layers.base import KINDS, Node, Shapes, count
 from .layers.region import REGIONS
+from .lazy import torch
 from .network import Network
 from .shape import shape_text
 from .spec import NetworkSpec, Range
@@ -161,20 +162,18 @@ def inspect(
     backend: str | Backend | None = None,
     allow_nonfinite: bool = False,
 ) -> Summary:
-    """The layers of a spec's network at the sizes that it is tuned for (``opt``); arguments as for ``define``.
+    """The layers of a spec's network, interpreted once at the sizes that it is tuned for; arguments as for ``define``.
 
     >>> spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.exp(x))
     >>> td.inspect(spec).layers[0].flops
     6
     """
-
-    def define(dims: Mapping[str, Range]) -> Network:
-        return spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
-
-    network = define(dims or {})
-    if network.dims:
-        network = define({**(dims or {}), **network.profile("opt")})
-    return summarize(network)
+    network = spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
+    if not network.dims:
+        return summarize(network)
+    return summarize(
+        network, make_feeds(spec.inputs, network, network.profile("opt"), torch.Generator().manual_seed(0))
+    )
 
 
 def _layer(

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from .network import Network
 
+# torch calls some of its operators otherwise than its functions.
+OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "matmul": "matmul", "truediv": "div", "floordiv": "floor_divide"}
+
 
 class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
     """A value in a network: an ITensor, or a constant that has not become a layer yet.
@@ -26,6 +29,21 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
 
     __slots__ = ("_handle", "data", "dtype", "name", "network", "scope", "shape", "sources")
     __hash__ = object.__hash__
+    __array_ufunc__ = None  # numpy leaves `array + tensor` to the Tensor
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """torch's operators take Tensors (``torch_tensor + x``); its functions have their namesakes here."""
+        name = getattr(function, "__name__", str(function))
+        plain = name.strip("_")
+        if name != plain or name in OPERATORS:
+            operator = getattr(F, OPERATORS.get(plain, plain), None)
+            if operator is not None:
+                return operator(*args, **(kwargs or {}))
+        known = (
+            f"write F.{name}, of trtdsl.functional" if hasattr(F, name) else "see docs/functions.md for what there is"
+        )
+        raise DefinitionError(f"torch's own {name} does not take a trtdsl Tensor: {known}")
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from .errors import CorruptFileError, UsageError, WeightsError
 from .lazy import torch
 from .network import Network, here
 from .shape import shape_text
+from .tensor import Tensor
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]
 
@@ -217,6 +218,9 @@ class Scope:
             return Scope(self._network, self._weights, f"{name}.")
         if isinstance(key, int) and self._prefix and key >= len(self):
             raise IndexError(f"{self._prefix[:-1]} has {len(self)} numbered children")
+        if self._prefix and isinstance(key, str) and hasattr(Tensor, key):
+            parts = ", ".join(self._children())
+            raise WeightsError(f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=here())
         raise WeightsError(
             f"no weight {name!r} in {self._weights.label}{_near(name, self._weights.shapes)}", location=here()
         )

@@ -44,6 +44,8 @@ def result_type(*operands: Any) -> torch.dtype:
             operand = 1
         elif isinstance(operand, np.ndarray):
             operand = torch.from_numpy(operand)
+        elif not isinstance(operand, (torch.Tensor, bool, int, float)):
+            raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
         result = operand if result is None else _fold_types(result, operand)
     return (
         result.dtype

@@ -10,7 +10,7 @@ from ..errors import ShapeError, UnsupportedError
 from ..layers.base import broadcast, normalize_axis
 from ..lazy import torch
 from ..network import operation
-from ..shape import Shape, SizeLike, divide_exactly, floor_divide, product, shape_text
+from ..shape import Shape, Size, SizeLike, divide_exactly, floor_divide, product, shape_text
 from ..tensor import Tensor
 from .operands import align, axis_of, stretch, varargs
 
@@ -39,7 +39,8 @@ def _infer(before: Shape, wanted: Sequence[SizeLike]) -> Shape:
         raise ShapeError(f"-1 is ambiguous beside a size of 0: {shape_text(wanted)}")
     size = divide_exactly(total, known)
     if size is None:
-        if isinstance(total, int) and isinstance(known, int):
+        whole, part = _coefficients(total, known)
+        if whole % part:
             raise ShapeError(f"a tensor of shape {shape_text(before)} does not divide into {shape_text(wanted)}")
         size = floor_divide(total, known)
     return tuple(size if axis == unknown[0] else other for axis, other in enumerate(wanted))
@@ -100,6 +101,16 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[SizeLike]) -> Tensor:
     axis = normalize_axis(dim, input.ndim)
     parts = _infer((input.shape[axis],), tuple(sizes))
     return L.shuffle(input, reshape=(*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
+
+
+def _coefficients(total: SizeLike, known: SizeLike) -> tuple[int, int]:
+    """Of two multiples of one product of dimensions, how many times each is it; (0, 1) of any others."""
+    if isinstance(total, int) and isinstance(known, int):
+        return total, known
+    if isinstance(total, Size) and isinstance(known, Size) and len(total.terms) == len(known.terms) == 1:
+        (dims, whole), (others, part) = total.terms[0], known.terms[0]
+        return (whole, part) if dims == others else (0, 1)
+    return 0, 1
 
 
 @operation

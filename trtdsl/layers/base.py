@@ -99,6 +99,8 @@ def add_layer(
     present = [tensor for tensor in operands if tensor is not None]
     if network is None:
         network = present[0].network
+    if any(tensor.network is not network for tensor in present):
+        raise DefinitionError("the operands are of two networks")
     used = [*present, *(tensor for tensor in weights if tensor is not None)]
     if fold and all(tensor.is_constant for tensor in used):
         folded = _fold(network, add, operands, used)
