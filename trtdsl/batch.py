@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +52,9 @@ def build_several(
         raise UsageError(f"two networks would be written as {twice[0]}.engine: build them apart")
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
+    import multiprocessing  # slow to import, and needed here alone
+    from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+
     context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
     outcomes: dict[str, Outcome] = {}
     with ProcessPoolExecutor(min(jobs, len(networks)), context) as pool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -70,6 +68,8 @@ def summarize(name: str, first: float, samples: Sequence[float]) -> Times:
 
     def percentile(share: int) -> float:
         return ordered[-(-share * len(ordered) // 100) - 1]
+
+    import statistics
 
     mean = statistics.fmean(ordered)
     return Times(
@@ -229,6 +229,8 @@ def onnx_engine(
     except ImportError:
         raise BackendError("the way by ONNX needs the package onnx: pip install 'trtdsl[onnx]'") from None
     backend = network.backend
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.onnx")
         torch.onnx.export(module, tuple(feeds.values()), path, dynamo=False, input_names=list(feeds))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,11 +16,13 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
         raise UsageError(f"cannot write {path}: it is a directory")
     if path.exists() and not path.is_file():  # a rename would put a file in the place of a device or a pipe
         raise UsageError(f"cannot write {path}: it is not a regular file")
+    from tempfile import mkstemp
+
     folder = path.parent
     if not folder.is_dir():
         raise UsageError(f"cannot write {path}: there is no directory {folder}")
     try:
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
+        descriptor, name = mkstemp(dir=folder, prefix=f".{path.name}.")
         os.close(descriptor)
         os.unlink(name)
     except OSError as error:
@@ -36,11 +37,13 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 
 def write_all_atomically(files: Mapping[str | os.PathLike[str], bytes]) -> None:
     """Writes several files; none is renamed before all are on disk, and none is left half-written."""
+    from tempfile import mkstemp
+
     temporary: list[tuple[str, Path]] = []
     try:
         for target, data in files.items():
             path = Path(target).resolve()  # a link stays one: what it points to is written
-            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
             temporary.append((name, path))
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)

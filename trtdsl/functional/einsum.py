@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
@@ -90,11 +91,21 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
 def _plan(
     network: Network, equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool], *, integers: bool
 ) -> EinsumPlan:
-    """The plan, made once for all the network's products of one equation and the same shapes."""
-    key = ("einsum", equation, tuple(shapes), tuple(constants), integers)
-    if key not in network.cache:
-        network.cache[key] = make_plan(equation, shapes, constants, integers=integers)
-    return network.cache[key]
+    """The plan, made once for all products of one equation and the same shapes."""
+    key = (equation, tuple(shapes), tuple(constants), integers)
+    if all(isinstance(size, int) for shape in shapes for size in shape):
+        return _static_plan(*key)
+    plans = network.cache.setdefault("einsum", {})  # dynamic sizes belong to a network, and must not outlive it
+    if key not in plans:
+        plans[key] = make_plan(equation, shapes, constants, integers=integers)
+    return plans[key]
+
+
+@functools.lru_cache(maxsize=256)
+def _static_plan(
+    equation: Equation, shapes: tuple[Shape, ...], constants: tuple[bool, ...], integers: bool
+) -> EinsumPlan:
+    return make_plan(equation, shapes, constants, integers=integers)
 
 
 def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:

@@ -27,6 +27,7 @@ class Draft:
     def __init__(self, sizes: Mapping[str, int], dynamic: Iterable[str] = (), item: int = ITEM):
         self.sizes = sizes
         self.dynamic = frozenset(dynamic)
+        self.trivial = frozenset(label for label, size in sizes.items() if size == 1) - self.dynamic
         self.item = item
         self.operations: list[Operation] = []
         self.axes: list[Axes] = []
@@ -59,7 +60,8 @@ class Draft:
 
     def core(self, labels: Iterable[str]) -> Labels:
         """The labels without those that are always 1, whose place means nothing to where the elements lie."""
-        return tuple(label for label in labels if self.sizes[label] != 1 or label in self.dynamic)
+        trivial = self.trivial
+        return tuple(label for label in labels if label not in trivial) if trivial else tuple(labels)
 
     def bytes_of(self, value: int) -> int:
         """The bytes that a value takes."""
