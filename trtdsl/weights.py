@@ -59,7 +59,7 @@ class Weights:
             slices = {name: self._file.get_slice(name) for name in self._file.keys()}  # noqa: SIM118 (not a mapping)
             self.shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
             self.dtypes = {
-                name: SAFETENSORS_DTYPES.get(part.get_dtype(), part.get_dtype()) for name, part in slices.items()
+                name: SAFETENSORS_DTYPES.get(part.get_dtype(), str(part.get_dtype())) for name, part in slices.items()
             }
 
     @cached_property
