@@ -17,7 +17,7 @@ from .engine.manifest import MANIFEST_SCHEMA
 from .errors import MismatchError
 from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
-from .network import Network
+from .network import Network, dtype_name
 from .refit import recipe
 from .spec import NetworkSpec, Range
 from .version import __version__
@@ -202,7 +202,7 @@ def _manifest(
         "content_sha256": content,
         "inputs": {
             name: {
-                "dtype": _short(tensor.dtype),
+                "dtype": dtype_name(tensor.dtype),
                 "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
                 "profile": profiles[0][name],
             }
@@ -210,7 +210,7 @@ def _manifest(
         },
         "outputs": {
             name: {
-                "dtype": _short(tensor.dtype),
+                "dtype": dtype_name(tensor.dtype),
                 "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
             }
             for name, tensor in network.outputs.items()
@@ -229,10 +229,6 @@ def _manifest(
         manifest["statistics"] = statistics
         manifest["engine"] = {"sha256": hashlib.sha256(plan.data).hexdigest(), "bytes": len(plan.data)}
     return manifest
-
-
-def _short(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _dump(manifest: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from .backend import Backend
 from .errors import FeedError, MismatchError, UsageError
 from .interpret import Interpreter
 from .lazy import torch
-from .network import Input, Network, as_dtype
+from .network import Input, Network, as_dtype, dtype_name
 from .shape import value
 from .spec import NetworkSpec, Range, authors_errors
 from .weights import Source
@@ -171,7 +171,7 @@ def check(
         expected = named_outputs(returned, list(network.outputs))
         tolerance = None
         if network.precision is not None:  # outputs keep float32, with the errors of what ran inside
-            tolerance = TOLERANCES[_short(network.precision)]
+            tolerance = TOLERANCES[dtype_name(network.precision)]
             expected = {name: tensor.float() if _is_half(tensor) else tensor for name, tensor in expected.items()}
         cases.append(Case(env, compare_outputs(run(feeds), expected, tolerance)))
     return CheckReport(
@@ -274,7 +274,7 @@ def compare_outputs(
         if name not in got or name not in expected:
             side, tensor = ("reference", expected[name]) if name in expected else ("network", got[name])
             problem = f"only the {side} has this output"
-            results.append(OutputComparison(name, False, _short(tensor.dtype), tuple(tensor.shape), problem))
+            results.append(OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem))
         else:
             floating = got[name].dtype.is_floating_point
             results.append(compare(name, got[name], expected[name], tolerance if floating else None))
@@ -285,9 +285,11 @@ def compare(
     name: str, got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance | None = None
 ) -> OutputComparison:
     """One output beside its reference; NaN and Inf must stand where the reference has the same."""
-    dtype, shape = _short(got.dtype), tuple(got.shape)
+    dtype, shape = dtype_name(got.dtype), tuple(got.shape)
     if got.dtype != expected.dtype:
-        return OutputComparison(name, False, dtype, shape, f"dtype {dtype}, the reference has {_short(expected.dtype)}")
+        return OutputComparison(
+            name, False, dtype, shape, f"dtype {dtype}, the reference has {dtype_name(expected.dtype)}"
+        )
     if got.shape != expected.shape:
         return OutputComparison(name, False, dtype, shape, f"shape {shape}, the reference has {tuple(expected.shape)}")
     if got.numel() == 0:
@@ -320,7 +322,3 @@ def compare(
         worst_value=float(got.detach().double().flatten()[worst]),
         worst_expected=float(expected.detach().double().flatten()[worst]),
     )
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

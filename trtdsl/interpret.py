@@ -14,7 +14,7 @@ from .layers.base import Node, kind, storage
 from .layers.region import Region, partition
 from .layers.shape import linear
 from .lazy import np, torch
-from .network import Network
+from .network import Network, dtype_name
 from .shape import shape_text, value
 
 Keep = Collection[str] | Literal["all"] | None
@@ -203,7 +203,7 @@ class Interpreter:
         dtype, shape = storage(self.backend.torch_dtype(handle.dtype)), tuple(handle.shape)
         problems = []
         if tensor.dtype != dtype:
-            problems.append(f"{name!r} is {_short(tensor.dtype)}, not {_short(dtype)}")
+            problems.append(f"{name!r} is {dtype_name(tensor.dtype)}, not {dtype_name(dtype)}")
         if tensor.ndim != len(shape) or any(
             size not in (-1, got) for size, got in zip(shape, tensor.shape, strict=False)
         ):
@@ -215,7 +215,7 @@ class Interpreter:
         texts = []
         for handle in self.inputs:
             shape = self.network.inputs[handle.name].shape if self.network else tuple(handle.shape)
-            texts.append(f"{handle.name}: {_short(self.backend.torch_dtype(handle.dtype))} {shape_text(shape)}")
+            texts.append(f"{handle.name}: {dtype_name(self.backend.torch_dtype(handle.dtype))} {shape_text(shape)}")
         return ", ".join(texts) or "no inputs"
 
 
@@ -373,7 +373,3 @@ def _as_cpu_tensor(feed: Any) -> torch.Tensor:
         return feed.detach().cpu()
     array = np.asarray(feed)
     return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -427,6 +427,11 @@ def as_dtype(dtype: Any) -> torch.dtype:
     return found
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """A dtype's name: not every torch has the narrow ones, whose names can be compared all the same."""
+    return str(dtype).removeprefix("torch.")
+
+
 def here() -> Location | None:
     """The author's place: the first frame outside trtdsl."""
     frame: FrameType | None = sys._getframe(1)
@@ -440,7 +445,7 @@ def here() -> Location | None:
 
 def _operand_lines(name: str, arguments: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"{label}: {shape_text(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+        f"{label}: {shape_text(tensor.shape)} {dtype_name(tensor.dtype)}"
         for argument, given in arguments.items()
         for label, tensor in _labelled(argument, given)
     ]

@@ -22,7 +22,7 @@ from .fingerprint import fingerprint
 from .layers.base import Node
 from .layers.constant import read_weights
 from .lazy import np, torch
-from .network import Network
+from .network import Network, dtype_name
 from .spec import NetworkSpec, Range, load_spec
 from .weights import Source, Weights
 
@@ -85,13 +85,13 @@ def recipe(
     names = sorted(weights.shapes) if weights is not None else []
     return {
         "network": None if file is None else f"{file}:{spec.name}",
-        "precision": None if network.precision is None else PRECISIONS[_short(network.precision)],
+        "precision": None if network.precision is None else PRECISIONS[dtype_name(network.precision)],
         "dims": {name: given if isinstance(given, int) else list(given) for name, given in (dims or {}).items()},
         "structure_sha256": structure(network),
         "values_sha256": values_hash(layer_values(network)),
         "weights": names,
         "expected": {} if weights is None else {n: [list(weights.shapes[n]), weights.dtypes[n]] for n in names},
-        "values": {name: [value.numel(), _short(value.dtype)] for name, value in layer_values(network).items()},
+        "values": {name: [value.numel(), dtype_name(value.dtype)] for name, value in layer_values(network).items()},
     }
 
 
@@ -214,7 +214,3 @@ def apply(engine: Any, backend: Backend, values: Values, counts: Mapping[str, in
             raise WeightsError(f"TensorRT refuses the new weights of {', '.join(refused)}: {messages.summary()}")
         if not refitter.refit_cuda_engine():
             raise ExecutionError(f"TensorRT did not take the new weights: {messages.summary()}")
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

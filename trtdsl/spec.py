@@ -16,7 +16,7 @@ from typing import Any
 from .backend import Backend
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import torch
-from .network import PACKAGE, Input, Network
+from .network import PACKAGE, Input, Network, dtype_name
 from .shape import Dim, Size, SizeLike
 from .tensor import Tensor
 from .weights import Scope, Source, Weights
@@ -85,8 +85,7 @@ class NetworkSpec:
             with torch.device("meta"):
                 module = self.reference_class()()
             self._state["expected"] = {
-                name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-                for name, tensor in module.state_dict().items()
+                name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in module.state_dict().items()
             }
         return self._state["expected"]
 

@@ -14,7 +14,7 @@ from typing import Any, Union
 
 from .errors import CorruptFileError, UsageError, WeightsError
 from .lazy import torch
-from .network import Network, here
+from .network import Network, dtype_name, here
 from .shape import shape_text
 from .tensor import Tensor
 
@@ -52,7 +52,7 @@ class Weights:
             self.path = None
             self._tensors.update(source)
             self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
-            self.dtypes = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in source.items()}
+            self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
             self.path = Path(source)
             self._file = _open(self.path)
@@ -143,7 +143,7 @@ class Weights:
         else:
             for name in sorted(self.shapes):
                 digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
-                digest.update(self.get(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
+                digest.update(self._view(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
     def _surely_finite(self) -> bool:

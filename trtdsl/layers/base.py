@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ..backend import Backend, Messages
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import Network
+from ..network import Network, dtype_name
 from ..shape import Shape, SizeLike, shape_text, tensor_dim
 from ..tensor import Tensor
 
@@ -44,11 +44,6 @@ CLASSES = {
 def storage(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which an evaluator keeps values of ``dtype``: int4 unpacked as int8, and fp4 as float32."""
     return {"int4": torch.int8, "float4_e2m1fn_x2": torch.float32}.get(dtype_name(dtype), dtype)
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """A dtype's name: not every torch has the narrow ones, whose names can be compared all the same."""
-    return str(dtype).removeprefix("torch.")
 
 
 # -- adding ------------------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..lazy import torch
-from ..network import as_dtype, operation
+from ..network import as_dtype, dtype_name, operation
 from ..tensor import Tensor
-from .base import Evaluate, Node, add_layer, dtype_name, evaluates
+from .base import Evaluate, Node, add_layer, evaluates
 
 
 @operation

@@ -9,9 +9,9 @@ from typing import Any
 from ..backend import Backend
 from ..errors import UnsupportedError
 from ..lazy import np, torch
-from ..network import Operand, operation, require_network
+from ..network import Operand, dtype_name, operation, require_network
 from ..tensor import Tensor
-from .base import Evaluate, Node, dtype_name, evaluates, storage
+from .base import Evaluate, Node, evaluates, storage
 
 
 @operation

@@ -7,9 +7,9 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import as_dtype, operation
+from ..network import as_dtype, dtype_name, operation
 from ..tensor import Tensor
-from .base import Evaluate, Node, add_layer, dtype_name, evaluates, normalize_axis
+from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 from .cast import convert
 
 
