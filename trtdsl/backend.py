@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib
 import importlib.util
@@ -10,8 +9,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, Literal
 
@@ -68,6 +66,26 @@ class Messages(list[tuple[str, str]]):
         return " ".join((match["text"] if match else errors[0]).split())
 
 
+class Listening:
+    """A block that collects messages: one is entered for every layer, so it is a class and not a generator."""
+
+    __slots__ = ("_messages", "_open", "_sinks", "_stack")
+
+    def __init__(self, sinks: threading.local, open: dict[int, Messages]):
+        self._sinks, self._open = sinks, open
+
+    def __enter__(self) -> Messages:
+        self._stack: list[Messages] = self._sinks.__dict__.setdefault("stack", [])
+        self._messages = Messages()
+        self._stack.append(self._messages)
+        self._open[id(self._messages)] = self._messages
+        return self._messages
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.pop()
+        del self._open[id(self._messages)]
+
+
 class Backend:
     """One TensorRT: its module, version and abilities. Made by :func:`get_backend`."""
 
@@ -78,7 +96,7 @@ class Backend:
         self.is_rtx = name == "tensorrt-rtx"
         self.major = int(self.version.split(".")[0])
         self._sinks = threading.local()
-        self._open: list[Messages] = []  # sinks of all threads: TensorRT's own threads have none
+        self._open: dict[int, Messages] = {}  # sinks of all threads: TensorRT's own threads have none
         self.logger = self._make_logger()
         self._to_torch: dict[Any, torch.dtype] = {}
         self._to_trt: dict[torch.dtype, Any] = {}
@@ -105,6 +123,8 @@ class Backend:
         """Major, minor and patch of the library that the bindings loaded; None when it does not say."""
         module = sys.modules[self.trt.Builder.__module__]
         try:
+            import ctypes
+
             library = ctypes.CDLL(module.__file__)  # looks symbols up in what the bindings are linked with, too
             return tuple(getattr(library, f"getInferLib{part}Version")() for part in ("Major", "Minor", "Patch"))
         except (AttributeError, OSError, TypeError):
@@ -128,21 +148,15 @@ class Backend:
             flags = 1 << int(self.trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         return self.builder.create_network(flags)
 
-    @contextmanager
-    def lacking(self) -> Iterator[None]:
-        """Turns the absence of a layer or an enum in this version into an UnsupportedError that names it.
+    def lacking(self, error: AttributeError) -> Exception:
+        """The UnsupportedError for a layer or an enum that this version does not have; any other ``error`` as it is.
 
         TensorRT 10.3 lacks squeeze, unsqueeze, cumulative and attention, among others: see tests/data/api.
         """
-        try:
-            yield
-        except AttributeError as error:
-            owner = error.obj if isinstance(error.obj, (ModuleType, type)) else type(error.obj)
-            if error.name is None or not (getattr(owner, "__module__", None) or owner.__name__).startswith("tensorrt"):
-                raise
-            raise UnsupportedError(
-                f"{self.name} {self.version} has no {error.name}: it came with another version"
-            ) from None
+        owner = error.obj if isinstance(error.obj, (ModuleType, type)) else type(error.obj)
+        if error.name is None or not (getattr(owner, "__module__", None) or owner.__name__).startswith("tensorrt"):
+            return error
+        return UnsupportedError(f"{self.name} {self.version} has no {error.name}: it came with another version")
 
     def torch_dtype(self, data_type: Any) -> torch.dtype:
         """torch's dtype for a ``trt.DataType``."""
@@ -186,18 +200,9 @@ class Backend:
         texts = [_capability_text(name) for name in self.trt.ComputeCapability.__members__ if name.startswith("SM")]
         return [text for text in texts if float(text) >= 8]
 
-    @contextmanager
-    def listen(self) -> Iterator[Messages]:
+    def listen(self) -> Listening:
         """Collects what TensorRT logs from this thread (or a thread of its own) inside the block."""
-        stack: list[Messages] = self._sinks.__dict__.setdefault("stack", [])
-        sink = Messages()
-        stack.append(sink)
-        self._open.append(sink)
-        try:
-            yield sink
-        finally:
-            stack.pop()
-            self._open = [other for other in self._open if other is not sink]
+        return Listening(self._sinks, self._open)
 
     def _make_logger(self) -> Any:
         backend = self
@@ -208,7 +213,7 @@ class Backend:
 
             def log(self, severity: Any, message: str) -> None:
                 stack = backend._sinks.__dict__.get("stack")
-                sink = stack[-1] if stack else backend._open[-1] if backend._open else None
+                sink = stack[-1] if stack else next(reversed(list(backend._open.values())), None)
                 if sink is not None:
                     sink.append((severity.name, message))
 

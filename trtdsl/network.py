@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any, ParamSpec, TypeVar, Union
+from typing import Any, NamedTuple, ParamSpec, TypeVar, Union
 
 from .backend import Backend, get_backend
 from .claims import Claims
@@ -77,10 +77,8 @@ class Network:
         self.dims: dict[str, Dim] = {}
         self.locations: dict[str, Location] = {}
         """The author's place for each layer, by layer name."""
-        self.scopes: dict[str, str] = {}
-        """The weight scope (a module's name in the state_dict) whose weights a layer uses, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
-        """All the modules whose weights a layer uses, by layer name."""
+        """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
         self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
@@ -111,7 +109,7 @@ class Network:
             if tensor.is_constant or handle.is_network_input or handle.is_network_output:
                 layer = self.definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
                 layer.name = self._take_name(f"{name}.identity")
-                self.locate(layer.name)
+                self.locate(layer, layer.name)
                 handle = layer.get_output(0)
                 tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
             handle.name = tensor.name = self._take_name(name)
@@ -139,10 +137,12 @@ class Network:
             tensor = tensor.to(as_dtype(dtype))
         elif isinstance(data, float):
             tensor = tensor.to(torch.float32)
-        if tensor.device.type != "cpu":
+        if not tensor.is_cpu:
             raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
         self.backend.data_type(tensor.dtype)
-        return Tensor(self, tuple(tensor.shape), tensor.dtype, data=tensor.detach(), sources=sources)
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        return Tensor(self, tuple(tensor.shape), tensor.dtype, data=tensor, sources=sources)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -210,11 +210,16 @@ class Network:
                 )
         return size
 
-    def layer_name(self, operation: str, operands: Sequence[Tensor]) -> tuple[str, str, str]:
-        """A new layer's unique name, the scope its users inherit, and the module that owns its weights ("")."""
-        owners = {owner for tensor in operands for owner in tensor.owners}
+    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
+        """Gives a layer its place and a unique name, by the module whose weights it uses; and its users' scope."""
+        owners: frozenset[str] = frozenset()
+        inherited = ""
+        for tensor in reversed(operands):
+            if tensor.sources:
+                owners = owners | tensor.owners
+            elif tensor.data is None:
+                inherited = tensor.scope
         owner = next(iter(owners)) if len(owners) == 1 else ""
-        inherited = next((tensor.scope for tensor in operands if not tensor.is_constant), "")
         if self._scopes:
             scope = ".".join(self._scopes)
         elif owner:
@@ -224,15 +229,17 @@ class Network:
         prefix = scope
         if owner and not operation.startswith(owner.rpartition(".")[2]):
             prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
-        return self._take_name(f"{prefix}.{operation}" if prefix else operation), scope, owner
+        layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
+        self.locate(layer, name)
+        self.owners[name] = owners
+        return name, scope
 
-    def locate(self, name: str, owner: str = "") -> None:
-        """Remembers for the layer ``name`` the author's place and the module whose weights it uses."""
+    def locate(self, layer: Any, name: str) -> None:
+        """Remembers the author's place for a layer; its metadata says it, too."""
         location = self._operation.location if self._operation else here()
         if location is not None:
             self.locations[name] = location
-        if owner:
-            self.scopes[name] = owner
+            layer.metadata = f"{_last_two(location.file)}:{location.line}"
 
     def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
@@ -244,10 +251,10 @@ class Network:
             return self.cache[key]
         layer = self.definition.add_constant(tuple(data.shape), self.weights(data))
         name = "*".join(tensor.sources) if len(tensor.sources) in (1, 2) else "constant"
-        layer.name = self._take_name(name)
-        self.locate(layer.name)
+        layer.name = name = self._take_name(name)
+        self.locate(layer, name)
         handle = layer.get_output(0)
-        handle.name = layer.name
+        handle.name = name
         if key is not None and not tensor.sources:
             self.cache[key] = handle
         return handle
@@ -264,23 +271,19 @@ class Network:
         return self._take_name(f"{name}_{count}") if count else name
 
     @contextmanager
-    def operation(
-        self, name: str, arguments: Mapping[str, Any] | None = None, location: Location | None = None
-    ) -> Iterator[Operation]:
+    def operation(self, name: str, location: Location | None = None) -> Iterator[None]:
         """The author's call that layers are added for; the outermost one counts.
 
-        It gives the layers their name and place, and adds both to an error on its way out.
+        It gives the layers their name and place, and an error on its way out its place.
         """
         if self._operation is not None:
-            yield self._operation
+            yield
             return
         self._operation = Operation(name, location or here())
         try:
-            yield self._operation
+            yield
         except TrtdslError as error:
-            if error.location is None:
-                error.location = self._operation.location
-                error.context += _operand_lines(name, arguments or {})
+            error.location = error.location or self._operation.location
             raise
         finally:
             self._operation = None
@@ -321,8 +324,7 @@ def _flat(data: torch.Tensor) -> torch.Tensor:
     return data.as_strided((data.numel(),), (1,))
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """The author's call that is being lowered: its name, and where it stands."""
 
     name: str
@@ -333,6 +335,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
     """Marks a public function of a floor: finds its network, names its layers, and puts facts on its errors."""
 
     floor = ".functional." in function.__module__  # the layers floor takes dtypes as they are
+    label = function.__name__.rstrip("_")
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -342,12 +345,21 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
         if network._operation is not None:  # the outermost call names the layers
             composed = floor and network.precision is not None and network._operation.name in COMPOSED
             return _in_precision(network, function, args, kwargs) if composed else function(*args, **kwargs)
-        with network.operation(function.__name__.rstrip("_"), {**_named(function.__code__, args), **kwargs}):
-            arguments: Any = tuple(_operand(network, argument) for argument in args)
-            options = {name: _operand(network, given) for name, given in kwargs.items()}
+        location = here()
+        network._operation = Operation(label, location)
+        try:
+            arguments: Any = [_operand(network, argument) for argument in args]
+            options: Any = {name: _operand(network, given) for name, given in kwargs.items()}
             if floor and network.precision is not None:
                 return _in_precision(network, function, arguments, options)
             return function(*arguments, **options)
+        except TrtdslError as error:
+            if error.location is None:
+                error.location = location
+                error.context += _operand_lines(label, {**_named(function.__code__, args), **kwargs})
+            raise
+        finally:
+            network._operation = None
 
     return call
 
@@ -376,6 +388,8 @@ def _in_precision(network: Network, function: Callable[..., R], args: Any, kwarg
 
 def _operand(network: Network, argument: Any) -> Any:
     """torch tensors and numpy arrays, also in a list, become constants; anything else stays what it is."""
+    if isinstance(argument, (Tensor, int)) or argument is None:
+        return argument
     if isinstance(argument, (torch.Tensor, np.ndarray)):
         return network.constant(argument)
     if type(argument) in (list, tuple) and any(isinstance(item, (torch.Tensor, np.ndarray)) for item in argument):
@@ -383,8 +397,10 @@ def _operand(network: Network, argument: Any) -> Any:
     return argument
 
 
-def _common_parent(modules: set[str]) -> str:
+def _common_parent(modules: frozenset[str]) -> str:
     """The module that has all these, "" when it is the whole network."""
+    if not modules:
+        return ""
     parts = [module.split(".") for module in modules]
     shared: list[str] = []
     for names in zip(*parts, strict=False):
@@ -396,7 +412,7 @@ def _common_parent(modules: set[str]) -> str:
 
 def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Network | None:
     """The network of the Tensors among the arguments, else the current one, else None."""
-    for argument in (*args, *(kwargs or {}).values()):
+    for argument in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(argument, Tensor):
             return argument.network
         if isinstance(argument, (list, tuple)):
@@ -437,10 +453,21 @@ def here() -> Location | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(PACKAGE) and not file.endswith(("contextlib.py", "functools.py")):
+        if not _is_passed(file):
             return Location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_passed(file: str) -> bool:
+    """Whether a frame of this file stands between the author's code and the layers."""
+    return file.startswith(PACKAGE) or file.endswith(("contextlib.py", "functools.py"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _last_two(file: str) -> str:
+    return "/".join(file.split("/")[-2:])
 
 
 def _operand_lines(name: str, arguments: Mapping[str, Any]) -> list[str]:

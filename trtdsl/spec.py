@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -244,6 +242,8 @@ def load_spec(name: str) -> NetworkSpec:
 
 def load_module(path: Path) -> Any:
     """A Python file as a module; its folder is importable meanwhile. Raises DefinitionError when it raises."""
+    import hashlib
+
     path = path.resolve()
     name = f"trtdsl_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -287,6 +287,8 @@ def authors_errors(function: Callable[..., Any] | None = None, doing: str = "") 
 
 
 def _last_place(error: BaseException, function: Callable[..., Any] | None) -> Location | None:
+    import traceback
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     if frames:
         return Location(frames[-1].filename, frames[-1].lineno or 0)

@@ -5,6 +5,7 @@ Every operator is one call into :mod:`trtdsl.functional`, where its arguments ar
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from .errors import DefinitionError
@@ -79,9 +80,9 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
         return self.data is not None
 
     @property
-    def owners(self) -> set[str]:
+    def owners(self) -> frozenset[str]:
         """The modules whose weights the constant was made from; "" is the network itself."""
-        return {source.rpartition(".")[0] for source in self.sources}
+        return _modules(self.sources)
 
     @property
     def ndim(self) -> int:
@@ -221,6 +222,11 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
 
     def __getitem__(self, index: Any) -> Tensor:
         return F.getitem(self, index)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _modules(sources: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(source.rpartition(".")[0] for source in sources)
 
 
 from . import functional as F

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import json
 import math
 import os
@@ -56,21 +54,24 @@ class Weights:
         else:
             self.path = Path(source)
             self._file = _open(self.path)
-            slices = {name: self._file.get_slice(name) for name in self._file.keys()}  # noqa: SIM118 (not a mapping)
-            self.shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            self._start, header = _header(self.path)
+            self.shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
             self.dtypes = {
-                name: SAFETENSORS_DTYPES.get(part.get_dtype(), str(part.get_dtype())) for name, part in slices.items()
+                name: SAFETENSORS_DTYPES.get(entry["dtype"], entry["dtype"]) for name, entry in header.items()
             }
+            self._places = {name: entry["data_offsets"] for name, entry in header.items()}
 
     @cached_property
     def children(self) -> dict[str, list[str]]:
         """For every module ("" is the network itself) the names of its parts, in order."""
-        found: dict[str, dict[str, None]] = {}
+        found: dict[str, list[str]] = {"": []}
         for name in self.shapes:
-            parts = name.split(".")
-            for depth, part in enumerate(parts):
-                found.setdefault(".".join(parts[:depth]), {})[part] = None
-        return {module: list(parts) for module, parts in found.items()}
+            while name:
+                module, _, part = name.rpartition(".")
+                known = module in found
+                found.setdefault(module, []).append(part)
+                name = "" if known else module
+        return found
 
     def __repr__(self) -> str:
         return f"Weights({self.label}: {len(self.shapes)} tensors)"
@@ -91,9 +92,8 @@ class Weights:
             if mapped is None:
                 self._tensors[name] = self._file.get_tensor(name)
             else:
-                numbers, begins = mapped
-                begin, shape = begins[name], self.shapes[name]
-                self._tensors[name] = numbers[begin : begin + math.prod(shape)].view(shape)
+                shape, part = self.shapes[name], mapped[1][name]
+                self._tensors[name] = part if len(shape) == 1 else part.view(shape)
         return self._tensors[name]
 
     def metadata(self) -> Mapping[str, str] | None:
@@ -135,6 +135,8 @@ class Weights:
 
     def sha256(self) -> str:
         """The file's hash; for a mapping, that of names and values."""
+        import hashlib
+
         digest = hashlib.sha256()
         if self.path is not None:
             with open(self.path, "rb") as file:
@@ -154,22 +156,17 @@ class Weights:
         return math.isfinite(mapped[0].sum().item())  # NaN and Inf survive every sum
 
     @cached_property
-    def _mapped(self) -> tuple[torch.Tensor, dict[str, int]] | None:
-        """The file's tensors as one view of float32 elements, and where each begins; None where they are not aligned.
-
-        A file is the header's length in 8 bytes, the header in JSON, and the tensors; safe_open has judged all of it.
-        """
+    def _mapped(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]] | None:
+        """The file's tensors as one view of float32 elements, and each one's part; None where they are not aligned."""
         if self.path is None:
             return None
-        with open(self.path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
         size = self.path.stat().st_size
-        begins = {name: header[name]["data_offsets"][0] for name in self.shapes}
-        if any(place % 4 for place in (8 + length, size, *begins.values())):
+        if self._start % 4 or size % 4 or any(begin % 4 for begin, _ in self._places.values()):
             return None
-        numbers = torch.from_file(str(self.path), size=size // 4, dtype=torch.float32)[(8 + length) // 4 :]
-        return numbers, {name: begin // 4 for name, begin in begins.items()}
+        numbers = torch.from_file(str(self.path), size=size // 4, dtype=torch.float32)[self._start // 4 :]
+        ordered = sorted(self._places, key=self._places.__getitem__)  # one after the other, without a gap
+        parts = numbers.split([(end - begin) // 4 for begin, end in map(self._places.__getitem__, ordered)])
+        return numbers, dict(zip(ordered, parts, strict=True))
 
     def _nonfinite(self, name: str) -> str | None:
         tensor = self._view(name)
@@ -199,6 +196,8 @@ def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
 
 
 def _near(name: str, names: Iterable[str]) -> str:
+    import difflib
+
     found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.7)
     return f" (nearest: {', '.join(found)})" if found else ""
 
@@ -222,6 +221,18 @@ def _open(path: Path) -> Any:
                 f"{path} is a torch checkpoint: make it one of safetensors with `{command}`"
             ) from None
         raise CorruptFileError(f"{path} is truncated or not a safetensors file: {error}") from None
+
+
+def _header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Where the tensors begin, and what the header says of each: all of which safe_open has judged.
+
+    A file is the header's length in 8 bytes, the header in JSON, and the tensors.
+    """
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    return 8 + length, dict(sorted(header.items()))
 
 
 class Scope:

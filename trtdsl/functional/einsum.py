@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from string import ascii_lowercase
 from typing import Any
 
-from .. import layers as L
-from ..errors import DefinitionError, UnsupportedError
-from ..lazy import torch
-from ..network import Network, operation, require_network
-from ..shape import Shape
+from ..errors import DefinitionError
+from ..network import operation
 from ..tensor import Tensor
-from .einsum_equation import Equation, expand, label_sizes, parse, sublists
-from .einsum_plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
-from .einsum_search import make_plan, naive_plan
-from .operands import as_tensor, result_type
 
 
 @operation
@@ -37,14 +27,13 @@ def einsum(equation: Any, *operands: Any, lowering: str = "matmul") -> Tensor:
     >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
     (N, 7, 5, 4)
     """
-    if isinstance(equation, str):
-        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-            operands = tuple(operands[0])
-        tensors = _tensors(operands)
-        return _einsum(parse(equation, [tensor.ndim for tensor in tensors]), tensors, lowering)
-    given, terms, output = sublists((equation, *operands))
-    tensors = _tensors(given)
-    return _einsum(expand(terms, output, [tensor.ndim for tensor in tensors]), tensors, lowering)
+    from .einsum_emit import contract, contract_sublists  # with the search, a tenth of what importing trtdsl takes
+
+    if not isinstance(equation, str):
+        return contract_sublists((equation, *operands), lowering)
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    return contract(equation, operands, lowering)
 
 
 @operation
@@ -62,124 +51,6 @@ def einops_einsum(*operands: Any, lowering: str = "matmul") -> Tensor:
     *given, equation = operands
     if "->" not in equation:
         raise DefinitionError("einops' equations name their output: '… -> …'")
-    tensors = _tensors(given)
-    return _einsum(parse(equation, [tensor.ndim for tensor in tensors], names=True), tensors, lowering)
+    from .einsum_emit import contract
 
-
-def _tensors(operands: Sequence[Any]) -> list[Tensor]:
-    if not operands:
-        raise DefinitionError("einsum needs at least one operand")
-    network = require_network(*operands)
-    return [as_tensor(operand, network) for operand in operands]
-
-
-def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
-    if lowering not in ("matmul", "native", "broadcast"):
-        raise UnsupportedError(f"einsum: lowering is 'matmul', 'native' or 'broadcast', not {lowering!r}")
-    dtype = _dtype(equation, tensors)
-    tensors = [L.cast(tensor, dtype) for tensor in tensors]
-    shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
-    if lowering == "native":
-        return _native(equation, tensors)
-    if lowering == "broadcast":
-        plan = naive_plan(equation, shapes, constants)
-    else:
-        plan = _plan(tensors[0].network, equation, shapes, constants, integers=not dtype.is_floating_point)
-    return emit(plan, tensors)
-
-
-def _plan(
-    network: Network, equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool], *, integers: bool
-) -> EinsumPlan:
-    """The plan, made once for all products of one equation and the same shapes."""
-    key = (equation, tuple(shapes), tuple(constants), integers)
-    if all(isinstance(size, int) for shape in shapes for size in shape):
-        return _static_plan(*key)
-    plans = network.cache.setdefault("einsum", {})  # dynamic sizes belong to a network, and must not outlive it
-    if key not in plans:
-        plans[key] = make_plan(equation, shapes, constants, integers=integers)
-    return plans[key]
-
-
-@functools.lru_cache(maxsize=256)
-def _static_plan(
-    equation: Equation, shapes: tuple[Shape, ...], constants: tuple[bool, ...], integers: bool
-) -> EinsumPlan:
-    return make_plan(equation, shapes, constants, integers=integers)
-
-
-def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
-    """One IEinsumLayer. UnsupportedError for what it cannot express."""
-    label_sizes(equation, [tensor.shape for tensor in tensors])
-    if not tensors[0].dtype.is_floating_point:
-        raise UnsupportedError("lowering='native': IEinsumLayer takes no integers and no bool; use lowering='matmul'")
-    labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
-    if len(labels) > len(ascii_lowercase):
-        raise UnsupportedError(f"lowering='native': IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}")
-    letters = dict(zip(labels, ascii_lowercase, strict=False))
-    left, right = (
-        ",".join("".join(letters[label] for label in term) for term in terms)
-        for terms in (equation.terms, [equation.output])
-    )
-    return L.einsum(f"{left}->{right}", *tensors)
-
-
-def _dtype(equation: Equation, tensors: Sequence[Tensor]) -> torch.dtype:
-    """The dtype to compute in: torch's promoted one; int64 where torch's own einsum sums integers as int64."""
-    dtype = result_type(*tensors)
-    if dtype.is_floating_point:
-        return dtype
-    if dtype == torch.bool:
-        summed = {label for labels in equation.terms for label in labels} - set(equation.output)
-        return torch.int64 if summed else dtype
-    # Which of its sums torch widens depends on the sizes that are 1; dynamic ones are taken not to be.
-    sizes = label_sizes(equation, [tensor.shape for tensor in tensors])
-    known = {label: size if isinstance(size, int) else 2 for label, size in sizes.items()}
-    numbers = {label: number for number, label in enumerate(sizes)}
-    arguments: list[Any] = []
-    for labels, tensor in zip(equation.terms, tensors, strict=True):
-        shape = [1 if size == 1 else known[label] for label, size in zip(labels, tensor.shape, strict=True)]
-        arguments += [torch.empty(shape, dtype=dtype, device="meta"), [numbers[label] for label in labels]]
-    return torch.einsum(*arguments, [numbers[label] for label in equation.output]).dtype
-
-
-def emit(plan: EinsumPlan, tensors: Sequence[Tensor]) -> Tensor:
-    """The layers of a plan."""
-    dtype = tensors[0].dtype
-    values = list(tensors)
-    for step in plan.operations:
-        values.append(_emit(step, values, dtype))
-    return L.cast(values[plan.result], dtype)
-
-
-def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
-    if isinstance(step, Reduce):
-        return L.reduce(values[step.x], "SUM", step.axes)
-    if isinstance(step, Add):
-        return L.elementwise(values[step.a], values[step.b], "SUM")
-    if isinstance(step, (Multiply, MatrixMultiply)):
-        # A matrix product adds up in float32; products that are added up later must not be rounded before.
-        wide = isinstance(step, Multiply) and step.wide and dtype.is_floating_point
-        a, b = (L.cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
-        if isinstance(step, Multiply):
-            return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
-        ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
-        return L.matrix_multiply(a, b, *ops)
-    x = L.cast(values[step.x], dtype)
-    if isinstance(step, Diagonal):
-        flat = L.shuffle(x, step.first, step.shape)
-        return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
-    if isinstance(step, Take):
-        return L.gather(x, x.network.constant(torch.tensor([step.index])), step.axis)
-    if step.first is None and step.second is None and step.shape is not None:
-        return _reshape(x, step.shape)
-    return L.shuffle(x, step.first, step.shape, step.second)
-
-
-def _reshape(x: Tensor, shape: Shape) -> Tensor:
-    """The dimensions regrouped; sizes of 1 come and go without a shape tensor."""
-    before = [axis for axis, size in enumerate(x.shape) if size == 1]
-    after = [axis for axis, size in enumerate(shape) if size == 1]
-    if [s for s in x.shape if s != 1] == [s for s in shape if s != 1] and not (before and after):
-        return L.squeeze(x, before) if before else L.unsqueeze(x, after)
-    return L.shuffle(x, reshape=shape)
+    return contract(equation, given, lowering, names=True)

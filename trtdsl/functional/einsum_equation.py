@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +49,11 @@ def parse(equation: str, ranks: Sequence[int], *, names: bool | None = None) -> 
 
     Raises DefinitionError naming the operand for whatever torch refuses.
     """
-    names = bool(re.search(r"[0-9_]", equation)) if names is None else names
+    return _parse(equation, tuple(ranks), bool(re.search(r"[0-9_]", equation)) if names is None else names)
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(equation: str, ranks: tuple[int, ...], names: bool) -> Equation:
     inputs, arrow, output = equation.partition("->")
     if "->" in output:
         raise DefinitionError("an equation has one '->'")

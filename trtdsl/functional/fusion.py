@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..errors import UnsupportedError
 from ..lazy import torch
 from ..network import operation
@@ -33,19 +35,27 @@ def fuse_conv_bn_weights(
     given = [tensor for tensor in (conv_w, conv_b, bn_rm, bn_rv, bn_w, bn_b) if tensor is not None]
     if not all(tensor.is_constant for tensor in given):
         raise UnsupportedError("fuse_conv_bn_weights takes constants: use F.batch_norm for what is computed")
-    scale = torch.rsqrt(bn_rv.data.double() + bn_eps)
-    if bn_w is not None:
-        scale = scale * bn_w.data.double()
-    bias = -bn_rm.data.double() if conv_b is None else conv_b.data.double() - bn_rm.data.double()
-    bias = bias * scale
-    if bn_b is not None:
-        bias = bias + bn_b.data.double()
+    scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+    if conv_b is not None:
+        bias = bias + conv_b.data * scale
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
-    weight = conv_w.data * scale.reshape(channels).to(conv_w.dtype)
-    sources = tuple(dict.fromkeys(source for tensor in given for source in tensor.sources))
-    fused_weight, fused_bias = (
-        Tensor(conv_w.network, tuple(value.shape), conv_w.dtype, data=value.to(conv_w.dtype), sources=sources)
-        for value in (weight, bias)
-    )
-    return fused_weight, fused_bias
+    weight = conv_w.data * scale.to(conv_w.dtype).view(channels)
+    return made_of(given, weight, conv_w.dtype), made_of(given, bias, conv_w.dtype)
+
+
+def affine(
+    mean: Tensor, var: Tensor, eps: float, weight: Tensor | None, bias: Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scale and shift, in float64, of the batch norm with these constants."""
+    scale = torch.rsqrt(var.data.double() + eps)
+    if weight is not None:
+        scale = scale * weight.data
+    shift = mean.data * scale
+    return scale, -shift if bias is None else bias.data - shift
+
+
+def made_of(tensors: Sequence[Tensor], value: torch.Tensor, dtype: torch.dtype) -> Tensor:
+    """A constant computed from others, whose names it keeps."""
+    sources = tuple(dict.fromkeys(source for tensor in tensors for source in tensor.sources))
+    return Tensor(tensors[0].network, tuple(value.shape), dtype, data=value.to(dtype), sources=sources)

@@ -10,6 +10,7 @@ from ..lazy import torch
 from ..network import operation
 from ..shape import product, shape_text
 from ..tensor import Tensor
+from .fusion import affine, made_of
 from .operands import binary, promote, scaled
 from .statistics import vector_norm
 
@@ -54,24 +55,10 @@ def batch_norm(
             )
     if not all(tensor.is_constant for tensor in given):
         return _computed(input, running_mean, running_var, weight, bias, eps)
-    mean, var = running_mean.data.double(), running_var.data.double()
-    scale = torch.rsqrt(var + eps)
-    if weight is not None:
-        scale = scale * weight.data.double()
-    shift = -mean * scale
-    if bias is not None:
-        shift = shift + bias.data.double()
-    constants = [
-        Tensor(input.network, tuple(value.shape), input.dtype, data=value.to(input.dtype), sources=_sources(given))
-        for value in (shift, scale)
-    ]
+    scale, shift = affine(running_mean, running_var, eps, weight, bias)
     x = L.shuffle(input, reshape=(*input.shape, *(1,) * (4 - input.ndim))) if input.ndim < 4 else input
-    result = L.scale(x, constants[0], constants[1], axis=1)
+    result = L.scale(x, made_of(given, shift, input.dtype), made_of(given, scale, input.dtype), axis=1)
     return L.shuffle(result, reshape=input.shape) if input.ndim < 4 else result
-
-
-def _sources(tensors: list[Tensor]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(source for tensor in tensors for source in tensor.sources))
 
 
 def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:

@@ -28,8 +28,10 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     def add(site, x):
         layer = site.definition.add_activation(x, member(site.trt.ActivationType, type, "activation"))
         if layer is not None:
-            layer.alpha = layer.alpha if alpha is None else alpha
-            layer.beta = layer.beta if beta is None else beta
+            if alpha is not None:
+                layer.alpha = alpha
+            if beta is not None:
+                layer.beta = beta
         return layer
 
     return add_layer(add, x, shape=x.shape)

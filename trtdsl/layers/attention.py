@@ -75,7 +75,7 @@ def attention(
         layer = network.definition.get_layer(index)
         if layer.type.name.startswith("ATTENTION"):
             layer.name = result.name if layer.type.name == "ATTENTION_OUTPUT" else f"{result.name}.input"
-            network.locate(layer.name)
+            network.locate(layer, layer.name)
     return result
 
 

@@ -6,14 +6,14 @@ A family file holds, for each layer type, three functions side by side: the publ
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from ..backend import Backend, Messages
+from ..backend import Backend
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
 from ..network import Network, dtype_name
@@ -49,14 +49,15 @@ def storage(dtype: torch.dtype) -> torch.dtype:
 # -- adding ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Site:
-    """Where a layer is added: the network's own definition, or the scratch one in which constants are folded."""
+class Site(NamedTuple):
+    """Where a layer is added: the network's own definition, or the scratch one in which constants are folded.
+
+    ``kept`` are the buffers that TensorRT points into.
+    """
 
     network: Network
     definition: Any
     kept: list[Any]
-    """Buffers that TensorRT points into."""
 
     @property
     def trt(self) -> Any:
@@ -80,6 +81,7 @@ def add_layer(
     shape: Sequence[Any] | None = None,
     network: Network | None = None,
     fold: bool = True,
+    evaluate: Evaluate | None = None,
 ) -> Any:
     """Adds a layer and gives its output Tensor, or a tuple of them when there are several.
 
@@ -87,58 +89,66 @@ def add_layer(
     ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name. ``shape`` is
     the first output's shape as the author's dimensions say it (a list: each output's), with None for a size that only
     TensorRT knows; its own inference must agree with it.
-    A layer on constants alone is evaluated instead, unless its result is much larger than they are.
+    A layer on constants alone is evaluated instead, unless its result is much larger than they are; where TensorRT
+    would surely take it, by ``evaluate`` at once.
 
     Raises DefinitionError with TensorRT's own message.
     """
-    present = [tensor for tensor in operands if tensor is not None]
+    used = [tensor for tensor in (*operands, *weights) if tensor is not None]
     if network is None:
-        network = present[0].network
-    if any(tensor.network is not network for tensor in present):
-        raise DefinitionError("the operands are of two networks")
-    used = [*present, *(tensor for tensor in weights if tensor is not None)]
-    if fold and all(tensor.is_constant for tensor in used):
-        folded = _fold(network, add, operands, used)
+        network = used[0].network
+    for tensor in used:
+        if tensor.network is not network:
+            raise DefinitionError("the operands are of two networks")
+        if tensor.data is None:
+            fold = False
+    if fold:
+        folded = _fold(network, add, operands, used) if evaluate is None else _evaluated(network, evaluate, used, shape)
         if folded is not None:
             return folded
     label = network._operation.name if network._operation else add.__qualname__.split(".")[0]
     handles = [None if tensor is None else tensor.trt for tensor in operands]
-    with network.backend.listen() as messages, network.backend.lacking():
-        layer = add(Site(network, network.definition, network.kept), *handles)
-        outputs = read_outputs(network.backend, layer, messages)
-    name, scope, owner = network.layer_name(label, used)
-    layer.name = name
-    network.locate(name, owner)
-    network.owners[name] = frozenset(owner for tensor in used for owner in tensor.owners)
-    if name in network.locations:
-        location = network.locations[name]
-        layer.metadata = f"{'/'.join(location.file.split('/')[-2:])}:{location.line}"
-    shapes: Any = shape if isinstance(shape, list) else [shape] + [None] * (len(outputs) - 1)
+    layer, outputs = _add(add, Site(network, network.definition, network.kept), handles)
+    name, scope = network.name_layer(layer, label, used)
+    shapes = shape if isinstance(shape, list) else (shape,)
     results = []
-    for index, (handle, dims, dtype) in enumerate(outputs):
-        handle.name = name if index == 0 else network._take_name(f"{name}.{index}")
-        result = Tensor(network, (), dtype, handle=handle, name=handle.name, scope=scope)
-        result.shape = _merge(dims, shapes[index], result)
-        for size in result.shape:
-            network.claims.not_negative(size, network._operation)
-        results.append(result)
+    for index, output in enumerate(outputs):
+        own = name if index == 0 else network._take_name(f"{name}.{index}")
+        results.append(_result(network, own, scope, output, shapes[index] if index < len(shapes) else None))
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def read_outputs(backend: Backend, layer: Any, messages: Messages) -> list[tuple[Any, tuple[int, ...], torch.dtype]]:
-    """The outputs of a layer just added; TensorRT reports a bad layer only when its shape is asked for."""
-    outputs = []
-    if layer is not None:
-        for index in range(layer.num_outputs):
-            handle = layer.get_output(index)
-            try:
-                outputs.append((handle, tuple(handle.shape), backend.torch_dtype(handle.dtype)))
-            except (RuntimeError, ValueError):
-                layer = None
-                break
-    if layer is None or messages.errors():
+def _result(network: Network, name: str, scope: str, output: Output, ours: Sequence[Any] | None) -> Tensor:
+    """The Tensor of an output, its shape as the author's dimensions say it."""
+    handle, dims, dtype = output
+    handle.name = name
+    result = Tensor(network, dims, dtype, handle=handle, name=name, scope=scope)
+    if dims != ours:
+        result.shape = _merge(dims, ours, result)
+        for size in result.shape:
+            network.claims.not_negative(size, network._operation)
+    return result
+
+
+Output = tuple[Any, tuple[int, ...], "torch.dtype"]
+
+
+def _add(add: Callable[..., Any], site: Site, handles: Sequence[Any]) -> tuple[Any, list[Output]]:
+    """The layer and its outputs; TensorRT reports a bad layer only when its shape is asked for."""
+    backend = site.network.backend
+    with backend.listen() as messages:
+        try:
+            layer = add(site, *handles)
+        except AttributeError as error:
+            raise backend.lacking(error) from None
+        outputs = [] if layer is None else [layer.get_output(index) for index in range(layer.num_outputs)]
+        try:
+            found = [(handle, handle.shape[:], backend.torch_dtype(handle.dtype)) for handle in outputs]
+        except (RuntimeError, ValueError):
+            layer, found = None, []
+    if layer is None or (messages and messages.errors()):
         raise DefinitionError(f"TensorRT refuses the layer: {messages.summary()}")
-    return outputs
+    return layer, found
 
 
 def _merge(dims: tuple[int, ...], shape: Sequence[Any] | None, tensor: Tensor) -> Shape:
@@ -175,23 +185,20 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
     scratch = backend.create_network()
     site = Site(network, scratch, [])
     handles = []
-    with backend.listen() as messages:
-        for tensor in operands:
-            handle = None
-            if tensor is not None:
-                handle = scratch.add_constant(tuple(tensor.shape), site.weights(tensor)).get_output(0)
-            handles.append(handle)
-        with backend.lacking():
-            layer = add(site, *handles)
-        outputs = read_outputs(backend, layer, messages)
+    for tensor in operands:
+        handle = None
+        if tensor is not None:
+            handle = scratch.add_constant(tensor.shape, site.weights(tensor)).get_output(0)
+        handles.append(handle)
+    layer, outputs = _add(add, site, handles)
     sizes = [size for _, dims, _ in outputs for size in dims]
     elements = sum(torch.Size(dims).numel() for _, dims, _ in outputs)
-    if min(sizes, default=0) < 0 or elements > max(network.fold_limit, sum(tensor.data.numel() for tensor in used)):
+    if min(sizes, default=0) < 0 or elements > _most_elements(network, used):
         return None
     node = Node(backend, layer)
     values = kind(node).prepare(node)(*(None if tensor is None else tensor.data for tensor in operands))
     values = values if isinstance(values, tuple) else (values,)
-    sources = tuple(dict.fromkeys(source for tensor in used for source in tensor.sources))
+    sources = _sources(used)
     results = tuple(
         Tensor(network, tuple(dims), dtype, data=value, sources=sources)
         for value, (_, dims, dtype) in zip(values, outputs, strict=True)
@@ -199,7 +206,29 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
     return results[0] if len(results) == 1 else results
 
 
+def _evaluated(network: Network, evaluate: Evaluate, used: Sequence[Tensor], shape: Any) -> Tensor | None:
+    """As :func:`_fold`, of a layer that TensorRT need not judge."""
+    if count(shape) > _most_elements(network, used):
+        return None
+    value = evaluate(*(tensor.data for tensor in used))
+    return Tensor(network, tuple(value.shape), value.dtype, data=value, sources=_sources(used))
+
+
+def _most_elements(network: Network, used: Sequence[Tensor]) -> int:
+    return max(network.fold_limit, sum(tensor.data.numel() for tensor in used))
+
+
+def _sources(used: Sequence[Tensor]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(source for tensor in used for source in tensor.sources))
+
+
 # -- reading back ------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _type_and_class(trt: Any, member: Any) -> tuple[str, Any]:
+    name: str = member.name
+    return name, getattr(trt, CLASSES.get(name) or f"I{name.title().replace('_', '')}Layer", None)
 
 
 class Node:
@@ -209,30 +238,40 @@ class Node:
     """
 
     def __init__(self, backend: Backend, layer: Any):
-        trt = backend.trt
         self.backend = backend
         # The base class's property: activation and pooling layers have a `type` of their own.
-        self.type: str = trt.ILayer.type.fget(layer).name
-        cls = getattr(trt, CLASSES.get(self.type) or f"I{self.type.title().replace('_', '')}Layer", None)
+        self.type, cls = _type_and_class(backend.trt, backend.trt.ILayer.type.fget(layer))
         if cls is not None:
             layer.__class__ = cls
         self.layer = layer
-        self.name: str = layer.name
         self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
         self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
-        self.needs: list[str] = [tensor.name for tensor in self.inputs if tensor is not None]
-        self.makes: list[str] = [tensor.name for tensor in self.outputs]
 
     @property
     def trt(self) -> Any:
         return self.backend.trt
 
-    @cached_property
+    @functools.cached_property
+    def name(self) -> str:
+        """The layer's name."""
+        return self.layer.name
+
+    @functools.cached_property
+    def needs(self) -> list[str]:
+        """The names of the inputs that are there."""
+        return [tensor.name for tensor in self.inputs if tensor is not None]
+
+    @functools.cached_property
+    def makes(self) -> list[str]:
+        """The names of the outputs."""
+        return [tensor.name for tensor in self.outputs]
+
+    @functools.cached_property
     def dtype(self) -> torch.dtype:
         """torch's dtype of the first output's value, as TensorRT infers it."""
         return self.output_dtype(0)
 
-    @cached_property
+    @functools.cached_property
     def logical_dtype(self) -> torch.dtype:
         """As :attr:`dtype`, but int4 and fp4 as themselves."""
         return self.backend.torch_dtype(self.outputs[0].dtype)
@@ -363,10 +402,10 @@ def axes_of(mask: int, ndim: int) -> list[int]:
 
 def member(enum: Any, name: str, what: str) -> Any:
     """A member of a TensorRT enum by name; UnsupportedError listing the names when there is none."""
-    try:
-        return enum.__members__[name.upper()]
-    except KeyError:
-        raise UnsupportedError(f"unknown {what} {name!r}: one of {', '.join(enum.__members__)}") from None
+    found = getattr(enum, name.upper(), None)  # a tenth of what __members__ takes
+    if not isinstance(found, enum):
+        raise UnsupportedError(f"unknown {what} {name!r}: one of {', '.join(enum.__members__)}")
+    return found
 
 
 def broadcast(*shapes: Shape) -> Shape:

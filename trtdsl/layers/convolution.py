@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..errors import ShapeError
 from ..lazy import torch
@@ -48,8 +49,7 @@ def convolution(
         static = site.trt.Weights() if computed is not None else site.weights(kernel)
         layer = site.definition.add_convolution_nd(x, int(kernel.shape[0]), size, static, site.weights(bias))
         if layer is not None:
-            layer.stride_nd, layer.dilation_nd, layer.num_groups = tuple(stride), tuple(dilation), groups
-            layer.pre_padding, layer.post_padding = tuple(pre_padding), tuple(post_padding)
+            _set(layer, stride, pre_padding, post_padding, dilation, groups)
             if computed is not None:
                 layer.set_input(1, computed)
         return layer
@@ -93,13 +93,34 @@ def deconvolution(
         static = site.trt.Weights() if computed is not None else site.weights(kernel)
         layer = site.definition.add_deconvolution_nd(x, maps, size, static, site.weights(bias))
         if layer is not None:
-            layer.stride_nd, layer.dilation_nd, layer.num_groups = tuple(stride), tuple(dilation), groups
-            layer.pre_padding, layer.post_padding = tuple(pre_padding), tuple(post_padding)
+            _set(layer, stride, pre_padding, post_padding, dilation, groups)
             if computed is not None:
                 layer.set_input(1, computed)
         return layer
 
     return add_layer(add, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
+
+
+def _set(
+    layer: Any,
+    stride: Sequence[int],
+    pre_padding: Sequence[int],
+    post_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> None:
+    """Sets what is not as in a new layer."""
+    parameters = {
+        "stride_nd": (stride, 1),
+        "pre_padding": (pre_padding, 0),
+        "post_padding": (post_padding, 0),
+        "dilation_nd": (dilation, 1),
+    }
+    for name, (values, default) in parameters.items():
+        if tuple(values) != (default,) * len(values):
+            setattr(layer, name, tuple(values))
+    if groups != 1:
+        layer.num_groups = groups
 
 
 def _kernel_size(x: Tensor, kernel: Tensor) -> tuple[int, ...]:

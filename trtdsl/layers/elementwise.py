@@ -31,7 +31,8 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     def add(site, a, b):
         return site.definition.add_elementwise(a, b, member(site.trt.ElementWiseOperation, op, "elementwise operation"))
 
-    return add_layer(add, a, b, shape=shape)
+    plain = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float16, torch.bfloat16)
+    return add_layer(add, a, b, shape=shape, evaluate=_OF_NUMBERS.get(op) if plain else None)
 
 
 def _div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -68,6 +69,9 @@ _EVALUATE = {
     "GREATER": lambda a, b: torch.gt(a, b),
     "LESS": lambda a, b: torch.lt(a, b),
 }
+
+
+_OF_NUMBERS = {op: evaluate for op, evaluate in _EVALUATE.items() if op not in ("AND", "OR", "XOR")}
 
 
 @evaluates("ELEMENTWISE", flops=1)

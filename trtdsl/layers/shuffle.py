@@ -44,9 +44,7 @@ def shuffle(
             return x
         second, dims, sizes = tuple(range(x.ndim)), None, None
     else:
-        _check_elements(between, target)
-        have, want = product(between), product(target)
-        network.claims.equal(have, want, f"the elements of a {shape_text(between)} reshaped", network._operation)
+        _check_elements(network, between, target)
         dims, sizes = _reshape_dims(network, between, target)
     if len(target) > MAX_DIMS:
         raise DefinitionError(f"{shape_text(target)} has {len(target)} dimensions; TensorRT has at most {MAX_DIMS}")
@@ -62,12 +60,14 @@ def shuffle(
             layer.zero_is_placeholder = False
         elif dims is not None:
             layer.reshape_dims = dims
-            layer.zero_is_placeholder = 0 not in target
+            if 0 in target:
+                layer.zero_is_placeholder = False
         if second != tuple(range(len(second))):
             layer.second_transpose = second
         return layer
 
-    return add_layer(add, x, sizes, shape=result)
+    evaluate = (lambda x: _shuffled(x, first, dims, second)) if sizes is None else None
+    return add_layer(add, x, sizes, shape=result, evaluate=evaluate)
 
 
 def _permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
@@ -79,13 +79,16 @@ def _permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     return normal
 
 
-def _check_elements(before: Shape, after: Shape) -> None:
+def _check_elements(network: Network, before: Shape, after: Shape) -> None:
     have, want = product(before), product(after)
+    if have == want:
+        return
     low, high = bounds(have - want)
     if low > 0 or high < 0:
         raise ShapeError(
             f"a tensor of shape {shape_text(before)} has {have} elements; {shape_text(after)} would have {want}"
         )
+    network.claims.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network._operation)
 
 
 def _reshape_dims(network: Network, before: Shape, after: Shape) -> tuple[tuple[int, ...] | None, Tensor | None]:
@@ -124,17 +127,21 @@ def _shuffle(node: Node) -> Evaluate:
     reshaped = ndim if not dynamic and static is None else len(node.outputs[0].shape)
     second = tuple(layer.second_transpose)[:reshaped]
     placeholder = layer.zero_is_placeholder
-    first_moves, second_moves = first != tuple(range(ndim)), second != tuple(range(reshaped))
 
     def evaluate(x: torch.Tensor, sizes: torch.Tensor | None = None) -> torch.Tensor:
-        if first_moves:
-            x = x.permute(first)
         dims = static if sizes is None else sizes.tolist()
-        if dims is not None:
-            x = x.reshape([x.shape[axis] if size == 0 and placeholder else size for axis, size in enumerate(dims)])
-        return x.permute(second) if second_moves else x
+        if dims is not None and placeholder:
+            dims = [x.shape[first[axis]] if size == 0 else size for axis, size in enumerate(dims)]
+        return _shuffled(x, first, dims, second)
 
     return evaluate
+
+
+def _shuffled(
+    x: torch.Tensor, first: Sequence[int], reshape: Sequence[int] | None, second: Sequence[int]
+) -> torch.Tensor:
+    x = x.permute(first)
+    return x.permute(second) if reshape is None else x.reshape(reshape).permute(second)
 
 
 @operation
