@@ -50,7 +50,10 @@ def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in
         "head.relu",
         "head.relu_1",
     ]
-    assert {name: owners for name, owners in net.owners.items() if owners} == {"blocks.0.gcn.conv2d": {"blocks.0.gcn.conv"}, "blocks.0.tcn.3.batch_norm": {"blocks.0.tcn.3"}}
+    assert {name: owners for name, owners in net.owners.items() if owners} == {
+        "blocks.0.gcn.conv2d": {"blocks.0.gcn.conv"},
+        "blocks.0.tcn.3.batch_norm": {"blocks.0.tcn.3"},
+    }
 
 
 def test_every_layer_remembers_the_authors_line():

@@ -336,6 +336,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
 
     floor = ".functional." in function.__module__  # the layers floor takes dtypes as they are
     label = function.__name__.rstrip("_")
+    lowered: Callable[..., R] = function
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -348,11 +349,11 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
         location = here()
         network._operation = Operation(label, location)
         try:
-            arguments: Any = [_operand(network, argument) for argument in args]
-            options: Any = {name: _operand(network, given) for name, given in kwargs.items()}
+            arguments = [_operand(network, argument) for argument in args]
+            options = {name: _operand(network, given) for name, given in kwargs.items()}
             if floor and network.precision is not None:
                 return _in_precision(network, function, arguments, options)
-            return function(*arguments, **options)
+            return lowered(*arguments, **options)
         except TrtdslError as error:
             if error.location is None:
                 error.location = location

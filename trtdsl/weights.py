@@ -57,7 +57,7 @@ class Weights:
             self._start, header = _header(self.path)
             self.shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
             self.dtypes = {
-                name: SAFETENSORS_DTYPES.get(entry["dtype"], entry["dtype"]) for name, entry in header.items()
+                name: SAFETENSORS_DTYPES.get(entry["dtype"], str(entry["dtype"])) for name, entry in header.items()
             }
             self._places = {name: entry["data_offsets"] for name, entry in header.items()}
 

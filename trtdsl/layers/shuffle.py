@@ -138,7 +138,7 @@ def _shuffle(node: Node) -> Evaluate:
 
 
 def _shuffled(
-    x: torch.Tensor, first: Sequence[int], reshape: Sequence[int] | None, second: Sequence[int]
+    x: torch.Tensor, first: tuple[int, ...], reshape: Sequence[int] | None, second: tuple[int, ...]
 ) -> torch.Tensor:
     x = x.permute(first)
     return x.permute(second) if reshape is None else x.reshape(reshape).permute(second)
