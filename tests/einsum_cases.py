@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from trtdsl import Dim
-from trtdsl.functional.einsum_plan import Add, Diagonal, MatrixMultiply, Multiply, Reduce, Shuffle, Take
+from trtdsl.functional.einsum.plan import Add, Diagonal, MatrixMultiply, Multiply, Reduce, Shuffle, Take
 from trtdsl.shape import SizeLike
 
 LABELS = "abcdXY"

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from .doctor import diagnose as diagnose
     from .engine import Engine as Engine
     from .engine import load_engine as load_engine
-    from .functional.einsum_plan import EinsumPlan as EinsumPlan
-    from .functional.einsum_report import explain_einsum as explain_einsum
+    from .functional.einsum.plan import EinsumPlan as EinsumPlan
+    from .functional.einsum.report import explain_einsum as explain_einsum
     from .interpret import Interpreter as Interpreter
     from .interpret import interpret as interpret
     from .refit import derive_weights as derive_weights
@@ -89,8 +89,8 @@ _LATER = {
     "diagnose": ".doctor",
     "Engine": ".engine",
     "load_engine": ".engine",
-    "EinsumPlan": ".functional.einsum_plan",
-    "explain_einsum": ".functional.einsum_report",
+    "EinsumPlan": ".functional.einsum.plan",
+    "explain_einsum": ".functional.einsum.report",
     "Interpreter": ".interpret",
     "interpret": ".interpret",
     "derive_weights": ".refit",

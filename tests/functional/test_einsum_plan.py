@@ -15,9 +15,9 @@ from einsum_cases import cases, run_plan
 from hypothesis import given, settings
 
 import trtdsl as td
-from trtdsl.functional.einsum_equation import parse
-from trtdsl.functional.einsum_plan import MatrixMultiply, Shuffle
-from trtdsl.functional.einsum_search import make_plan, naive_plan
+from trtdsl.functional.einsum.equation import parse
+from trtdsl.functional.einsum.plan import MatrixMultiply, Shuffle
+from trtdsl.functional.einsum.search import make_plan, naive_plan
 
 PAIRS = ("matrix product", "multiply", "multiply and sum", "products added up")
 

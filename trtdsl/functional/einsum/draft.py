@@ -6,10 +6,10 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..errors import UnsupportedError
-from ..network import MAX_DIMS
-from .einsum_equation import Labels, text
-from .einsum_plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take
+from ...errors import UnsupportedError
+from ...network import MAX_DIMS
+from .equation import Labels, text
+from .plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take
 
 ITEM = 4  # bytes of a float32
 # What arithmetic costs beside the traffic: a GPU does this many operations in the time of moving one byte.

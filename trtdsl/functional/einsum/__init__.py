@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DefinitionError
-from ..network import operation
-from ..tensor import Tensor
+from ...errors import DefinitionError
+from ...network import operation
+from ...tensor import Tensor
 
 
 @operation
@@ -27,7 +27,7 @@ def einsum(equation: Any, *operands: Any, lowering: str = "matmul") -> Tensor:
     >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
     (N, 7, 5, 4)
     """
-    from .einsum_emit import contract, contract_sublists  # with the search, a tenth of what importing trtdsl takes
+    from .emit import contract, contract_sublists  # with the search, a tenth of what importing trtdsl takes
 
     if not isinstance(equation, str):
         return contract_sublists((equation, *operands), lowering)
@@ -51,6 +51,6 @@ def einops_einsum(*operands: Any, lowering: str = "matmul") -> Tensor:
     *given, equation = operands
     if "->" not in equation:
         raise DefinitionError("einops' equations name their output: '… -> …'")
-    from .einsum_emit import contract
+    from .emit import contract
 
     return contract(equation, given, lowering, names=True)

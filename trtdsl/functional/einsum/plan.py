@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..shape import Shape, SizeLike, product
-from .einsum_equation import Equation, Labels
+from ...shape import Shape, SizeLike, product
+from .equation import Equation, Labels
 
 Axes = tuple[Labels, ...]
 """A value's dimensions: the labels merged in each, row-major; () for a dimension of size 1."""
@@ -139,12 +139,12 @@ class EinsumPlan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan's facts, the naive rewrite's cost among them, as JSON has them."""
-        from .einsum_report import to_json
+        from .report import to_json
 
         return to_json(self)
 
     def __str__(self) -> str:
-        from .einsum_report import report
+        from .report import report
 
         return report(self)
 

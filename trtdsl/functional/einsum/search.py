@@ -6,11 +6,11 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ..errors import UnsupportedError
-from ..shape import Shape, Size, hint
-from .einsum_draft import Draft
-from .einsum_equation import Equation, Labels, label_sizes
-from .einsum_plan import Axes, EinsumPlan, Step, own_sizes, resolve
+from ...errors import UnsupportedError
+from ...shape import Shape, Size, hint
+from .draft import Draft
+from .equation import Equation, Labels, label_sizes
+from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 UNROLL = 4  # the longest contraction that is written product by product
@@ -26,7 +26,7 @@ def make_plan(
 
     Raises ShapeError for sizes that disagree, UnsupportedError where more than 8 dimensions would be needed.
 
-    >>> from trtdsl.functional.einsum_equation import parse
+    >>> from trtdsl.functional.einsum.equation import parse
     >>> plan = make_plan(parse("nkctv,kvw->nctw", [5, 3]), [(8, 3, 64, 300, 18), (3, 18, 18)], [False, True])
     >>> [type(operation).__name__ for operation in plan.operations]
     ['Shuffle', 'Shuffle', 'MatrixMultiply']

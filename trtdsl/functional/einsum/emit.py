@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
-from .. import layers as L
-from ..errors import DefinitionError, UnsupportedError
-from ..lazy import torch
-from ..network import Network, require_network
-from ..shape import Shape
-from ..tensor import Tensor
-from .einsum_equation import Equation, expand, label_sizes, parse, sublists
-from .einsum_plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
-from .einsum_search import make_plan, naive_plan
-from .operands import as_tensor, result_type
+from ... import layers as L
+from ...errors import DefinitionError, UnsupportedError
+from ...lazy import torch
+from ...network import Network, require_network
+from ...shape import Shape
+from ...tensor import Tensor
+from ..operands import as_tensor, result_type
+from .equation import Equation, expand, label_sizes, parse, sublists
+from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
+from .search import make_plan, naive_plan
 
 
 def contract(equation: str, operands: Sequence[Any], lowering: str, *, names: bool | None = None) -> Tensor:

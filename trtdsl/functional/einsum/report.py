@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..errors import DefinitionError, UsageError
-from ..shape import Dim, Shape, Size, SizeLike, hint, shape_text
-from .einsum_draft import ITEM
-from .einsum_equation import parse, text
-from .einsum_plan import EinsumPlan, Step
-from .einsum_search import make_plan
+from ...errors import DefinitionError, UsageError
+from ...shape import Dim, Shape, Size, SizeLike, hint, shape_text
+from .draft import ITEM
+from .equation import parse, text
+from .plan import EinsumPlan, Step
+from .search import make_plan
 
 
 def explain_einsum(
