@@ -40,7 +40,8 @@ def test_a_function_stays_a_function_when_the_module_of_its_name_is_imported():
 
 def test_importing_trtdsl_imports_neither_torch_nor_tensorrt_nor_what_comes_later():
     code = "import sys, trtdsl; print(*sys.modules)"
-    loaded = set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = set(done.stdout.split())
     assert "trtdsl.functional" in loaded
     assert not loaded & {"torch", "numpy", "tensorrt", "tensorrt_rtx", "safetensors", "cuda", "rich", "typer"}
     assert not loaded & {f"trtdsl{module}" for module in td._LATER.values()}
