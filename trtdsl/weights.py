@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from .errors import CorruptFileError, UsageError, WeightsError
-from .lazy import torch
+from .lazy import np, torch
 from .network import Network, dtype_name, here
 from .shape import shape_text
 from .tensor import Tensor
@@ -153,7 +153,8 @@ class Weights:
         mapped = self._mapped
         if mapped is None or any("float" in dtype and dtype != "float32" for dtype in self.dtypes.values()):
             return False
-        return math.isfinite(mapped[0].sum().item())  # NaN and Inf survive every sum
+        with np.errstate(all="ignore"):  # numpy's sum is one thread's: torch's would wait for cores that are busy
+            return math.isfinite(mapped[0].numpy().sum())  # NaN and Inf survive every sum
 
     @cached_property
     def _mapped(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]] | None:

@@ -5,6 +5,7 @@
 Everything in one run, medians of several; peak memory of interpreter and torch in processes of their own.
 """
 
+import gc
 import io
 import json
 import os
@@ -26,13 +27,17 @@ NETWORK = str(ROOT / "networks" / "stgcn.py")
 SIZE = {"N": 1}
 
 
-def median_seconds(function, runs):
-    times = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
+def seconds(function):
+    gc.collect()  # what earlier runs left is not this one's
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def side_by_side(ours, theirs, runs):
+    """Medians of runs that take turns, so that a machine that changes its speed changes both."""
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(runs)]
+    return [statistics.median(times) for times in zip(*pairs, strict=True)]
 
 
 def feeds(spec):
@@ -92,7 +97,7 @@ def startup(code):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     run = lambda: subprocess.run([sys.executable, *code], check=True, capture_output=True, env=environment)  # noqa: E731
     run()  # writes the bytecode that an installed package has
-    return median_seconds(run, 9)
+    return statistics.median(seconds(run) for _ in range(9))
 
 
 def main():
@@ -103,8 +108,9 @@ def main():
     spec.define(dims=SIZE)  # imports and caches
     onnx_route(module, *x.values(), backend)
 
-    ours = median_seconds(lambda: spec.define(dims=SIZE), 7)
-    theirs = median_seconds(lambda: onnx_route(module, *x.values(), backend), 5)
+    ours, theirs = side_by_side(
+        lambda: spec.define(dims=SIZE), lambda: onnx_route(module, *x.values(), backend), runs=11
+    )
     network, parsed = spec.define(dims=SIZE), onnx_route(module, *x.values(), backend)
     our_plan, their_plan = compile_engine(network), engine_of(parsed, backend)
 
@@ -112,17 +118,13 @@ def main():
     with torch.inference_mode():
         expected = module(*x.values())
         got = interpreter(x)["logits"]
-        pairs = [
-            (median_seconds(lambda: interpreter(x), 1), median_seconds(lambda: module(*x.values()), 1))
-            for _ in range(9)
-        ]
+        mine, eager = side_by_side(lambda: interpreter(x), lambda: module(*x.values()), runs=9)
     error = float((got - expected).abs().max() / expected.abs().max())
-    mine, eager = (statistics.median(times) for times in zip(*pairs, strict=True))
     memory, torch_memory = peak("interpreter"), peak("torch")
 
     python = Path(sys.executable)
     rows = [
-        ("weights file (or module) to network", f"{ours:.3f} s", f"{theirs:.3f} s", f"1/{theirs / ours:.0f}"),
+        ("weights file (or module) to network", f"{ours:.3f} s", f"{theirs:.3f} s", f"1/{theirs / ours:.1f}"),
         ("layers", network.definition.num_layers, parsed.num_layers, ""),
         (
             "activation memory, bytes",

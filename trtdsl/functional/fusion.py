@@ -40,8 +40,15 @@ def fuse_conv_bn_weights(
         bias = bias + conv_b.data * scale
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
-    weight = conv_w.data * scale.to(conv_w.dtype).view(channels)
+    weight = _scaled(conv_w.data, scale.to(conv_w.dtype).view(channels))
     return made_of(given, weight, conv_w.dtype), made_of(given, bias, conv_w.dtype)
+
+
+def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """``weight * scale`` on one thread: it takes less than torch's threads take to wait for a core that is busy."""
+    if weight.dtype == torch.bfloat16:  # which numpy does not have
+        return weight * scale
+    return torch.from_numpy(weight.numpy() * scale.numpy())
 
 
 def affine(
