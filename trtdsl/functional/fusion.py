@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import UnsupportedError
-from ..lazy import torch
+from ..lazy import np, torch
 from ..network import operation
 from ..tensor import Tensor
 
@@ -40,15 +40,24 @@ def fuse_conv_bn_weights(
         bias = bias + conv_b.data * scale
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
-    weight = _scaled(conv_w.data, scale.to(conv_w.dtype).view(channels))
+    weight = _scaled(conv_w, scale.to(conv_w.dtype).view(channels))
     return made_of(given, weight, conv_w.dtype), made_of(given, bias, conv_w.dtype)
 
 
-def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """``weight * scale`` on one thread: it takes less than torch's threads take to wait for a core that is busy."""
-    if weight.dtype == torch.bfloat16:  # which numpy does not have
-        return weight * scale
-    return torch.from_numpy(weight.numpy() * scale.numpy())
+PIECE = 1 << 22  # elements that memory is asked for: numpy has the system give such pieces in huge pages
+
+
+def _scaled(weight: Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """``weight * scale``, by numpy: torch's threads wait for cores that are busy, and its memory comes page by page."""
+    if weight.dtype != torch.float32:
+        return weight.data * scale
+    cache, size = weight.network.cache, weight.data.numel()
+    piece, taken = cache.get("fused", (None, 0))
+    if piece is None or taken + size > piece.size:
+        piece, taken = np.empty(max(size, PIECE), np.float32), 0
+    cache["fused"] = piece, taken + (size + 15) // 16 * 16
+    fused = piece[taken : taken + size].reshape(weight.data.shape)
+    return torch.from_numpy(np.multiply(weight.data.numpy(), scale.numpy(), out=fused))
 
 
 def affine(
