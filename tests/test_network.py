@@ -56,6 +56,26 @@ def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in
     }
 
 
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [("block.conv", "block.conv2d"), ("block.c", "block.c.conv2d"), ("block.conv1", "block.conv1.conv2d")],
+)
+def test_a_module_that_is_called_like_the_operation_is_not_named_twice(module, expected):
+    net = td.Network()
+    F.conv2d(net.input("x", (1, 3, 5, 5)), net.constant(torch.randn(4, 3, 1, 1), source=f"{module}.weight"))
+    assert names(net) == [expected]
+
+
+def test_shape_tensors_are_shared():
+    net = td.Network()
+    x = net.input("x", (3, "N", 4))
+    parts = [part.expand(2, -1, -1) for part in x.split(1)]
+    assert [str(part.shape) for part in parts] == ["(2, N, 4)"] * 3
+    types = layer_types(net)
+    assert types.count("SHAPE") == 1
+    assert types.count("CONCATENATION") == 2  # the shape of a part, and that of one expanded
+
+
 def test_every_layer_remembers_the_authors_line():
     net = td.Network()
     x = net.input("x", (2, 3))

@@ -227,7 +227,7 @@ class Network:
         else:
             scope = _common_parent(owners) or inherited
         prefix = scope
-        if owner and not operation.startswith(owner.rpartition(".")[2]):
+        if owner and owner.rpartition(".")[2] not in (operation, operation[:-2]):
             prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
         layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)
