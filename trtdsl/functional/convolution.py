@@ -115,7 +115,7 @@ def conv_transpose2d(
 ) -> Tensor:
     """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
 
-    An ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
 
     >>> net = td.Network()
     >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
@@ -250,6 +250,11 @@ def _transposed(
         )
     if not x.dtype.is_floating_point:
         raise UnsupportedError(f"the transposed convolution of integers: cast the {x.dtype} input to float32")
+    if x.dtype == torch.bfloat16:  # which builders have no kernel for: https://github.com/NVIDIA/TensorRT/issues/4829
+        x, weight = L.cast(x, torch.float32), L.cast(weight, torch.float32)
+        bias = None if bias is None else L.cast(bias, torch.float32)
+        result = _transposed(ndim, x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return L.cast(result, torch.bfloat16)
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
