@@ -23,10 +23,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .errors import ShapeError, UsageError
+from .lazy import LazyModule
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+F: Any = LazyModule("trtdsl.functional")  # for what is no whole number any more, which is a Tensor
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 INFINITY = 1 << 62  # the upper bound of a dimension that was given none
 Monomial = tuple["Atom", ...]  # sorted atoms, repeated for powers; () is the constant term
@@ -57,6 +59,7 @@ class Atom:
 class Size:
     """The value of a dynamic dimension: ``+ - * // %`` with ints and Sizes give an int or a Size.
 
+    Arithmetic with a float, ``/`` and roots give a scalar float32 Tensor, within a network that is being written.
     Comparisons are decided from the ranges of the dimensions: ShapeError where these leave them open, since the network
     is written once for all of them. trtdsl's own code compares forms with ``==``, and takes what is open for different.
     """
@@ -69,17 +72,17 @@ class Size:
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
-    def __add__(self, other: SizeLike) -> SizeLike:
+    def __add__(self, other: Any) -> Any:
         if not isinstance(other, (int, Size)):
-            return NotImplemented
+            return F.add(self, other) if isinstance(other, float) else NotImplemented
         total = dict(self.terms)
         for monomial, coefficient in _terms(other):
             total[monomial] = total.get(monomial, 0) + coefficient
         return _collect(total)
 
-    def __mul__(self, other: SizeLike) -> SizeLike:
+    def __mul__(self, other: Any) -> Any:
         if not isinstance(other, (int, Size)):
-            return NotImplemented
+            return F.mul(self, other) if isinstance(other, float) else NotImplemented
         product: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms:
             for factor, times in _terms(other):
@@ -99,11 +102,22 @@ class Size:
     def __rmod__(self, other: int) -> SizeLike:
         return other - floor_divide(other, self) * self if isinstance(other, int) else NotImplemented
 
-    def __sub__(self, other: SizeLike) -> SizeLike:
-        return self + (-1 * other) if isinstance(other, (int, Size)) else NotImplemented
+    def __sub__(self, other: Any) -> Any:
+        return self + (-1 * other) if isinstance(other, (int, float, Size)) else NotImplemented
 
-    def __rsub__(self, other: int) -> SizeLike:
-        return (-1 * self) + other if isinstance(other, int) else NotImplemented
+    def __rsub__(self, other: Any) -> Any:
+        return (-1 * self) + other if isinstance(other, (int, float)) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return F.div(self, other) if isinstance(other, (int, float, Size)) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return F.div(other, self) if isinstance(other, (int, float)) else NotImplemented
+
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, int) and other >= 0:
+            return product([self] * other)
+        return F.pow(self, float(other)) if isinstance(other, (int, float)) else NotImplemented
 
     def __neg__(self) -> SizeLike:
         return -1 * self
@@ -151,7 +165,11 @@ class Size:
         )
 
     __int__ = __index__
-    __float__ = __index__
+
+    def __float__(self) -> float:
+        raise ShapeError(
+            f"the size {self} is dynamic ({_ranges(self)}): as a number it is a Tensor, such as size * 1.0, size ** 0.5"
+        )
 
     # -- facts ---------------------------------------------------------------------------------------------------
 
@@ -506,7 +524,7 @@ def _key(size: SizeLike) -> str:
 def _undecided(left: SizeLike, sign: str, right: SizeLike) -> ShapeError:
     return ShapeError(
         f"whether {left} {sign} {right} depends on the dynamic dimensions ({_ranges(left, right)}), "
-        "but the network is written once for all of them"
+        "but the network is written once for all of them (the greater and the lesser: td.size_max, td.size_min)"
     )
 
 

@@ -293,8 +293,9 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     """Writes a torch checkpoint's state_dict as safetensors and gives the names written.
 
     Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
-    under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix is dropped.
-    Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of tensors.
+    under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
+    is dropped. Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of
+    tensors.
     """
     from safetensors.torch import save
 

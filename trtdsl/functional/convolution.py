@@ -115,7 +115,8 @@ def conv_transpose2d(
 ) -> Tensor:
     """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
 
-    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
+    ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
 
     >>> net = td.Network()
     >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
