@@ -349,6 +349,34 @@ def bounds(size: SizeLike) -> tuple[int, int]:
     """The least and the greatest value that the ranges of its dimensions allow (never too narrow)."""
     if isinstance(size, int):
         return size, size
+    low, high = _interval(size)
+    floors: dict[Monomial, FloorDivision] = {
+        monomial: monomial[0]
+        for monomial, _ in size.terms
+        if len(monomial) == 1 and isinstance(monomial[0], FloorDivision) and isinstance(monomial[0].right, int)
+    }
+    if floors and len(size.terms) > 1:  # (a - m + 1) / m <= a // m <= a / m: H - H//2 is at least H / 2
+        scale = math.lcm(*(abs(int(atom.right)) for atom in floors.values()))
+        ends: list[SizeLike] = [0, 0]
+        for monomial, coefficient in size.terms:
+            atom = floors.get(monomial)
+            for end in (0, 1):
+                term: SizeLike = coefficient * scale
+                if atom is None:
+                    term = product([term, *(Size([((part,), 1)]) for part in monomial)])
+                elif int(atom.right) > 0:
+                    slack = int(atom.right) - 1 if (coefficient > 0) == (end == 0) else 0
+                    term = term // int(atom.right) * (atom.left - slack)
+                else:
+                    return low, high
+                ends[end] = ends[end] + term
+        below, above = bounds(ends[0])[0], bounds(ends[1])[1]
+        low, high = max(low, -(-below // scale)), min(high, above // scale)
+    return low, high
+
+
+def _interval(size: Size) -> tuple[int, int]:
+    """The bounds of each term, summed: too wide where terms hang together."""
     low = high = 0
     for monomial, coefficient in size.terms:
         a = b = coefficient
@@ -399,15 +427,24 @@ def floor_divide(left: SizeLike, right: SizeLike) -> SizeLike:
         return exact
     if not isinstance(right, int) or right < 0:
         return _atom(FloorDivision(left, right))
-    # floor((right*q + r) / right) is q + floor(r / right): only remainders stay under the division.
+    # floor((right*q + r) / right) is q + floor(r / right): only remainders stay under the division, the smallest in
+    # size, and the first of them positive: H - (3*H)//4 is (H + 3)//4.
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, coefficient in _terms(left):
         times, remainder = divmod(coefficient, right)
+        if monomial and 2 * remainder > right:
+            times, remainder = times + 1, remainder - right
         whole[monomial], rest[monomial] = times, remainder
     numerator = _collect(rest)
     if isinstance(numerator, int):
         return _collect(whole) + numerator // right
+    if numerator.terms[0][1] < 0:  # floor(-a / m) is -floor((a + m - 1) / m)
+        return _collect(whole) - floor_divide(right - 1 - numerator, right)
+    common = math.gcd(right, *(coefficient for monomial, coefficient in numerator.terms if monomial))
+    if common > 1:  # floor((2*a + 1) / 4) is floor(a / 2)
+        reduced = {monomial: coefficient // common for monomial, coefficient in numerator.terms}
+        return floor_divide(_collect(reduced), right // common) + _collect(whole)
     inner, offset = _single_floor(numerator)
     if inner is not None and isinstance(inner.right, int):  # floor(floor(a / m) / n) is floor(a / (m*n))
         return floor_divide(inner.left + offset * inner.right, inner.right * right) + _collect(whole)

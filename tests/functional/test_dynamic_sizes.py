@@ -135,3 +135,23 @@ def test_a_range_whose_length_is_open_is_refused():
     x = net.input("x", ("T",))
     with net.current(), pytest.raises(td.UnsupportedError, match="0.1 is no exact fraction"):
         F.arange(0, x.shape[0], 0.1)
+
+
+def test_a_convolution_with_a_weight_for_each_sample_says_what_to_do_instead():
+    net = td.Network()
+    x, weight = net.input("x", ("N", 8, 5, 5)), net.input("weight", ("N", 12, 8, 3, 3))
+    n = x.shape[0]
+    for function in (F.conv2d, F.conv_transpose2d):
+        with pytest.raises(
+            td.UnsupportedError, match=r"groups=N with a weight of \(12\*N, 8, 3, 3\): both must be static"
+        ):
+            function(x.reshape(1, n * 8, 5, 5), weight.reshape(n * 12, 8, 3, 3), groups=n)
+
+
+def test_half_of_a_dynamic_dimension():
+    net = td.Network()
+    x = net.input("x", ("H", 4))
+    first = x[: x.shape[0] // 2]
+    assert str(first.shape) == "(H//2, 4)"
+    net.output(first, "y")
+    assert_close(td.interpret(net, {"x": (feed := torch.randn(7, 4))})["y"], feed[:3])

@@ -163,6 +163,7 @@ def _convolution(
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
+    _check_static(weight, groups)
     strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pre, post = _paddings(padding, ndim, weight.shape[2:], strides, dilations)
     if not x.dtype.is_floating_point:
@@ -186,6 +187,14 @@ def _convolution(
         assert bias is not None
         result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _check_static(weight: Tensor, groups: Any) -> None:
+    if not all(isinstance(size, int) for size in (groups, *weight.shape)):
+        raise UnsupportedError(
+            f"groups={groups} with a weight of {shape_text(weight.shape)}: both must be static. Where each sample has "
+            "a weight of its own, scale inputs and outputs instead, or F.matmul what F.unfold gives"
+        )
 
 
 def _of_integers(
@@ -260,6 +269,7 @@ def _transposed(
         batched = L.unsqueeze(x, [0])
         result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
         return L.squeeze(result, [0])
+    _check_static(weight, groups)
     strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pads, further = per_axis(padding, ndim, "padding"), per_axis(output_padding, ndim, "output_padding")
     for axis in range(ndim):
