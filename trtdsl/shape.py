@@ -188,7 +188,7 @@ class Size:
     def __repr__(self) -> str:
         parts: list[str] = []
         for monomial, coefficient in sorted(self.terms, key=lambda term: (not term[0], -len(term[0]))):
-            alone = abs(coefficient) == 1 and len(monomial) == 1
+            alone = (coefficient == 1 or (coefficient == -1 and parts)) and len(monomial) == 1  # -(T//2) is not -T//2
             factors = [f"({atom})" if isinstance(atom, FloorDivision) and not alone else str(atom) for atom in monomial]
             if abs(coefficient) != 1 or not factors:
                 factors.insert(0, str(abs(coefficient)))
