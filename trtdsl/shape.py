@@ -559,9 +559,10 @@ def _key(size: SizeLike) -> str:
 
 
 def _undecided(left: SizeLike, sign: str, right: SizeLike) -> ShapeError:
+    hint = "" if sign == "==" else " (the greater and the lesser of two: td.size_max, td.size_min)"
     return ShapeError(
         f"whether {left} {sign} {right} depends on the dynamic dimensions ({_ranges(left, right)}), "
-        "but the network is written once for all of them (the greater and the lesser: td.size_max, td.size_min)"
+        f"but the network is written once for all of them{hint}"
     )
 
 

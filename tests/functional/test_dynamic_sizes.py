@@ -155,3 +155,13 @@ def test_half_of_a_dynamic_dimension():
     assert str(first.shape) == "(H//2, 4)"
     net.output(first, "y")
     assert_close(td.interpret(net, {"x": (feed := torch.randn(7, 4))})["y"], feed[:3])
+
+
+def test_a_number_made_of_a_size_where_a_number_must_be_known():
+    net = td.Network()
+    x = net.input("x", (1, 3, "H", 8))
+    with net.current(), pytest.raises(td.UnsupportedError, match="give size instead"):
+        F.interpolate(x, scale_factor=(x.shape[2] / 4, 2))
+    with net.current(), pytest.raises(td.DefinitionError, match=r"such as x.shape\[1\] // 2, not to Tensor"):
+        _ = x[:, :, : x.shape[2] / 2]
+    assert x[:, :, : torch.tensor(3).numpy()[()]].shape[0] == 1  # numpy's ints are ints
