@@ -1,30 +1,35 @@
-"""A small vision transformer: classes of an image, with a dynamic batch."""
+"""ViT-Tiny of 16×16 patches (timm's vit_tiny_patch16_224): classes of an image, with a dynamic batch.
+
+Its weights are made by `python tools/make_weights.py vit`.
+"""
 
 import trtdsl as td
 import trtdsl.functional as F
 
 N = td.Dim("N", min=1, opt=4, max=16)
-WIDTH, DEPTH, HEADS = 96, 4, 3
+HEADS = 3
+
+
+def linear(x, w):
+    return F.linear(x, w.weight, w.bias)
 
 
 def norm(x, w):
-    return F.layer_norm(x, (WIDTH,), w.weight, w.bias, eps=1e-6)
+    return F.layer_norm(x, w.weight.shape, w.weight, w.bias, eps=1e-6)
 
 
 def attention(x, w):
-    n, length, width = x.shape
-    qkv = F.linear(x, w.qkv.weight, w.qkv.bias).reshape(n, length, 3, HEADS, width // HEADS)
-    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    q, k, v = linear(x, w.qkv).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
     x = F.scaled_dot_product_attention(q, k, v)
-    return F.linear(x.transpose(1, 2).reshape(n, length, width), w.proj.weight, w.proj.bias)
+    return linear(x.transpose(1, 2).flatten(2), w.proj)
 
 
 def mlp(x, w):
-    return F.linear(F.gelu(F.linear(x, w.fc1.weight, w.fc1.bias)), w.fc2.weight, w.fc2.bias)
+    return linear(F.gelu(linear(x, w.fc1)), w.fc2)
 
 
 @td.network(
-    inputs={"x": td.Input((N, 3, 96, 96))},
+    inputs={"x": td.Input((N, 3, 224, 224))},
     weights="../weights/vit.safetensors",
     reference="reference/vit.py:Model",
 )
@@ -32,9 +37,7 @@ def vit(x, w):
     patches = F.conv2d(x, w.patch_embed.proj.weight, w.patch_embed.proj.bias, stride=16)
     x = patches.flatten(2).transpose(1, 2)
     x = F.cat([w.cls_token.expand(x.shape[0], -1, -1), x], dim=1) + w.pos_embed
-    for k in range(DEPTH):
-        block = w.blocks[k]
+    for block in w.blocks:
         x = x + attention(norm(x, block.norm1), block.attn)
         x = x + mlp(norm(x, block.norm2), block.mlp)
-    x = norm(x, w.norm)[:, 0]
-    return {"logits": F.linear(x, w.head.weight, w.head.bias)}
+    return {"logits": linear(norm(x[:, 0], w.norm), w.head)}

@@ -39,6 +39,21 @@ class Model(nn.Module):
 """
 
 
+@pytest.fixture(scope="session")
+def made_weights(tmp_path_factory):
+    """Gives the weights file of a network by its name, as tools/make_weights.py makes it; made once."""
+    from trtdsl.spec import load_module
+
+    tool = load_module(Path(__file__).parents[1] / "tools" / "make_weights.py")
+    folder = tmp_path_factory.mktemp("weights")
+
+    def made(name):
+        path = folder / f"{name}.safetensors"
+        return path if path.exists() else tool.make(name, folder)
+
+    return made
+
+
 @pytest.fixture
 def small(tmp_path):
     """A folder with small.py, its reference and its weights."""

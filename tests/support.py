@@ -43,3 +43,25 @@ def layer_types(network):
     """The types of a network's layers, in order."""
     definition = network.definition
     return [definition.get_layer(index).type.name for index in range(definition.num_layers)]
+
+
+def unnoticed_weights(spec, weights, dims, by=1.01):
+    """The weights of whose change by a hundredth a comparison of the network with its reference would not tell.
+
+    It is the reference's weights that change, one tensor at a time: the network has been interpreted once.
+    """
+    feeds = td.sample_feeds(spec, dims, torch.Generator().manual_seed(0))
+    ((name, got),) = td.interpret(spec.define(weights=weights, dims=dims), feeds).items()
+    reference = spec.reference_module(spec.open_weights(weights))
+    unnoticed = []
+    with torch.no_grad():
+        assert td.compare(name, got, reference(*feeds.values())).passed
+        for key, tensor in reference.state_dict().items():
+            if key.endswith("num_batches_tracked"):
+                continue
+            before = tensor.clone()
+            tensor.mul_(by)
+            if td.compare(name, got, reference(*feeds.values())).passed:
+                unnoticed.append(key)
+            tensor.copy_(before)
+    return unnoticed

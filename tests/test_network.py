@@ -10,6 +10,7 @@ from support import layer_types
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.compiler import compile_engine
 
 
 def names(net):
@@ -54,6 +55,45 @@ def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in
         "blocks.0.gcn.conv2d": {"blocks.0.gcn.conv"},
         "blocks.0.tcn.3.batch_norm": {"blocks.0.tcn.3"},
     }
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [("block.conv", "block.conv2d"), ("block.c", "block.c.conv2d"), ("block.conv1", "block.conv1.conv2d")],
+)
+def test_a_module_that_is_called_like_the_operation_is_not_named_twice(module, expected):
+    net = td.Network()
+    F.conv2d(net.input("x", (1, 3, 5, 5)), net.constant(torch.randn(4, 3, 1, 1), source=f"{module}.weight"))
+    assert names(net) == [expected]
+
+
+def test_outputs_may_be_called_like_operations():
+    net = td.Network(precision="fp16")
+    x = net.input("x", (td.Dim("N", min=1, opt=2, max=3), 3))
+    probabilities = F.softmax(x, 1)
+    net.output(F.relu(probabilities - 0.4), "softmax")
+    net.output(probabilities, "relu")
+    net.output(F.linear(x, torch.eye(3)), "output")  # in half precision a cast goes before it
+    net.output(x.mean(0), "mean")
+    net.output(F.linear(x, torch.ones(1, 3)), "linear")
+    feed = torch.randn(2, 3)
+    got = td.interpret(net, {"x": feed})
+    assert list(got) == list(net.outputs) == ["softmax", "relu", "output", "mean", "linear"]
+    torch.testing.assert_close(got["softmax"], torch.relu(feed.softmax(1) - 0.4))
+    torch.testing.assert_close(got["relu"], feed.softmax(1))
+    torch.testing.assert_close(got["mean"], feed.mean(0))
+    assert net.outputs["softmax"].shape == net.outputs["relu"].shape
+    assert len(compile_engine(net).data) > 0
+
+
+def test_shape_tensors_are_shared():
+    net = td.Network()
+    x = net.input("x", (3, "N", 4))
+    parts = [part.expand(2, -1, -1) for part in x.split(1)]
+    assert [str(part.shape) for part in parts] == ["(2, N, 4)"] * 3
+    types = layer_types(net)
+    assert types.count("SHAPE") == 1
+    assert types.count("CONCATENATION") == 2  # the shape of a part, and that of one expanded
 
 
 def test_every_layer_remembers_the_authors_line():

@@ -8,6 +8,7 @@ from support import layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.compiler import compile_engine
 from trtdsl.precision import FLOAT32, LOW, WIDEST
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -68,6 +69,32 @@ def test_inputs_and_outputs_keep_their_dtypes():
     assert got.dtype == torch.float32
     assert torch.equal(got, got.half().float())  # computed in half precision
     assert torch.equal(got, (torch.full((2, 3), 1 / 3).half().float() @ torch.ones(3, 4)).half().float())
+
+
+CONVOLUTIONS = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+
+@pytest.mark.parametrize("precision", DTYPES)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_in_half_precision_build_and_round_once(name, precision):
+    """Products of the rounded operands, summed in float32 and rounded; builders have no bfloat16 deconvolution."""
+    low, ndim = DTYPES[precision], int(name[-2])
+    generator = torch.Generator().manual_seed(0)
+    x, weight, bias = (
+        torch.randn(shape, generator=generator) for shape in ((2, 8, *(5,) * ndim), (8, 8, *(3,) * ndim), (8,))
+    )
+    net = td.Network(precision=precision)
+    function = getattr(F, name)
+    y = function(net.input("x", ("N", 8, "A", *(5,) * (ndim - 1))), net.constant(weight), net.constant(bias), stride=2)
+    assert y.dtype == low
+    net.output(y, "y")
+    expected = getattr(torch, name)(*(tensor.to(low).float() for tensor in (x, weight, bias)), stride=2)
+    got = td.interpret(net, {"x": x})["y"]
+    assert torch.equal(got, got.to(low).float())
+    assert (got - expected).abs().max() <= 1.01 * torch.finfo(low).eps * expected.abs().max()
+    net = td.Network(precision=precision)
+    net.output(function(net.input("x", x.shape), net.constant(weight), net.constant(bias), stride=2), "y")
+    assert len(compile_engine(net).data) > 0
 
 
 def test_an_unknown_precision():

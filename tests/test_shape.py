@@ -180,6 +180,8 @@ T, N = Dim("T"), Dim("N")
         (-1 * T + 3, "-T + 3"),
         ((T // 2) * 4 + N, "N + 4*(T//2)"),
         (size_max(T - 3, 0), "max(0, T - 3)"),
+        (-((T + 3) // 8), "-((T + 3)//8)"),
+        (N - (T + 3) // 8, "N - (T + 3)//8"),
     ],
 )
 def test_text(size, text):
@@ -195,6 +197,11 @@ def test_shape_text():
 @pytest.mark.parametrize(
     ("a", "b"),
     [
+        ((T + (4 - T % 4) % 4) // 4, (T + 3) // 4),  # windows of a side that was padded to a multiple of 4
+        (T - (3 * T) // 4, (T + 3) // 4),
+        ((2 * T + 1) // 4, T // 2),
+        (size_min(T, T // 2), T // 2),
+        (size_max(0, 2 * T - 2 * ((T + 1) // 2) + 1), 2 * T - 2 * ((T + 1) // 2) + 1),
         ((T - 1) // 2 + 1, (T + 1) // 2),  # a convolution with stride 2, written in two ways
         ((T + 2 * 1 - 3) // 2 + 1, (T + 1) // 2),
         ((N * T * 6) // (N * 3), 2 * T),

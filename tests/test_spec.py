@@ -1,5 +1,9 @@
 """Network files: found, loaded, defined, and their mistakes."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -132,3 +136,55 @@ def test_reference_that_is_not_there(small):
     (small / "small.py").write_text(text.replace("reference.py:Model", "nowhere.py:Model"))
     with pytest.raises(td.UsageError, match=r"must be FILE.py:CLASS; no file .*nowhere.py"):
         load_spec(str(small / "small.py")).define()
+
+
+COMPUTING = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rates = [rate.item() for rate in torch.linspace(0, 1, 3)]  # as timm's models have them
+        self.offset = torch.arange(3.0) * self.rates[1]  # not a buffer, not in the state_dict
+        self.register_buffer("scale", torch.full((3,), 2.0), persistent=False)
+        self.embedding = nn.Embedding(7, 3)
+        self.tied = nn.Linear(3, 7, bias=False)
+        self.tied.weight = self.embedding.weight
+        nn.init.trunc_normal_(self.embedding.weight, std=0.02)
+
+    def forward(self, x):
+        return self.tied(self.embedding(x) * self.scale + self.offset)
+"""
+COMPUTED = """\
+import trtdsl as td
+import trtdsl.functional as F
+
+
+@td.network(inputs={"x": td.Input((2, 5), "int64", sample=(0, 7))}, weights="w.safetensors", reference="ref.py:Model")
+def net(x, w):
+    x = F.embedding(x, w.embedding.weight) * 2 + F.arange(3.0) * 0.5
+    return F.linear(x, w.tied.weight)
+"""
+
+
+def test_a_reference_that_computes_while_it_is_built(tmp_path):
+    from safetensors.torch import save_file
+
+    (tmp_path / "ref.py").write_text(COMPUTING)
+    (tmp_path / "net.py").write_text(COMPUTED)
+    weight = torch.randn(7, 3)
+    save_file({"embedding.weight": weight, "tied.weight": weight.clone()}, tmp_path / "w.safetensors")
+    assert td.check(load_spec(str(tmp_path / "net.py"))).passed
+
+
+def test_weights_of_a_reference_are_known_without_the_second_that_torchs_compiler_takes_to_import(tmp_path):
+    (tmp_path / "ref.py").write_text(COMPUTING)
+    (tmp_path / "net.py").write_text(COMPUTED)
+    code = "import sys, trtdsl as td; print(td.load_spec('net.py').expected_weights(), 'torch._dynamo' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, env=env
+    )
+    assert ran.stdout.strip() == "{'embedding.weight': ((7, 3), 'float32'), 'tied.weight': ((7, 3), 'float32')} False"

@@ -282,3 +282,26 @@ def test_errors_name_the_call_the_operands_and_the_line():
     assert "in add(…)" in text
     assert "input: (2, 3) float32" in text
     assert "other: (4,) float32" in text
+
+
+def test_code_that_places_its_tensors_needs_no_change():
+    same(lambda x: x.cpu().to(x.device) + torch.arange(4, device=x.device).float(), X)
+    net = td.Network()
+    x = net.input("x", ("N", 3))
+    assert x.cuda() is x
+    with net.current():
+        assert F.arange(x.shape[0], device=x.device).shape == (x.shape[0],)
+
+
+def test_what_a_tensor_has_not_says_what_to_write():
+    net = td.Network()
+    x = net.input("x", (2, 3))
+    with pytest.raises(AttributeError, match=r"a Tensor has no 'add_': .* write x = x.add\(…\)"):
+        x.add_(1)
+    with pytest.raises(AttributeError, match=r"a Tensor has no 'softplus': write F.softplus\(x, …\)"):
+        x.softplus()
+    with pytest.raises(AttributeError, match="a Tensor has no 'numpy': see docs/functions.md"):
+        x.numpy()
+    with pytest.raises(td.DefinitionError, match="do not change in place: F.where"):
+        x[0] = 1
+    assert not hasattr(x, "is_leaf")

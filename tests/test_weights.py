@@ -119,7 +119,10 @@ def test_hash_is_of_the_content(file, good):
     assert Weights(good).sha256() != first
 
 
-@pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"state_dict": s}, lambda s: {"model": s, "epoch": 3}])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda s: s, lambda s: {"state_dict": s}, lambda s: {"model": s, "epoch": 3}, lambda s: {"model_state": s}],
+)
 def test_convert_writes_the_state_dict(wrap, good, tmp_path):
     tied = {"module." + name: tensor for name, tensor in good.items()} | {"module.view": good["a.weight"].t()}
     torch.save(wrap(tied), tmp_path / "m.pt")

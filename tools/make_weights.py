@@ -30,7 +30,7 @@ NETWORKS = {
     "mobilefacenet": ("networks/mobilefacenet.py", {"N": 4}),
     "vit": ("networks/vit.py", {"N": 4}),
     "ddrnet": ("networks/ddrnet.py", {"N": 1, "H": 128, "W": 128}),
-    "slowfast": ("networks/slowfast.py", {"N": 2, "T4": 2, "H": 64, "W": 64}),
+    "slowfast": ("networks/slowfast.py", {"N": 2, "T": 16, "H": 112, "W": 112}),
 }
 
 
@@ -46,7 +46,19 @@ def near_identity(module):
     module.fc_loc[2].bias.copy_(module.fc_loc[2].bias / 4 + torch.tensor([1.0, 0, 0, 0, 1, 0]))
 
 
-ADJUSTMENTS = {"raft_small": small_steps, "stn": near_identity}  # after the calibration
+def quiet_branches(module):
+    """Residual branches that add a little, as trained ones do.
+
+    A batch norm behind a ReLU takes away the mean and enlarges what is left, rounding errors too: by a fifth to a half
+    in each block whose branch is as loud as its input, so that after sixteen blocks float32 and float64 are 5e-5 apart.
+    """
+    for name, parameter in module.named_parameters():
+        if name.endswith("c_bn.weight"):
+            parameter.mul_(0.25)
+
+
+PREPARATIONS = {"slowfast": quiet_branches}  # before the calibration
+ADJUSTMENTS = {"raft_small": small_steps, "stn": near_identity}  # after it
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 LINEAR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)
@@ -102,6 +114,8 @@ def make(name, folder):
     torch.manual_seed(0)
     module = spec.reference_class()().eval()
     randomise(module, generator)
+    if name in PREPARATIONS:
+        PREPARATIONS[name](module)
     feeds = td.sample_feeds(spec, dims, generator)
     calibrate(module, list(feeds.values()))
     if name in ADJUSTMENTS:

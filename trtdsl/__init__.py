@@ -36,6 +36,8 @@ from .network import Input as Input
 from .network import Network as Network
 from .shape import Dim as Dim
 from .shape import Size as Size
+from .shape import size_max as size_max
+from .shape import size_min as size_min
 from .spec import NetworkSpec as NetworkSpec
 from .spec import load_spec as load_spec
 from .spec import network as network

@@ -112,9 +112,12 @@ class Network:
                 self.locate(layer, layer.name)
                 handle = layer.get_output(0)
                 tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
-            handle.name = tensor.name = self._take_name(name)
             if handle.name != name:
-                raise UsageError(f"the name {name!r} is taken by a layer: choose another")
+                if name in self._names:
+                    self._rename_inner(name)
+                else:
+                    tensor.name = self._take_name(name)
+                handle.name = name
             self.definition.mark_output(handle)
         self.outputs[name] = tensor
 
@@ -227,7 +230,7 @@ class Network:
         else:
             scope = _common_parent(owners) or inherited
         prefix = scope
-        if owner and not operation.startswith(owner.rpartition(".")[2]):
+        if owner and owner.rpartition(".")[2] not in (operation, operation[:-2]):
             prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
         layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)
@@ -264,6 +267,14 @@ class Network:
         data = data.contiguous()
         self.kept.append(data)
         return self.trt.Weights(self.backend.data_type(data.dtype), data.data_ptr(), data.numel())
+
+    def _rename_inner(self, name: str) -> None:
+        """Gives the tensor that has the name of its layer another one: an output's name is the author's to choose."""
+        for index in range(self.definition.num_layers):
+            layer = self.definition.get_layer(index)
+            for handle in map(layer.get_output, range(layer.num_outputs)):
+                if handle.name == name:
+                    handle.name = self._take_name(name)
 
     def _take_name(self, name: str) -> str:
         count = self._names.get(name, 0)

@@ -23,10 +23,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .errors import ShapeError, UsageError
+from .lazy import LazyModule
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+F: Any = LazyModule("trtdsl.functional")  # for what is no whole number any more, which is a Tensor
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 INFINITY = 1 << 62  # the upper bound of a dimension that was given none
 Monomial = tuple["Atom", ...]  # sorted atoms, repeated for powers; () is the constant term
@@ -57,6 +59,7 @@ class Atom:
 class Size:
     """The value of a dynamic dimension: ``+ - * // %`` with ints and Sizes give an int or a Size.
 
+    Arithmetic with a float, ``/`` and roots give a scalar float32 Tensor, within a network that is being written.
     Comparisons are decided from the ranges of the dimensions: ShapeError where these leave them open, since the network
     is written once for all of them. trtdsl's own code compares forms with ``==``, and takes what is open for different.
     """
@@ -69,17 +72,17 @@ class Size:
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
-    def __add__(self, other: SizeLike) -> SizeLike:
+    def __add__(self, other: Any) -> Any:
         if not isinstance(other, (int, Size)):
-            return NotImplemented
+            return F.add(self, other) if isinstance(other, float) else NotImplemented
         total = dict(self.terms)
         for monomial, coefficient in _terms(other):
             total[monomial] = total.get(monomial, 0) + coefficient
         return _collect(total)
 
-    def __mul__(self, other: SizeLike) -> SizeLike:
+    def __mul__(self, other: Any) -> Any:
         if not isinstance(other, (int, Size)):
-            return NotImplemented
+            return F.mul(self, other) if isinstance(other, float) else NotImplemented
         product: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms:
             for factor, times in _terms(other):
@@ -99,11 +102,22 @@ class Size:
     def __rmod__(self, other: int) -> SizeLike:
         return other - floor_divide(other, self) * self if isinstance(other, int) else NotImplemented
 
-    def __sub__(self, other: SizeLike) -> SizeLike:
-        return self + (-1 * other) if isinstance(other, (int, Size)) else NotImplemented
+    def __sub__(self, other: Any) -> Any:
+        return self + (-1 * other) if isinstance(other, (int, float, Size)) else NotImplemented
 
-    def __rsub__(self, other: int) -> SizeLike:
-        return (-1 * self) + other if isinstance(other, int) else NotImplemented
+    def __rsub__(self, other: Any) -> Any:
+        return (-1 * self) + other if isinstance(other, (int, float)) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return F.div(self, other) if isinstance(other, (int, float, Size)) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return F.div(other, self) if isinstance(other, (int, float)) else NotImplemented
+
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, int) and other >= 0:
+            return product([self] * other)
+        return F.pow(self, float(other)) if isinstance(other, (int, float)) else NotImplemented
 
     def __neg__(self) -> SizeLike:
         return -1 * self
@@ -151,7 +165,11 @@ class Size:
         )
 
     __int__ = __index__
-    __float__ = __index__
+
+    def __float__(self) -> float:
+        raise ShapeError(
+            f"the size {self} is dynamic ({_ranges(self)}): as a number it is a Tensor, such as size * 1.0, size ** 0.5"
+        )
 
     # -- facts ---------------------------------------------------------------------------------------------------
 
@@ -170,7 +188,7 @@ class Size:
     def __repr__(self) -> str:
         parts: list[str] = []
         for monomial, coefficient in sorted(self.terms, key=lambda term: (not term[0], -len(term[0]))):
-            alone = abs(coefficient) == 1 and len(monomial) == 1
+            alone = (coefficient == 1 or (coefficient == -1 and parts)) and len(monomial) == 1  # -(T//2) is not -T//2
             factors = [f"({atom})" if isinstance(atom, FloorDivision) and not alone else str(atom) for atom in monomial]
             if abs(coefficient) != 1 or not factors:
                 factors.insert(0, str(abs(coefficient)))
@@ -331,6 +349,34 @@ def bounds(size: SizeLike) -> tuple[int, int]:
     """The least and the greatest value that the ranges of its dimensions allow (never too narrow)."""
     if isinstance(size, int):
         return size, size
+    low, high = _interval(size)
+    floors: dict[Monomial, FloorDivision] = {
+        monomial: monomial[0]
+        for monomial, _ in size.terms
+        if len(monomial) == 1 and isinstance(monomial[0], FloorDivision) and isinstance(monomial[0].right, int)
+    }
+    if floors and len(size.terms) > 1:  # (a - m + 1) / m <= a // m <= a / m: H - H//2 is at least H / 2
+        scale = math.lcm(*(abs(int(atom.right)) for atom in floors.values()))
+        ends: list[SizeLike] = [0, 0]
+        for monomial, coefficient in size.terms:
+            atom = floors.get(monomial)
+            for end in (0, 1):
+                term: SizeLike = coefficient * scale
+                if atom is None:
+                    term = product([term, *(Size([((part,), 1)]) for part in monomial)])
+                elif int(atom.right) > 0:
+                    slack = int(atom.right) - 1 if (coefficient > 0) == (end == 0) else 0
+                    term = term // int(atom.right) * (atom.left - slack)
+                else:
+                    return low, high
+                ends[end] = ends[end] + term
+        below, above = bounds(ends[0])[0], bounds(ends[1])[1]
+        low, high = max(low, -(-below // scale)), min(high, above // scale)
+    return low, high
+
+
+def _interval(size: Size) -> tuple[int, int]:
+    """The bounds of each term, summed: too wide where terms hang together."""
     low = high = 0
     for monomial, coefficient in size.terms:
         a = b = coefficient
@@ -381,15 +427,24 @@ def floor_divide(left: SizeLike, right: SizeLike) -> SizeLike:
         return exact
     if not isinstance(right, int) or right < 0:
         return _atom(FloorDivision(left, right))
-    # floor((right*q + r) / right) is q + floor(r / right): only remainders stay under the division.
+    # floor((right*q + r) / right) is q + floor(r / right): only remainders stay under the division, the smallest in
+    # size, and the first of them positive: H - (3*H)//4 is (H + 3)//4.
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, coefficient in _terms(left):
         times, remainder = divmod(coefficient, right)
+        if monomial and 2 * remainder > right:
+            times, remainder = times + 1, remainder - right
         whole[monomial], rest[monomial] = times, remainder
     numerator = _collect(rest)
     if isinstance(numerator, int):
         return _collect(whole) + numerator // right
+    if numerator.terms[0][1] < 0:  # floor(-a / m) is -floor((a + m - 1) / m)
+        return _collect(whole) - floor_divide(right - 1 - numerator, right)
+    common = math.gcd(right, *(coefficient for monomial, coefficient in numerator.terms if monomial))
+    if common > 1:  # floor((2*a + 1) / 4) is floor(a / 2)
+        reduced = {monomial: coefficient // common for monomial, coefficient in numerator.terms}
+        return floor_divide(_collect(reduced), right // common) + _collect(whole)
     inner, offset = _single_floor(numerator)
     if inner is not None and isinstance(inner.right, int):  # floor(floor(a / m) / n) is floor(a / (m*n))
         return floor_divide(inner.left + offset * inner.right, inner.right * right) + _collect(whole)
@@ -504,9 +559,10 @@ def _key(size: SizeLike) -> str:
 
 
 def _undecided(left: SizeLike, sign: str, right: SizeLike) -> ShapeError:
+    hint = "" if sign == "==" else " (the greater and the lesser of two: td.size_max, td.size_min)"
     return ShapeError(
         f"whether {left} {sign} {right} depends on the dynamic dimensions ({_ranges(left, right)}), "
-        "but the network is written once for all of them"
+        f"but the network is written once for all of them{hint}"
     )
 
 

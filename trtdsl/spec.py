@@ -80,7 +80,7 @@ class NetworkSpec:
         if self.reference is None:
             return None
         if "expected" not in self._state:
-            with torch.device("meta"):
+            with _without_values():
                 module = self.reference_class()()
             self._state["expected"] = {
                 name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in module.state_dict().items()
@@ -106,19 +106,15 @@ class NetworkSpec:
 
     def reference_module(self, weights: Weights | None) -> torch.nn.Module:
         """The torch reference in evaluation mode with these weights loaded."""
-        with torch.device("meta"):
-            module = self.reference_class()()
         if weights is None:
             return self.reference_class()().eval()
+        with _without_values():
+            module = self.reference_class()()
         state = {name: weights.get(name) for name in weights.shapes}
         for name in module.state_dict():  # the counters of training steps need not be in the file
             if name not in state:
                 state[name] = torch.zeros((), dtype=torch.int64)
         module.load_state_dict(state, assign=True)
-        leftover = [name for name, tensor in module.named_buffers() if tensor.is_meta]
-        if leftover:  # buffers that are not part of the state: only a real construction has their values
-            module = self.reference_class()()
-            module.load_state_dict(state)
         return module.eval().requires_grad_(False)
 
     def _with_dims(self, dims: Mapping[str, Range]) -> dict[str, Input]:
@@ -253,6 +249,29 @@ def load_module(path: Path) -> Any:
     with _import_path(path), authors_errors():
         spec.loader.exec_module(module)
     return module
+
+
+@contextlib.contextmanager
+def _without_values() -> Iterator[None]:
+    """Parameters of modules made inside are not filled, which takes neither time nor memory; all else is as it is.
+
+    On torch's meta device a module could compute nothing while it is built, as ``torch.linspace(0, 1, 3)[k].item()``.
+    """
+    from torch.nn import Parameter
+    from torch.overrides import TorchFunctionMode
+
+    fills = {torch.Tensor.normal_, torch.Tensor.uniform_}
+
+    class Unfilled(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in fills or getattr(func, "__module__", None) == "torch.nn.init":
+                target = args[0] if args else (kwargs or {}).get("tensor")
+                if isinstance(target, Parameter):
+                    return target
+            return func(*args, **(kwargs or {}))
+
+    with Unfilled():
+        yield
 
 
 @contextlib.contextmanager

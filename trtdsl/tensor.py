@@ -9,12 +9,11 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from .errors import DefinitionError
+from .lazy import torch
 from .methods import ConversionMethods, ElementMethods, ReductionMethods, ShapeMethods
 from .shape import Shape, SizeLike, product, shape_text
 
 if TYPE_CHECKING:
-    import torch
-
     from .network import Network
 
 # torch calls some of its operators otherwise than its functions.
@@ -104,6 +103,25 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating-point one."""
         return self.dtype.is_floating_point
+
+    @property
+    def device(self) -> torch.device:
+        """Where constants are made: the CPU. An engine places its values itself."""
+        return torch.device("cpu")
+
+    def __getattr__(self, name: str) -> Any:
+        hint = "see docs/functions.md for what there is"
+        if name.endswith("_") and not name.startswith("_") and hasattr(type(self), name[:-1]):
+            hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
+        elif not name.startswith("_") and hasattr(F, name):
+            hint = f"write F.{name}(x, …), of trtdsl.functional"
+        raise AttributeError(f"a Tensor has no {name!r}: {hint}")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise DefinitionError(
+            "a network's tensors do not change in place: F.where, F.cat, F.index_put, F.scatter and F.masked_fill "
+            "give a new one"
+        )
 
     def __repr__(self) -> str:
         kind = "constant" if self.is_constant else self.name

@@ -293,8 +293,9 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     """Writes a torch checkpoint's state_dict as safetensors and gives the names written.
 
     Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
-    under ``state_dict``, ``model`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix is dropped.
-    Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of tensors.
+    under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
+    is dropped. Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of
+    tensors.
     """
     from safetensors.torch import save
 
@@ -309,7 +310,7 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise CorruptFileError(
             f"{source} is not a torch checkpoint that loads without running code: {reason}"
         ) from error
-    for key in ("state_dict", "model_state_dict", "model"):
+    for key in ("state_dict", "model_state_dict", "model_state", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
     if not isinstance(state, dict) or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):

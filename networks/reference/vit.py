@@ -1,6 +1,8 @@
-"""A vision transformer (Dosovitskiy et al., 2021), small; names as in timm's vision_transformer.py.
+"""A vision transformer (Dosovitskiy et al., 2021), by default of the size of DeiT-tiny (Touvron et al., 2021).
 
-https://arxiv.org/abs/2010.11929, https://github.com/huggingface/pytorch-image-models
+Names, shapes and values as of timm's vit_tiny_patch16_224: its checkpoints load strictly.
+
+https://arxiv.org/abs/2010.11929, https://arxiv.org/abs/2012.12877, https://github.com/huggingface/pytorch-image-models
 """
 
 import torch
@@ -54,7 +56,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, size=96, patch=16, width=96, depth=4, heads=3, classes=100):
+    def __init__(self, size=224, patch=16, width=192, depth=12, heads=3, classes=1000):
         super().__init__()
         self.patch_embed = PatchEmbed(patch, width)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, width))

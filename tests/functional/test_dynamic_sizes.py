@@ -71,3 +71,97 @@ def test_sampling_at_points_of_another_tensors_size():
         grid = (at * 2 + 1) / torch.tensor([w, h]) - 1
         expected = torch.nn.functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
         torch.testing.assert_close(interpreter({"image": image, "flow": flow})["y"], expected, rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda t: t - 0.5,
+        lambda t: 0.5 + t,
+        lambda t: 1.5 - t,
+        lambda t: t * 0.5,
+        lambda t: (t - 1) / 2,
+        lambda t: 3 / t,
+        lambda t: t / (t + 1),
+        lambda t: (t * t) ** 0.5,
+        lambda t: t**-1,
+        lambda t: t**2,
+    ],
+)
+def test_a_size_as_a_number(compute):
+    """Pixels to the range [-1, 1], a mean from a sum: what is no whole number is a scalar that is computed."""
+    net = td.Network()
+    x = net.input("x", ("T", 3))
+    with net.current():
+        number = compute(x.shape[0])
+    net.output(x * number, "y")
+    interpreter = td.Interpreter(net)
+    for length in (1, 2, 7):
+        feed = torch.randn(length, 3)
+        assert_close(interpreter({"x": feed})["y"], feed * compute(length))
+
+
+def test_a_size_as_a_number_needs_a_network():
+    with pytest.raises(td.UsageError, match="no network here"):
+        _ = td.Dim("T") / 2
+
+
+@pytest.mark.parametrize(
+    "arange",
+    [
+        lambda m, t: m.arange(t - 1, -t, -1.0),
+        lambda m, t: m.arange(0.0, t, 1.0),
+        lambda m, t: m.arange(0.5, t),
+        lambda m, t: m.arange(0.5, t + 2, 2),
+        lambda m, t: m.arange(0, t, 0.25),
+        lambda m, t: m.arange(t, -0.75, -1.5),
+        lambda m, t: m.arange(0.0, t, dtype=torch.int64),
+        lambda m, t: m.linspace(0.5, t - 0.5, t) if m is F else m.linspace(0.5, t - 0.5, int(t)),
+    ],
+)
+def test_ranges_of_floats_over_a_size(arange):
+    net = td.Network()
+    x = net.input("x", (td.Dim("T", min=1, opt=4, max=9),))
+    with net.current():
+        result = arange(F, x.shape[0])
+    net.output(result, "y")
+    interpreter = td.Interpreter(net)
+    for length in (1, 2, 5, 9):
+        assert_close(interpreter({"x": torch.zeros(length)})["y"], arange(torch, length))
+
+
+def test_a_range_whose_length_is_open_is_refused():
+    net = td.Network()
+    x = net.input("x", ("T",))
+    with net.current(), pytest.raises(td.UnsupportedError, match="0.1 is no exact fraction"):
+        F.arange(0, x.shape[0], 0.1)
+
+
+def test_a_convolution_with_a_weight_for_each_sample_says_what_to_do_instead():
+    net = td.Network()
+    x, weight = net.input("x", ("N", 8, 5, 5)), net.input("weight", ("N", 12, 8, 3, 3))
+    n = x.shape[0]
+    for function in (F.conv2d, F.conv_transpose2d):
+        with pytest.raises(
+            td.UnsupportedError, match=r"groups=N with a weight of \(12\*N, 8, 3, 3\): both must be static"
+        ):
+            function(x.reshape(1, n * 8, 5, 5), weight.reshape(n * 12, 8, 3, 3), groups=n)
+
+
+def test_half_of_a_dynamic_dimension():
+    net = td.Network()
+    x = net.input("x", ("H", 4))
+    first = x[: x.shape[0] // 2]
+    assert str(first.shape) == "(H//2, 4)"
+    net.output(first, "y")
+    assert_close(td.interpret(net, {"x": (feed := torch.randn(7, 4))})["y"], feed[:3])
+
+
+def test_a_number_made_of_a_size_where_a_number_must_be_known():
+    net = td.Network()
+    x = net.input("x", (1, 3, "H", 8))
+    with net.current(), pytest.raises(td.UnsupportedError, match="give size instead"):
+        F.interpolate(x, scale_factor=(x.shape[2] / 4, 2))
+    with net.current(), pytest.raises(td.DefinitionError, match=r"such as x.shape\[1\] // 2, not to Tensor"):
+        _ = x[:, :, : x.shape[2] / 2]
+    assert x[:, :, : torch.tensor(3).numpy()[()]].shape[0] == 1  # numpy's ints are ints

@@ -6,16 +6,14 @@ import pytest
 
 import trtdsl as td
 from trtdsl.compiler import compile_engine
-from trtdsl.spec import load_module
 
 ROOT = Path(__file__).parents[2]
 ODD = {"N": 1, "H": (64, 97, 100), "W": (65, 66, 130)}
 
 
 @pytest.fixture(scope="module")
-def weights(tmp_path_factory):
-    tool = load_module(ROOT / "tools" / "make_weights.py")
-    return tool.make("ddrnet", tmp_path_factory.mktemp("weights"))
+def weights(made_weights):
+    return made_weights("ddrnet")
 
 
 def test_equals_its_reference(weights):

@@ -115,7 +115,8 @@ def conv_transpose2d(
 ) -> Tensor:
     """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
 
-    An ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
+    ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
 
     >>> net = td.Network()
     >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
@@ -162,6 +163,7 @@ def _convolution(
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
+    _check_static(weight, groups)
     strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pre, post = _paddings(padding, ndim, weight.shape[2:], strides, dilations)
     if not x.dtype.is_floating_point:
@@ -185,6 +187,14 @@ def _convolution(
         assert bias is not None
         result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _check_static(weight: Tensor, groups: Any) -> None:
+    if not all(isinstance(size, int) for size in (groups, *weight.shape)):
+        raise UnsupportedError(
+            f"groups={groups} with a weight of {shape_text(weight.shape)}: both must be static. Where each sample has "
+            "a weight of its own, scale inputs and outputs instead, or F.matmul what F.unfold gives"
+        )
 
 
 def _of_integers(
@@ -250,10 +260,16 @@ def _transposed(
         )
     if not x.dtype.is_floating_point:
         raise UnsupportedError(f"the transposed convolution of integers: cast the {x.dtype} input to float32")
+    if x.dtype == torch.bfloat16:  # which builders have no kernel for: https://github.com/NVIDIA/TensorRT/issues/4829
+        x, weight = L.cast(x, torch.float32), L.cast(weight, torch.float32)
+        bias = None if bias is None else L.cast(bias, torch.float32)
+        result = _transposed(ndim, x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return L.cast(result, torch.bfloat16)
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
         return L.squeeze(result, [0])
+    _check_static(weight, groups)
     strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pads, further = per_axis(padding, ndim, "padding"), per_axis(output_padding, ndim, "output_padding")
     for axis in range(ndim):

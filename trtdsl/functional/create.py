@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 from .. import layers as L
@@ -209,7 +211,8 @@ def arange(
 ) -> Tensor:
     """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
 
-    int64 for ints and Sizes, float32 when one is a float.
+    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
+    fraction such as 0.25.
 
     >>> x = td.Network().input("x", ("N", "T"))
     >>> with x.network.current():
@@ -227,14 +230,32 @@ def arange(
     wanted = default if dtype is None else as_dtype(dtype)
     if not any(isinstance(value, Size) for value in bounds):
         return network.constant(torch.arange(start, end, step, dtype=wanted))
-    if any(isinstance(value, float) for value in bounds):
-        raise UnsupportedError("arange with a dynamic size takes ints besides: scale the result")
-    if not isinstance(step, int):
+    if not isinstance(step, (int, float)):
         raise UnsupportedError(f"arange: the step must be static, not {step}")
-    number = (end - start + (step - 1)) // step if step > 0 else (start - end + (-step - 1)) // -step
-    first = as_tensor(start, network, torch.int64)
-    result = L.linspace(network, (number,), first, network.constant(torch.tensor([step])), dtype=torch.int64)
-    return L.cast(result, wanted)
+    start, end, step = (
+        int(value) if isinstance(value, float) and value.is_integer() else value for value in (start, end, step)
+    )
+    number = _steps(start, end, step) if step > 0 else _steps(end, start, -step)
+    kind = torch.float32 if any(isinstance(value, float) for value in (start, step)) else torch.int64
+    if kind != torch.int64 and not wanted.is_floating_point:
+        raise UnsupportedError(f"arange: ints from {start} by {step} over a dynamic size: cast the result of floats")
+    delta = network.constant(torch.tensor([step], dtype=kind))
+    return L.cast(L.linspace(network, (number,), as_tensor(start, network, kind), delta, dtype=kind), wanted)
+
+
+def _steps(low: Any, high: Any, step: int | float) -> SizeLike:
+    """``ceil((high - low) / step)`` for ints, Sizes and floats; a step that is no exact fraction is refused."""
+    ratio = Fraction(step)
+    if ratio.denominator > 1 << 10:
+        raise UnsupportedError(
+            f"arange: {step} is no exact fraction, the number of such steps is open: scale the result"
+        )
+    whole, rest = [], Fraction(0)
+    for value, sign in ((high, 1), (low, -1)):
+        rest += sign * Fraction(value) if isinstance(value, float) else 0
+        whole.append(0 if isinstance(value, float) else sign * value)
+    span = (whole[0] + whole[1]) * ratio.denominator + math.ceil(rest * ratio.denominator)
+    return (span + (ratio.numerator - 1)) // ratio.numerator
 
 
 @operation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -187,6 +188,7 @@ def slice_bounds(item: slice, length: SizeLike) -> tuple[SizeLike, SizeLike, Siz
     step = 1 if item.step is None else item.step
     if not isinstance(step, int) or step == 0:
         raise DefinitionError(f"a slice's step must be an int other than 0, not {step}")
+    item = slice(_bound(item.start), _bound(item.stop), step)
     if isinstance(length, int) and all(part is None or isinstance(part, int) for part in (item.start, item.stop)):
         chosen = range(length)[item]
         return (chosen.start if len(chosen) else 0), len(chosen), step
@@ -199,6 +201,17 @@ def slice_bounds(item: slice, length: SizeLike) -> tuple[SizeLike, SizeLike, Siz
         stop = length * 0 - 1 if item.stop is None else _clamp(item.stop, -1, -1, length - 1, length)
         count = size_max(start - stop + (-step - 1), 0) // -step
     return start, count, step
+
+
+def _bound(part: Any) -> Any:
+    if part is None or isinstance(part, Size):
+        return part
+    try:
+        return operator.index(part)
+    except TypeError:
+        raise DefinitionError(
+            f"a slice goes from int to int, or Size, such as x.shape[1] // 2, not to {part!r}"
+        ) from None
 
 
 def _clamp(part: Any, default: SizeLike, low: SizeLike, high: SizeLike, length: SizeLike) -> SizeLike:

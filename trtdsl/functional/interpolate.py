@@ -138,6 +138,8 @@ def _targets(
         factors = list(scale_factor) if isinstance(scale_factor, Sequence) else [scale_factor] * count
         if len(factors) != count:
             raise ShapeError(f"interpolate: scale_factor needs {count} values, not {len(factors)}: {tuple(factors)}")
+        if any(isinstance(factor, Tensor) for factor in factors):
+            raise UnsupportedError("interpolate: a scale_factor that is computed at run time: give size instead")
         targets = [scaled(length, float(factor)) for length, factor in zip(spatial, factors, strict=True)]
         scales = [None if recompute else float(factor) for factor in factors]
     for length, target in zip(spatial, targets, strict=True):

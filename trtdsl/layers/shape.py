@@ -54,7 +54,12 @@ def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
         parts.append(_one_size(network, size))
     if run or not parts:
         parts.append(_int64(network, run))
-    return parts[0] if len(parts) == 1 else concatenation(parts, 0)
+    if len(parts) == 1:
+        return parts[0]
+    key = ("sizes", tuple(sizes))
+    if key not in network.cache:
+        network.cache[key] = concatenation(parts, 0)
+    return network.cache[key]
 
 
 def _int64(network: Network, values: Sequence[int]) -> Tensor:

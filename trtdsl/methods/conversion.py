@@ -23,6 +23,12 @@ class ConversionMethods:
     def to(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         return F.to(self, *args, dtype=dtype, **kwargs)
 
+    def cpu(self) -> Tensor:
+        return F.clone(self)
+
+    def cuda(self, device: Any = None, non_blocking: Any = False) -> Tensor:
+        return F.clone(self)
+
     def type_as(self, other: Tensor) -> Tensor:
         return F.to(self, other.dtype)
 
