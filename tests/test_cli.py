@@ -257,7 +257,7 @@ def test_ctrl_c_leaves_nothing_behind(small):
 
 
 def test_a_closed_pipe_is_no_error(small):
-    command = f"{sys.executable} -m trtdsl.cli check small.py | head -1"
+    command = f"{sys.executable} -m trtdsl check small.py | head -1"
     done = subprocess.run(command, shell=True, cwd=small, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
 

@@ -1,0 +1,5 @@
+"""``python -m trtdsl``: the command line."""
+
+from .cli import main
+
+main()
