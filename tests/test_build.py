@@ -34,13 +34,14 @@ def test_engine_and_manifest(spec, tmp_path):
     manifest = json.loads((tmp_path / "out.engine.json").read_text())
     assert result.built
     assert result.manifest == manifest
-    assert manifest["schema"] == 1
+    assert manifest["schema"] == 2
     assert manifest["engine"] == {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     backend = td.Network().backend
     assert manifest["backend"] == {"name": backend.name, "version": backend.version}
     assert manifest["compute_capabilities"] == ["8.0", "8.6", "8.9", "12.0", "12.1"]
     profile = {"min": [1, 3, 5, 5], "opt": [2, 3, 5, 5], "max": [4, 3, 5, 5]}
-    assert manifest["inputs"] == {"x": {"dtype": "float32", "shape": ["N", 3, 5, 5], "profile": profile}}
+    assert manifest["inputs"] == {"x": {"dtype": "float32", "shape": ["N", 3, 5, 5]}}
+    assert manifest["profiles"] == [{"dims": {"N": [1, 2, 4]}, "inputs": {"x": profile}}]
     assert manifest["outputs"] == {"scores": {"dtype": "float32", "shape": ["N", 6]}}
     weights = (spec.weights).read_bytes()
     assert manifest["weights"] == {"file": "small.safetensors", "sha256": hashlib.sha256(weights).hexdigest()}

@@ -54,7 +54,7 @@ def test_build_json_is_one_object(trtdsl, small):
     done = trtdsl("build", "small.py:small", "--json", "--dim", "N=1:2:3", "-o", "other.engine")
     result = json.loads(done.stdout)
     assert (result["schema"], result["kind"], result["built"]) == (1, "build", True)
-    assert result["manifest"]["inputs"]["x"]["profile"]["max"] == [3, 3, 5, 5]
+    assert result["manifest"]["profiles"][0]["inputs"]["x"]["max"] == [3, 3, 5, 5]
     assert result["check"]["passed"]
     assert (small / "other.engine").exists()
 

@@ -132,5 +132,5 @@ def test_options_that_are_taken(trtdsl, small):
     assert manifest["config"]["workspace"] == 512 << 20
     assert manifest["config"]["profiling_verbosity"] == "detailed"
     assert manifest["config"]["weight_streaming"]
-    assert [profile["x"]["opt"][0] for profile in manifest["profiles"]] == [1, 3]
+    assert [profile["dims"] for profile in manifest["profiles"]] == [{"N": [1, 1, 1]}, {"N": [2, 3, 4]}]
     assert manifest["compute_capabilities"] == ["8.9"]

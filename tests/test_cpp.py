@@ -165,6 +165,8 @@ def test_the_same_verdict_as_python_on_spoiled_files(probe, engine, tmp_path):
         {"config": 3},
         {"inputs": {}},
         {"schema": 9},
+        {"profiles": []},
+        {"profiles": [{"dims": {}}]},
         {"engine": {**facts["engine"], "bytes": 10**12}},
         {"engine": {**facts["engine"], "sha256": "0" * 64}},
         {"network": 'quoted "name" \\ \u00e9 \U0001f600'},

@@ -207,7 +207,7 @@ def test_manifest_missing(engine):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"schema": 2}, "schema 2"),
+        ({"schema": 1}, "schema 1"),
         ({"schema": True}, "schema must be"),
         ({"network": 3}, "network must be a string"),
         ({"inputs": []}, "inputs must be an object"),
@@ -216,11 +216,13 @@ def test_manifest_missing(engine):
         ({"backend": {"name": "tensorrt", "version": "10.3.0.26"}}, "that of a TensorRT engine"),
         ({"backend": {"name": "tensorrt-rtx", "version": "1.0.0.1"}}, "says TensorRT-RTX 1.0.0.1"),
         ({"engine": {"sha256": "0", "bytes": 1}}, "engine.sha256 must be 64 hexadecimal digits"),
-        ({"inputs": {"x": {"dtype": "complex64", "shape": [], "profile": {}}}}, "inputs.x.dtype must be one of"),
-        ({"inputs": {"x": {"dtype": "bool", "shape": [-1], "profile": {}}}}, "inputs.x.shape must be"),
+        ({"inputs": {"x": {"dtype": "complex64", "shape": []}}}, "inputs.x.dtype must be one of"),
+        ({"inputs": {"x": {"dtype": "bool", "shape": [-1]}}}, "inputs.x.shape must be"),
+        ({"profiles": []}, "profiles must be a list of at least one"),
+        ({"profiles": [{"dims": {}}]}, "profiles[0].inputs must be an object"),
         (
-            {"inputs": {"x": {"dtype": "bool", "shape": [1], "profile": {"min": [2], "opt": [1], "max": [1]}}}},
-            "inputs.x.profile must have min <= opt <= max",
+            {"profiles": [{"inputs": {"x": {"min": [2, 3], "opt": [1, 3], "max": [1, 3]}}}]},
+            "profiles[0].inputs.x must have min <= opt <= max",
         ),
     ],
 )

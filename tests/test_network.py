@@ -32,7 +32,7 @@ def test_one_name_with_two_ranges_is_refused():
     with pytest.raises(td.UsageError, match="two dimensions are named N"):
         net.input("y", (td.Dim("N", min=1, opt=2, max=9),))
     net.input("z", ("N",))  # the name alone is the same dimension
-    assert net.profile("max") == {"N": 3}
+    assert net.profiles[0].at("max") == {"N": 3}
 
 
 def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in():

@@ -95,8 +95,8 @@ def test_outputs_by_name_in_order_or_alone():
 
 def test_dimensions_can_be_given_another_range_or_fixed(small):
     spec = load_spec(str(small / "small.py"))
-    assert spec.define().profile("max") == {"N": 4}
-    assert spec.define(dims={"N": (2, 3, 9)}).profile("max") == {"N": 9}
+    assert spec.define().profiles[0].at("max") == {"N": 4}
+    assert spec.define(dims={"N": (2, 3, 9)}).profiles[0].at("max") == {"N": 9}
     fixed = spec.define(dims={"N": 2})
     assert fixed.inputs["x"].shape == (2, 3, 5, 5)
     assert fixed.dims == {}

@@ -100,7 +100,7 @@ def engine(tmp_path_factory):
         return {"y": F.relu(x), "half": k * 2}
 
     path = tmp_path_factory.mktemp("triton") / "served.engine"
-    profiles = [{"N": 1}, {"N": (8, 12, 16)}]
+    profiles = [td.Profile(N=1), td.Profile(N=(8, 12, 16)), td.Profile()]
     return td.build(served, path, backend=BACKEND, profiles=profiles).engine
 
 
@@ -134,9 +134,11 @@ def test_names_dtypes_dims_batching_and_profiles(engine):
 
 
 def test_without_a_batch(engine):
-    tensor = {"dtype": "float32", "shape": [2, "T"], "profile": {"min": [2, 1], "opt": [2, 5], "max": [2, 9]}}
+    tensor = {"dtype": "float32", "shape": [2, "T"]}
+    served = {"dims": {"T": [1, 5, 9]}, "inputs": {"x": {"min": [2, 1], "opt": [2, 5], "max": [2, 9]}}}
     scalar = {"dtype": "int32", "shape": []}
-    config = parse(triton_config(manifest_of(engine, inputs={"x": tensor}, outputs={"s": scalar}, profiles=[]), "m"))
+    manifest = manifest_of(engine, inputs={"x": tensor}, outputs={"s": scalar}, profiles=[served])
+    config = parse(triton_config(manifest, "m"))
     assert config.max_batch_size == 0
     assert list(config.input[0].dims) == [2, -1]
     assert list(config.output[0].dims) == [1]

@@ -6,18 +6,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .backend import Backend
 from .check import make_feeds
 from .compiler import compile_engine
 from .config import BuildConfig
 from .engine import Engine, cuda, load_engine
+from .engine.signature import Shapes
 from .errors import BackendError, UsageError
 from .lazy import torch
 from .network import Network
-from .spec import NetworkSpec, Range, load_spec
+from .profile import Range
+from .spec import NetworkSpec, load_spec
 
+T = TypeVar("T")
 SCHEMA = 1
 AGAINST = ("torch", "compile", "onnx")
 
@@ -91,18 +94,19 @@ def bench(
     runs: int = 100,
     warm_up: int = 10,
     dims: Mapping[str, Range] | None = None,
+    profile: int = 0,
     precision: str | None = None,
     against: Sequence[str] = (),
     backend: str | Backend | None = None,
     tf32: bool = True,
     graphs: bool = False,
 ) -> BenchReport:
-    """Times an engine (``NAME.engine``), or a network (``FILE.py[:NAME]``) built here, at the best size of its profile.
+    """Times an engine (``NAME.engine``), or a network (``FILE.py[:NAME]``) built here, at the best size of a profile.
 
-    Inputs lie on the GPU already; each run is timed with CUDA events. ``against`` ``"torch"``, ``"compile"``
-    (torch.compile) and ``"onnx"`` (exported by torch, parsed and built by the same backend, in float32) measure a
-    network's reference beside it; torch runs it under autocast where there is a ``precision``. ``graphs`` captures the
-    engine as a CUDA graph.
+    ``profile`` counts the engine's or the network's from 0. Inputs lie on the GPU already; each run is timed with CUDA
+    events. ``against`` ``"torch"``, ``"compile"`` (torch.compile) and ``"onnx"`` (exported by torch, parsed and built
+    by the same backend, in float32) measure a network's reference beside it; torch runs it under autocast where there
+    is a ``precision``. ``graphs`` captures the engine as a CUDA graph.
 
     Raises UsageError, BackendError where there is no GPU, and as building and loading do.
     """
@@ -117,11 +121,12 @@ def bench(
         raise UsageError(f"{option} needs a network with a reference, not an engine: give FILE.py")
     if not is_network:
         engine = load_engine(target, backend=backend)
-        return _measure(Path(target).name, engine, _feeds(engine), runs, warm_up, {}, graphs, [], cuda.Stream())
+        feeds = _feeds(engine, _chosen(engine.signature.profiles, profile))
+        return _measure(Path(target).name, engine, feeds, runs, warm_up, {}, graphs, [], cuda.Stream())
     cuda.require_device()
     spec = load_spec(str(target))
     network = spec.define(dims=dims, precision=precision, backend=backend)
-    sizes = network.profile("opt") if network.dims else {}
+    sizes = _chosen(network.profiles, profile).at("opt")
     feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
     engine = Engine(compile_engine(network, BuildConfig(tf32=tf32)).data, backend=network.backend)
     stream = cuda.Stream()
@@ -129,11 +134,17 @@ def bench(
     return _measure(spec.name, engine, feeds, runs, warm_up, sizes, graphs, others, stream)
 
 
-def _feeds(engine: Engine) -> dict[str, torch.Tensor]:
-    """Normal values, or zeros of an integer type, at the best size of the first profile."""
+def _chosen(profiles: Sequence[T], index: int) -> T:
+    if not 0 <= index < len(profiles):
+        raise UsageError(f"there is no profile {index}: there are {len(profiles)}, counted from 0")
+    return profiles[index]
+
+
+def _feeds(engine: Engine, profile: Mapping[str, Shapes]) -> dict[str, torch.Tensor]:
+    """Normal values, or zeros of an integer type, at the best size of a profile."""
     feeds = {}
     for name, info in engine.signature.inputs.items():
-        shape, dtype = engine.signature.profiles[0][name][1], getattr(torch, info.dtype)
+        shape, dtype = profile[name][1], getattr(torch, info.dtype)
         feeds[name] = torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
     return feeds
 

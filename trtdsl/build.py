@@ -11,15 +11,16 @@ from typing import Any
 
 from .backend import Backend
 from .check import CheckReport, check
-from .compiler import Plan, Progress, compile_engine, profile_shapes
+from .compiler import Plan, Progress, compile_engine, input_shapes
 from .config import BuildConfig
 from .engine.manifest import MANIFEST_SCHEMA
 from .errors import MismatchError
 from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
 from .network import Network, dtype_name
+from .profile import Profile, Range
 from .refit import recipe
-from .spec import NetworkSpec, Range
+from .spec import NetworkSpec
 from .version import __version__
 from .weights import Source
 
@@ -45,7 +46,7 @@ def build(
     precision: str | None = None,
     backend: str | Backend | None = None,
     config: BuildConfig | None = None,
-    profiles: Sequence[Mapping[str, Range]] = (),
+    profiles: Sequence[Profile] | None = None,
     run_check: bool = True,
     force: bool = False,
     dry_run: bool = False,
@@ -56,7 +57,7 @@ def build(
 
     ``output`` is ``NAME.engine`` in the working directory by default; the manifest stands beside it under
     ``output + ".json"``. Nothing is written before all is done, and nothing is built again that has not changed
-    (unless ``force``). ``profiles`` are further ranges, within those of ``dims``, that the engine is tuned for.
+    (unless ``force``). ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own.
     ``run_check=False`` says so in the manifest. ``dry_run`` stops before building.
 
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message,
@@ -67,12 +68,16 @@ def build(
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
     network = spec.define(
-        weights=weights, dims=dims, precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
+        weights=weights,
+        dims=dims,
+        profiles=profiles,
+        precision=precision,
+        backend=backend,
+        allow_nonfinite=allow_nonfinite,
     )
     config = config or BuildConfig()
     config.validate(network.backend)
-    plan_profiles = [profile_shapes(network), *(profile_shapes(network, ranges) for ranges in profiles)]
-    content = _content_hash(network, plan_profiles, config)
+    content = _content_hash(network, config)
     previous = _read_manifest(manifest_path)
     reference = _reference_hash(spec)
 
@@ -99,14 +104,14 @@ def build(
     if unchanged and checked == previous["check"]:
         return Build(engine, manifest_path, previous, False, report)
     if dry_run:
-        manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, None)
+        manifest = _manifest(spec, network, config, content, checked, weights, None)
         return Build(engine, manifest_path, manifest, False, report)
     if unchanged:  # only the check is new
         manifest = {**previous, "check": checked}
         write_all_atomically({manifest_path: _dump(manifest)})
         return Build(engine, manifest_path, manifest, False, report)
-    plan = compile_engine(network, config, profiles=profiles, progress=progress)
-    manifest = _manifest(spec, network, plan_profiles, config, content, checked, weights, plan)
+    plan = compile_engine(network, config, progress=progress)
+    manifest = _manifest(spec, network, config, content, checked, weights, plan)
     if config.refit or config.strip_weights:
         manifest["refit"] = {
             **recipe(spec, network, engine, dims, spec.open_weights(weights)),
@@ -132,10 +137,21 @@ class CheckFailedError(MismatchError):
 # -- the manifest ------------------------------------------------------------------------------------------------------
 
 
-def _content_hash(network: Network, profiles: Sequence[Any], config: BuildConfig) -> str:
+def _profiles(network: Network) -> list[dict[str, Any]]:
+    """Each profile's ranges of the dimensions, and the shapes that they give the inputs."""
+    return [
+        {
+            "dims": {name: list(bounds) for name, bounds in profile.items},
+            "inputs": input_shapes(network, profile),
+        }
+        for profile in network.profiles
+    ]
+
+
+def _content_hash(network: Network, config: BuildConfig) -> str:
     facts = {
         "network": fingerprint(network.definition, network.backend),
-        "profiles": profiles,
+        "profiles": _profiles(network),
         "backend": [network.backend.name, network.backend.version],
         "trtdsl": __version__,
         "compute_capabilities": list(config.compute_capabilities),
@@ -183,7 +199,6 @@ def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]
 def _manifest(
     spec: NetworkSpec,
     network: Network,
-    profiles: Sequence[dict[str, dict[str, list[int]]]],
     config: BuildConfig,
     content: str,
     checked: dict[str, Any],
@@ -204,7 +219,6 @@ def _manifest(
             name: {
                 "dtype": dtype_name(tensor.dtype),
                 "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
-                "profile": profiles[0][name],
             }
             for name, tensor in network.inputs.items()
         },
@@ -215,14 +229,13 @@ def _manifest(
             }
             for name, tensor in network.outputs.items()
         },
+        "profiles": _profiles(network),
         "weights": None
         if opened is None
         else {"file": opened.path.name if opened.path else None, "sha256": opened.sha256()},
         "check": checked,
         "layers": network.definition.num_layers,
     }
-    if len(profiles) > 1:
-        manifest["profiles"] = list(profiles[1:])
     if plan is not None:
         statistics = asdict(plan.statistics)
         manifest["build_seconds"] = round(statistics.pop("seconds"), 3)

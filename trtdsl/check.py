@@ -12,8 +12,9 @@ from .errors import FeedError, MismatchError, UsageError
 from .interpret import Interpreter
 from .lazy import torch
 from .network import Input, Network, as_dtype, dtype_name
+from .profile import Profile, Range
 from .shape import value
-from .spec import NetworkSpec, Range, authors_errors
+from .spec import NetworkSpec, authors_errors
 from .weights import Source
 
 SCHEMA = 1
@@ -130,6 +131,7 @@ def check(
     on: str = "interpreter",
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
+    profiles: Sequence[Profile] | None = None,
     precision: str | None = None,
     backend: str | Backend | None = None,
     seed: int = 0,
@@ -137,7 +139,7 @@ def check(
     allow_nonfinite: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> CheckReport:
-    """Compares a network with its torch reference at every corner of its profile and in between.
+    """Compares a network with its torch reference at the corners of every profile and in between.
 
     ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
     the spec already defined, where the caller has it. The report says per output: greatest absolute and relative error,
@@ -149,7 +151,12 @@ def check(
         raise UsageError(f"on is 'interpreter' or 'engine', not {on!r}")
     if network is None:
         network = spec.define(
-            weights=weights, dims=dims, precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
+            weights=weights,
+            dims=dims,
+            profiles=profiles,
+            precision=precision,
+            backend=backend,
+            allow_nonfinite=allow_nonfinite,
         )
     run: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
     if on == "engine":
@@ -191,18 +198,29 @@ def _is_half(tensor: torch.Tensor) -> bool:
     return tensor.dtype in (torch.float16, torch.bfloat16)
 
 
+MIXED = 16  # points between the corners that a check of several profiles tries
+
+
 def profile_points(network: Network) -> list[dict[str, int]]:
-    """The values of all Dims at min, opt, max, between, and one high while the others are low; one point without."""
-    if not network.dims:
-        return [{}]
-    low, opt, high = (network.profile(which) for which in ("min", "opt", "max"))
-    between = {name: (low[name] + high[name]) // 2 + ((low[name] + high[name]) // 2 == opt[name]) for name in low}
-    between = {name: min(size, high[name]) for name, size in between.items()}
-    points = [low, opt, high, between]
-    if len(low) > 1:  # where one dimension is taken for another, equal corners would hide it
+    """The sizes to try: every profile's min, opt and max, and up to 16 points among them; each once.
+
+    Those others are a point between, and one dimension high while the others are low: where one dimension is taken for
+    another, equal corners would hide it.
+    """
+    corners = [profile.at(which) for profile in network.profiles for which in ("min", "opt", "max")]
+    mixed = [point for profile in network.profiles for point in _mixed(profile)]
+    points = dict.fromkeys(tuple(point.items()) for point in corners)
+    further = [point for point in dict.fromkeys(tuple(point.items()) for point in mixed) if point not in points]
+    return [dict(point) for point in (*points, *further[:MIXED])]
+
+
+def _mixed(profile: Profile) -> Iterator[dict[str, int]]:
+    low, opt, high = profile.at("min"), profile.at("opt"), profile.at("max")
+    middle = {name: (low[name] + high[name]) // 2 for name in low}
+    yield {name: min(size + (size == opt[name]), high[name]) for name, size in middle.items()}
+    if len(low) > 1:
         for odd in low:
-            points.append({name: high[name] if name == odd else low[name] for name in low})
-    return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in points)]
+            yield {name: high[name] if name == odd else low[name] for name in low}
 
 
 def make_feeds(

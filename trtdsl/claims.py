@@ -36,7 +36,7 @@ class Claims:
     >>> T = Dim("T", min=2, max=9)
     >>> claims = Claims()
     >>> claims.not_negative(T - 4, None)
-    >>> claims.check({"T": T})
+    >>> claims.check({"T": (2, 9, 9)})
     Traceback (most recent call last):
     trtdsl.errors.ShapeError: where T = 2, the size T - 4 would be -2
     """
@@ -61,12 +61,11 @@ class Claims:
         name, location = (operation.name, operation.location) if operation else ("", None)
         self._claims.setdefault((left, right), Claim(left, right, what, name, location))
 
-    def check(self, dims: Mapping[str, Dim]) -> None:
-        """Tries every claim at the least, the best and the greatest values of the dimensions, and beside the least.
+    def check(self, ranges: Mapping[str, tuple[int, int, int]]) -> None:
+        """Tries every claim at each of the dimensions' ``(min, opt, max)``, and beside the least.
 
         A dimension without a range is left out, with all claims about it. Raises ShapeError with the author's line.
         """
-        ranges = {name: dim.range for name, dim in dims.items() if dim.range is not None}
         for claim in self._claims.values():
             names = {str(atom) for size in (claim.left, claim.right) if isinstance(size, Size) for atom in size.atoms()}
             if not names <= set(ranges):

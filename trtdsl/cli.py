@@ -10,18 +10,16 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import trtdsl as td
 
 from . import cli_engine, console
-from .errors import TrtdslError, UsageError
+from .errors import TrtdslError
+from .profile import Range, as_bounds, read_ranges
 from .version import __version__
-
-if TYPE_CHECKING:
-    from .spec import Range
 
 app = typer.Typer(
     name="trtdsl",
@@ -43,6 +41,12 @@ WeightsFile = Annotated[
 Dims = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=MIN:OPT:MAX", help="Range of a dynamic dimension, or NAME=SIZE to fix it."),
+]
+Profiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile", metavar="DIMS", help="Sizes to tune for, as N=1 or N=1:4:8,T=100; once for each profile."
+    ),
 ]
 BackendOption = Annotated[
     str | None,
@@ -70,10 +74,7 @@ def build(
     ] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="How many networks at a time.")] = 1,
     dim: Dims = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option("--profile", metavar="DIMS", help="A further profile, as N=1 or N=1:4:8,T=100; may be repeated."),
-    ] = None,
+    profile: Profiles = None,
     weights: WeightsFile = None,
     precision: Precision = None,
     backend: BackendOption = None,
@@ -148,7 +149,7 @@ def build(
                 refit=refit,
                 strip_weights=strip_weights,
             ),
-            "profiles": [_dims(text.split(",")) for text in profile or []],
+            "profiles": _profiles(profile),
             "run_check": not no_check,
             "force": force,
             "dry_run": dry_run,
@@ -190,6 +191,7 @@ def _nested(result: Any) -> dict[str, Any]:
 def check(
     network: NetworkName,
     dim: Dims = None,
+    profile: Profiles = None,
     weights: WeightsFile = None,
     precision: Precision = None,
     backend: BackendOption = None,
@@ -203,11 +205,16 @@ def check(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compare a network with its torch reference at every corner of its profile; exit code 1 when it differs."""
+    """Compare a network with its torch reference at the corners of every profile; exit code 1 when it differs."""
     with _errors(json_, verbose), console.Progress(quiet or json_) as progress:
         spec = td.load_spec(network)
         defined = spec.define(
-            weights=weights, dims=_dims(dim), precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
+            weights=weights,
+            dims=_dims(dim),
+            profiles=_profiles(profile),
+            precision=precision,
+            backend=backend,
+            allow_nonfinite=allow_nonfinite,
         )
         report = td.check(
             spec,
@@ -319,24 +326,12 @@ def _options(
 
 
 def _dims(given: list[str] | None) -> dict[str, Range]:
-    """``NAME=4`` and ``NAME=1:4:16`` as ranges; ``NAME=1:16`` tunes for the maximum."""
-    dims: dict[str, Range] = {}
-    for text in given or []:
-        name, _, sizes = text.partition("=")
-        try:
-            numbers = [int(size) for size in sizes.split(":")]
-        except ValueError:
-            numbers = []
-        if not name or len(numbers) not in (1, 2, 3):
-            raise UsageError(f"--dim {text}: expected NAME=MIN:OPT:MAX or NAME=SIZE")
-        if name in dims:
-            raise UsageError(f"--dim gives {name} twice")
-        dims[name] = (
-            numbers[0]
-            if len(numbers) == 1
-            else (numbers[0], numbers[-2] if len(numbers) == 3 else numbers[-1], numbers[-1])
-        )
-    return dims
+    """Of ``--dim``: a range, or one size in the place of a dimension."""
+    return read_ranges(given or [], "--dim")
+
+
+def _profiles(given: list[str] | None) -> list[td.Profile] | None:
+    return [td.Profile.parse(text) for text in given] if given else None
 
 
 def _shape(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:
@@ -347,8 +342,9 @@ def _shape(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:
         known = dims.get(size)
         if size.isdigit() or isinstance(known, int):
             shape.append(known if isinstance(known, int) else int(size))
-        elif isinstance(known, tuple):
-            shape.append(td.Dim(size, min=known[0], opt=known[1], max=known[2]))
+        elif known is not None:
+            low, opt, high = as_bounds(size, known)
+            shape.append(td.Dim(size, min=low, opt=opt, max=high))
         else:
             shape.append(td.Dim(size))
     return tuple(shape)

@@ -85,6 +85,7 @@ def register(app: typer.Typer, weights_app: typer.Typer, errors: Any, print_json
         dim: Annotated[
             list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Of a network's dynamic dimension.")
         ] = None,
+        profile: Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes.")] = 0,
         precision: Annotated[
             str | None, typer.Option("--precision", metavar="fp16|bf16", help="Of a network; torch runs in it too.")
         ] = None,
@@ -108,6 +109,7 @@ def register(app: typer.Typer, weights_app: typer.Typer, errors: Any, print_json
                 runs=runs,
                 warm_up=warm_up,
                 dims=dims_of(dim),
+                profile=profile,
                 precision=precision,
                 against=[name for name in against.split(",") if name],
                 backend=backend,

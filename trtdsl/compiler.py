@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from .backend import Backend, Messages
 from .config import BuildConfig
 from .errors import BuildError, CancelledError, UsageError
 from .network import Network
-from .spec import Range
+from .profile import Profile
 
 Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
 
@@ -44,7 +44,6 @@ def compile_engine(
     network: Network,
     config: BuildConfig | None = None,
     *,
-    profiles: Sequence[Mapping[str, Range]] = (),
     progress: Progress | None = None,
 ) -> Plan:
     """The serialized engine of a network, and what the builder said of it.
@@ -58,11 +57,11 @@ def compile_engine(
     network.check_sizes()
     builder_config = backend.builder.create_builder_config()
     keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
-    for ranges in ({}, *profiles):
-        profile = backend.builder.create_optimization_profile()
-        for name, shapes in profile_shapes(network, ranges).items():
-            profile.set_shape(name, *(tuple(shape) for shape in shapes.values()))
-        builder_config.add_optimization_profile(profile)
+    for profile in network.profiles:
+        served = backend.builder.create_optimization_profile()
+        for name, shapes in input_shapes(network, profile).items():
+            served.set_shape(name, *(tuple(shape) for shape in shapes.values()))
+        builder_config.add_optimization_profile(served)
     started = time.perf_counter()
     with _monitor(backend, progress) as (monitor, cancelled), backend.listen() as messages:
         builder_config.progress_monitor = monitor
@@ -135,29 +134,10 @@ def _statistics(messages: Messages, seconds: float) -> Statistics:
     )
 
 
-def profile_shapes(network: Network, ranges: Mapping[str, Range] | None = None) -> dict[str, dict[str, list[int]]]:
-    """For every input its shape at min, opt and max, where ``ranges`` narrow those of the network's dimensions.
-
-    Raises UsageError for an unknown dimension or a range that is not within the network's.
-    """
-    if not network.dims:
-        if ranges:
-            raise UsageError(f"{network.name} has no dynamic dimensions: a further profile needs one")
-        return {
-            name: {w: list(network.input_shape(name, {})) for w in ("min", "opt", "max")} for name in network.inputs
-        }
-    points = {which: network.profile(which) for which in ("min", "opt", "max")}
-    for name, given in (ranges or {}).items():
-        if name not in network.dims:
-            raise UsageError(f"{network.name} has no dimension {name!r}: it has {', '.join(network.dims)}")
-        low, opt, high = (given, given, given) if isinstance(given, int) else given
-        if not points["min"][name] <= low <= opt <= high <= points["max"][name]:
-            raise UsageError(
-                f"a profile for {name} from {low} to {high} (best at {opt}) is not within the network's "
-                f"{points['min'][name]} to {points['max'][name]}"
-            )
-        for which, size in zip(("min", "opt", "max"), (low, opt, high), strict=True):
-            points[which] = {**points[which], name: size}
+def input_shapes(network: Network, profile: Profile) -> dict[str, dict[str, list[int]]]:
+    """For every input its shape at a profile's min, opt and max."""
+    points = {"min": profile.at("min"), "opt": profile.at("opt"), "max": profile.at("max")}
     return {
-        name: {which: list(network.input_shape(name, env)) for which, env in points.items()} for name in network.inputs
+        name: {which: list(network.input_shape(name, sizes)) for which, sizes in points.items()}
+        for name in network.inputs
     }

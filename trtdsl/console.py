@@ -131,6 +131,8 @@ def print_summary(summary: Summary) -> None:
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     """What was built, in a few lines."""
+    from .profile import Profile
+
     manifest = result.manifest
     if verbose and result.report is not None:
         print_check(result.report)
@@ -144,15 +146,12 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
         )
     else:
         say(f"{result.engine} is up to date: nothing that it is built from has changed (--force builds it again)")
-    for name, tensor in (*manifest["inputs"].items(), *manifest["outputs"].items()):
-        sizes = ", ".join(map(str, tensor["shape"]))
-        profile = tensor.get("profile")
-        ranges = (
-            ""
-            if profile is None or profile["min"] == profile["max"]
-            else f", from {profile['min']} to {profile['max']}"
-        )
-        say(f"  {'input' if profile else 'output'} {name}: {tensor['dtype']} ({sizes}){ranges}")
+    for kind in ("input", "output"):
+        for name, tensor in manifest[f"{kind}s"].items():
+            say(f"  {kind} {name}: {tensor['dtype']} ({', '.join(map(str, tensor['shape']))})")
+    for index, served in enumerate(manifest["profiles"]):
+        if served["dims"]:
+            say(f"  profile {index}: {Profile(**served['dims'])}")
     checked = manifest["check"]
     if checked["done"]:
         say(

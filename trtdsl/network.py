@@ -16,6 +16,7 @@ from .claims import Claims
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import np, torch
 from .precision import COMPOSED, as_precision, follow, is_low
+from .profile import Profile, as_profiles
 from .shape import PACKAGE, Dim, Shape, Size, SizeLike, shape_text, value
 from .tensor import Tensor
 
@@ -65,8 +66,16 @@ class Network:
     (2, T, 3)
     """
 
-    def __init__(self, name: str = "network", *, backend: str | Backend | None = None, precision: str | None = None):
+    def __init__(
+        self,
+        name: str = "network",
+        *,
+        backend: str | Backend | None = None,
+        precision: str | None = None,
+        profiles: Sequence[Profile] = (),
+    ):
         self.name = name
+        self._profiles = as_profiles(profiles) or (Profile(),)
         self.precision = as_precision(precision)
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
         self.trt = self.backend.trt
@@ -301,25 +310,33 @@ class Network:
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
-    def profile(self, which: str) -> dict[str, int]:
-        """The value of every Dim at ``"min"``, ``"opt"`` or ``"max"``.
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles that an engine of this network has, each with the range of every Dim; equal ones count once.
 
-        Raises UsageError naming the dimensions that have no range.
+        Raises UsageError for a dimension that is not there or has no range, and for a range outside its own.
         """
-        missing = [name for name, dim in self.dims.items() if dim.range is None]
+        profiles = self._known_profiles()
+        missing = [name for profile in profiles for name in self.dims if name not in profile.ranges]
         if missing:
             raise UsageError(
-                f"dimension {', '.join(missing)} has no range: give one with td.Dim({missing[0]!r}, min=, opt=, max=), "
-                f"or --dim {missing[0]}=MIN:OPT:MAX"
+                f"dimension {', '.join(dict.fromkeys(missing))} has no range: give one with "
+                f"td.Dim({missing[0]!r}, min=, opt=, max=), in each td.Profile, or --dim {missing[0]}=MIN:OPT:MAX"
             )
-        return {name: getattr(dim, which) for name, dim in self.dims.items()}
+        return profiles
+
+    def _known_profiles(self) -> tuple[Profile, ...]:
+        for profile in self._profiles:
+            profile.check(self.dims, self.name)
+        return tuple(dict.fromkeys(profile.within(self.dims) for profile in self._profiles))
 
     def check_sizes(self) -> None:
-        """Walks the network at the ends of its dimensions' ranges.
+        """Walks the network at the ends of each profile's ranges.
 
         Raises ShapeError with the author's line for a size that would be negative, or that does not divide or match.
         """
-        self.claims.check(self.dims)
+        for profile in self._known_profiles():
+            self.claims.check(profile.ranges)
 
     def input_shape(self, name: str, env: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an input where the Dims have the values in ``env``."""

@@ -23,7 +23,8 @@ from .layers.base import Node
 from .layers.constant import read_weights
 from .lazy import np, torch
 from .network import Network, dtype_name
-from .spec import NetworkSpec, Range, load_spec
+from .profile import Range
+from .spec import NetworkSpec, load_spec
 from .weights import Source, Weights
 
 # Where each layer type keeps its weights: TensorRT's WeightsRole, and the layer's property.
@@ -137,7 +138,8 @@ def new_values(
         )
         defined = _spec(facts, folder, network).define(
             weights=weights,
-            dims={n: _range(r) for n, r in facts["dims"].items()},
+            dims=facts["dims"],
+            profiles=(),  # they do not change the layers
             precision=facts["precision"],
             backend=backend,
         )
@@ -174,10 +176,6 @@ def _spec(facts: Mapping[str, Any], folder: Path, network: str | None) -> Networ
             "network='FILE.py', or derive them where it is with `trtdsl weights derive`"
         )
     return load_spec(place or "")
-
-
-def _range(given: Any) -> Range:
-    return given if isinstance(given, int) else (given[0], given[1], given[2])
 
 
 def check_against(refittable: Mapping[str, int | None], values: Values) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ from .backend import Backend
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import torch
 from .network import PACKAGE, Input, Network, dtype_name
+from .profile import Profile, Range, as_bounds, as_profiles
 from .shape import Dim, Size, SizeLike
 from .tensor import Tensor
 from .weights import Scope, Source, Weights
-
-Range = int | tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,30 @@ class NetworkSpec:
     weights: Path | None = None
     reference: str | Callable[[], torch.nn.Module] | None = None
     file: Path | None = None
+    profiles: tuple[Profile, ...] = ()
+    """What an engine serves and is tuned for; without any, the whole ranges of the dimensions."""
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for profile in self.profiles:
+            profile.check(self.dims, self.name)
+
+    @property
+    def dims(self) -> dict[str, Dim]:
+        """The dynamic dimensions of the inputs by name."""
+        sizes = [size for spec in self.inputs.values() for size in spec.shape if isinstance(size, Size)]
+        dims: dict[str, Dim] = {}
+        for atom in (atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)):
+            if atom.name not in dims or dims[atom.name].range is None:  # the name alone is the same dimension
+                dims[atom.name] = atom
+        return dims
 
     def define(
         self,
         *,
         weights: Source | None = None,
         dims: Mapping[str, Range] | None = None,
+        profiles: Sequence[Profile] | None = None,
         precision: str | None = None,
         backend: str | Backend | None = None,
         allow_nonfinite: bool = False,
@@ -47,16 +63,18 @@ class NetworkSpec:
 
         ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low; inputs and outputs keep their dtypes.
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
-        ``(min, opt, max)`` or one fixed size. Weights are compared with the reference's state_dict before the function
-        runs, and all of them must be used by it.
+        ``(min, opt, max)`` or one fixed size, ``profiles`` replaces the spec's own. Weights are compared with the
+        reference's state_dict before the function runs, and all of them must be used by it.
 
         Raises DefinitionError (with the author's line), WeightsError, UsageError for a dimension that is not there.
         """
-        network = Network(self.name, backend=backend, precision=precision)
+        replaced = self._replaced(dims or {})
+        profiles = self._profiles(replaced, self.profiles if profiles is None else as_profiles(profiles))
+        network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
         opened = self.open_weights(weights)
         if opened is not None:
             opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
-        inputs = self._with_dims(dims or {})
+        inputs = self._with_dims(replaced)
         with network.current(), _import_path(self.file), authors_errors(self.function):
             tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
             arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
@@ -117,27 +135,29 @@ class NetworkSpec:
         module.load_state_dict(state, assign=True)
         return module.eval().requires_grad_(False)
 
-    def _with_dims(self, dims: Mapping[str, Range]) -> dict[str, Input]:
-        known = {
-            atom.name: atom
-            for spec in self.inputs.values()
-            for size in spec.shape
-            if isinstance(size, Size)
-            for atom in size.atoms()
-            if isinstance(atom, Dim)
-        }
-        replacements: dict[str, SizeLike] = {}
-        for name, given in dims.items():
-            if name not in known:
-                raise UsageError(f"{self.name} has no dimension {name!r}: it has {', '.join(known) or 'none'}")
-            if isinstance(given, int):
-                if given < 0:
-                    raise UsageError(f"dimension {name} must not be negative: {given}")
-                replacements[name] = given
-            else:
-                replacements[name] = Dim(name, min=given[0], opt=given[1], max=given[2])
+    def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
+        """What stands in the place of some dimensions: one size, or the dimension with another range."""
+        for name in dims:
+            if name not in self.dims:
+                raise UsageError(f"{self.name} has no dimension {name!r}: it has {', '.join(self.dims) or 'none'}")
+        bounds = {name: as_bounds(name, given) for name, given in dims.items()}
         return {
-            name: Input(tuple(_replace(size, replacements) for size in spec.shape), spec.dtype, spec.sample)
+            name: low if isinstance(dims[name], int) else Dim(name, min=low, opt=opt, max=high)
+            for name, (low, opt, high) in bounds.items()
+        }
+
+    def _profiles(self, replaced: Mapping[str, int | Dim], profiles: Sequence[Profile]) -> list[Profile]:
+        """What the profiles are where dimensions are replaced. UsageError for one that does not fit them."""
+        dims = {**self.dims, **{name: dim for name, dim in replaced.items() if isinstance(dim, Dim)}}
+        for profile in profiles:
+            profile.check(dims, self.name)
+        return [
+            profile.fixed({n: size for n, size in replaced.items() if isinstance(size, int)}) for profile in profiles
+        ]
+
+    def _with_dims(self, replaced: Mapping[str, int | Dim]) -> dict[str, Input]:
+        return {
+            name: Input(tuple(_replace(size, replaced) for size in spec.shape), spec.dtype, spec.sample)
             for name, spec in self.inputs.items()
         }
 
@@ -168,7 +188,7 @@ class NetworkSpec:
         )
 
 
-def _replace(size: SizeLike, replacements: Mapping[str, SizeLike]) -> SizeLike:
+def _replace(size: SizeLike, replacements: Mapping[str, int | Dim]) -> SizeLike:
     if isinstance(size, int):
         return size
     total: SizeLike = 0
@@ -185,6 +205,7 @@ def network(
     inputs: Mapping[str, Input],
     weights: str | None = None,
     reference: str | Callable[[], torch.nn.Module] | None = None,
+    profiles: Sequence[Profile] = (),
     name: str | None = None,
 ) -> Callable[[Callable[..., Any]], NetworkSpec]:
     """Makes a :class:`NetworkSpec` of the function below it.
@@ -192,7 +213,10 @@ def network(
     The function takes a Tensor for each of ``inputs`` and, where there are ``weights``, a
     :class:`~trtdsl.weights.Scope` over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights``
     (safetensors) and ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are
-    relative to the function's file.
+    relative to the function's file. ``profiles`` are the sets of sizes that an engine is tuned for, instead of one over
+    the whole ranges of the dimensions; an engine serves each feed by the first that holds it.
+
+    Raises UsageError, with its line, for a profile with an unknown dimension or a range that is not within its Dim's.
 
     >>> @td.network(inputs={"x": td.Input(("N", 3))})
     ... def double(x):
@@ -205,7 +229,8 @@ def network(
         file = Path(function.__code__.co_filename)
         located = file if file.is_file() else None
         path = None if weights is None else (located.parent if located else Path()) / weights
-        return NetworkSpec(name or function.__name__, function, dict(inputs), path, reference, located)
+        given = as_profiles(profiles)
+        return NetworkSpec(name or function.__name__, function, dict(inputs), path, reference, located, given)
 
     return make
 

@@ -14,8 +14,9 @@ from .layers.base import KINDS, Node, Shapes, count
 from .layers.region import REGIONS
 from .lazy import torch
 from .network import Network
+from .profile import Range
 from .shape import shape_text
-from .spec import NetworkSpec, Range
+from .spec import NetworkSpec
 from .weights import Source
 
 BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
@@ -162,7 +163,9 @@ def inspect(
     backend: str | Backend | None = None,
     allow_nonfinite: bool = False,
 ) -> Summary:
-    """The layers of a spec's network, interpreted once at the sizes that it is tuned for; arguments as for ``define``.
+    """The layers of a spec's network, interpreted once at the sizes that its first profile is tuned for.
+
+    The arguments are those of ``spec.define``.
 
     >>> spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.exp(x))
     >>> td.inspect(spec).layers[0].flops
@@ -172,7 +175,7 @@ def inspect(
     if not network.dims:
         return summarize(network)
     return summarize(
-        network, make_feeds(spec.inputs, network, network.profile("opt"), torch.Generator().manual_seed(0))
+        network, make_feeds(spec.inputs, network, network.profiles[0].at("opt"), torch.Generator().manual_seed(0))
     )
 
 

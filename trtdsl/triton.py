@@ -42,7 +42,7 @@ def export_triton(
     """Writes ``REPOSITORY/NAME/config.pbtxt`` and ``REPOSITORY/NAME/VERSION/model.plan``; gives the model's folder.
 
     Where the first dimension of every input and output is dynamic and the same, Triton batches requests along it
-    (waiting ``queue_delay_us`` for more of them); otherwise each request is whole. Further profiles become Triton's
+    (waiting ``queue_delay_us`` for more of them); otherwise each request is whole. Several profiles become Triton's
     ``profile``. ``allow_rtx`` exports a TensorRT-RTX engine for a backend of your own.
 
     Raises the loader's errors, EngineError for what Triton cannot serve, UsageError for what cannot be written.

@@ -23,12 +23,15 @@ def define(x, k):
     return {"y": F.relu(x @ k), "total": x.sum(dim=1)}
 
 
+PROFILES = [td.Profile(N=(1, 4, 32)), td.Profile(N=(33, 48, 64))]
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     n = td.Dim("N", min=1, opt=4, max=64)
     spec = td.network(inputs={"x": td.Input((n, 32)), "k": td.Input((32, 16))})(define)
     path = tmp_path_factory.mktemp("gpu") / "small.engine"
-    return td.build(spec, path, config=td.BuildConfig(tf32=False), profiles=[{"N": (32, 48, 64)}]).engine
+    return td.build(spec, path, config=td.BuildConfig(tf32=False), profiles=PROFILES).engine
 
 
 @pytest.fixture

@@ -351,20 +351,16 @@ Range read_range(Reader const& reader, std::size_t rank) {
 Signature read_signature(Reader const& reader) {
     Signature signature;
     auto const inputs = reader.at("inputs"), outputs = reader.at("outputs");
-    std::map<std::string, Range> first;
-    for (auto const& [name, json] : inputs.object()) {
-        signature.inputs.push_back(read_tensor(name, inputs.at(name)));
-        first[name] = read_range(inputs.at(name).at("profile"), signature.inputs.back().shape.size());
-    }
+    for (auto const& [name, json] : inputs.object()) signature.inputs.push_back(read_tensor(name, inputs.at(name)));
     for (auto const& [name, json] : outputs.object()) signature.outputs.push_back(read_tensor(name, outputs.at(name)));
-    signature.profiles.push_back(first);
-    if (!reader.find("profiles")) return signature;
     for (auto const& item : reader.list("profiles")) {
-        Reader const each(&item, reader.label(), "profiles");
+        auto const shapes = Reader(&item, reader.label(), "profiles").at("inputs");
         std::map<std::string, Range> profile;
-        for (auto const& info : signature.inputs) profile[info.name] = read_range(each.at(info.name), info.shape.size());
+        for (auto const& info : signature.inputs)
+            profile[info.name] = read_range(shapes.at(info.name), info.shape.size());
         signature.profiles.push_back(profile);
     }
+    if (signature.profiles.empty()) throw reader.wrong("profiles", "a list of at least one");
     return signature;
 }
 
@@ -373,8 +369,8 @@ Signature read_signature(Reader const& reader) {
 Manifest parse_manifest(std::string const& text, std::string const& label) {
     Json const json = Parser(text, label).parse();
     Reader const reader(&json, label, "");
-    if (auto const schema = reader.size("schema"); schema != 1)
-        throw Error("manifest-damaged", label + " has schema " + std::to_string(schema) + ", and this program reads 1");
+    if (auto const schema = reader.size("schema"); schema != 2)
+        throw Error("manifest-damaged", label + " has schema " + std::to_string(schema) + ", and this program reads 2");
     auto const backend = reader.at("backend"), engine = reader.at("engine");
     Manifest manifest;
     manifest.network = reader.text("network");

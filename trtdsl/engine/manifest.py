@@ -13,7 +13,7 @@ from ..errors import ManifestDamagedError, ManifestMissingError
 from .signature import Shapes, Signature, TensorInfo
 
 DTYPES = tuple(TENSORRT_DTYPES.values())
-MANIFEST_SCHEMA = 1
+MANIFEST_SCHEMA = 2
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -140,11 +140,12 @@ def _signature(reader: Reader) -> Signature:
     for tensors, part in ((inputs, reader.at("inputs")), (outputs, reader.at("outputs"))):
         for name in part.facts:
             tensors[name] = _tensor(name, part.at(name))
-    profile = {name: _profile(reader.at("inputs").at(name), info) for name, info in inputs.items()}
-    profiles = [profile]
-    for index, item in enumerate(reader.list("profiles", optional=True)):
-        each = Reader(item, reader.label, f"profiles[{index}].")
-        profiles.append({name: _range(each.at(name), len(info.shape)) for name, info in inputs.items()})
+    profiles = []
+    for index, item in enumerate(reader.list("profiles")):
+        shapes = Reader(item, reader.label, f"profiles[{index}].").at("inputs")
+        profiles.append({name: _range(shapes.at(name), len(info.shape)) for name, info in inputs.items()})
+    if not profiles:
+        raise reader.wrong("profiles", "a list of at least one")
     return Signature(inputs, outputs, tuple(profiles))
 
 
@@ -159,10 +160,6 @@ def _tensor(name: str, reader: Reader) -> TensorInfo:
         if isinstance(size, bool) or not isinstance(size, (int, str)) or (isinstance(size, int) and size < 0):
             raise reader.wrong("shape", "sizes of 0 or more, and text for dynamic ones")
     return TensorInfo(name, dtype, tuple(size if isinstance(size, int) else -1 for size in shape))
-
-
-def _profile(reader: Reader, info: TensorInfo) -> Shapes:
-    return _range(reader.at("profile"), len(info.shape))
 
 
 def _range(reader: Reader, rank: int) -> Shapes:
