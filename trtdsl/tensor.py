@@ -140,6 +140,17 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
             "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
         )
 
+    def __float__(self) -> float:
+        if self.is_constant and self.data.numel() == 1:
+            return float(self.data)
+        raise DefinitionError(
+            "a Tensor has no one value while the network is written, for Python's int(), float() and math: use the "
+            "functions of trtdsl.functional (F.sqrt, F.floor); a size is calculated with //, as h * 3 // 2"
+        )
+
+    def __int__(self) -> int:
+        return int(self.data) if self.is_constant and self.data.numel() == 1 else int(float(self))
+
     def item(self) -> Any:
         """The value of a constant with one element."""
         if self.is_constant:

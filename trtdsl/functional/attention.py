@@ -12,10 +12,11 @@ from ..network import operation
 from ..shape import shape_text
 from ..tensor import Tensor
 from .activation import softmax
+from .arithmetic import pow
 from .create import indices_of
 from .logic import logical_not
 from .matmul import linear, matmul
-from .operands import binary, choose, scaled, stretch
+from .operands import as_tensor, binary, choose, scaled, stretch
 from .reduction import any as any_of
 from .reshape import repeat_interleave
 
@@ -28,7 +29,7 @@ def scaled_dot_product_attention(
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
@@ -49,11 +50,7 @@ def scaled_dot_product_attention(
         raise DefinitionError("give attn_mask or is_causal, not both, as in torch")
     if enable_gqa:
         key, value = (_repeat_heads(x, query) for x in (key, value))
-    width = query.shape[-1]
-    if scale is None and not isinstance(width, int):
-        raise UnsupportedError(f"the default scale needs a static last dimension, not {width}: give scale")
-    factor = 1 / math.sqrt(width) if scale is None and isinstance(width, int) else scale
-    assert factor is not None
+    factor = _default_scale(query) if scale is None else scale
     keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
     scores = matmul(scaled(query, factor), keys)
     mask = attn_mask
@@ -68,6 +65,13 @@ def scaled_dot_product_attention(
     if not (mask.is_constant and bool(mask.data.any(-1).all())):
         weights = choose(any_of(mask, -1, keepdim=True), weights, 0, weights.dtype)
     return matmul(weights, value)
+
+
+def _default_scale(query: Tensor) -> float | Tensor:
+    width = query.shape[-1]
+    if isinstance(width, int):
+        return 1 / math.sqrt(width)
+    return pow(as_tensor(width, query.network, torch.float32), -0.5)
 
 
 def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:

@@ -79,9 +79,9 @@ def binary(a: Any, b: Any, op: str, dtype: torch.dtype | None = None) -> Tensor:
     return L.elementwise(*promote(a, b, dtype=dtype), op=op)
 
 
-def scaled(x: Tensor, factor: float) -> Tensor:
+def scaled(x: Tensor, factor: float | Tensor) -> Tensor:
     """``x * factor`` in the dtype of ``x``; ``x`` itself for a factor of 1."""
-    return x if factor == 1 else binary(x, factor, "PROD", x.dtype)
+    return x if isinstance(factor, (int, float)) and factor == 1 else binary(x, factor, "PROD", x.dtype)
 
 
 def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | None = None) -> Tensor:
