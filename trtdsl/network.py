@@ -151,7 +151,8 @@ class Network:
             tensor = tensor.to(torch.float32)
         if not tensor.is_cpu:
             raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
-        self.backend.data_type(tensor.dtype)
+        if tensor.ndim:  # one without dimensions takes the dtype of what it is used with
+            self.backend.data_type(tensor.dtype)
         if tensor.requires_grad:
             tensor = tensor.detach()
         return Tensor(self, tuple(tensor.shape), tensor.dtype, data=tensor, sources=sources)

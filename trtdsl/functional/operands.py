@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -23,7 +24,8 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
         tensor = operand
     elif isinstance(operand, Size):
         tensor = L.squeeze(size_tensor(network, [operand]), [0])
-    elif isinstance(operand, (bool, int, float)):
+    elif isinstance(operand, (bool, int, float, np.generic)):
+        operand = operand.item() if isinstance(operand, np.generic) else operand
         tensor = network.constant(torch.tensor(operand, dtype=dtype) if dtype is not None else operand)
     elif isinstance(operand, (torch.Tensor, np.ndarray)):
         tensor = network.constant(operand)
@@ -33,32 +35,45 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
 
 
 def result_type(*operands: Any) -> torch.dtype:
-    """torch's promoted dtype: dimensioned tensors before 0-d tensors before Python numbers of the same category."""
+    """torch's promoted dtype: dimensioned tensors before 0-d tensors before numbers, the later only by their category.
+
+    So ``float16`` beside a 0-d ``float64`` stays ``float16``, and an integer beside it becomes ``float64``
+    (https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc).
+    """
     if all(isinstance(operand, Tensor) for operand in operands) and len({operand.dtype for operand in operands}) == 1:
         return operands[0].dtype
-    result: Any = None
+    ranks: list[torch.dtype | None] = [None, None, None]
     for operand in operands:
-        if isinstance(operand, Tensor):
-            operand = torch.empty((1,) * min(operand.ndim, 1), dtype=operand.dtype, device="meta")
-        elif isinstance(operand, Size):
-            operand = 1
-        elif isinstance(operand, np.ndarray):
-            operand = torch.from_numpy(operand)
-        elif not isinstance(operand, (torch.Tensor, bool, int, float)):
-            raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
-        result = operand if result is None else _fold_types(result, operand)
-    return (
-        result.dtype
-        if isinstance(result, torch.Tensor)
-        else torch.result_type(torch.empty((), dtype=torch.bool), result)
-    )
+        dtype, rank = _ranked(operand)
+        before = ranks[rank]
+        ranks[rank] = dtype if before is None else torch.promote_types(before, dtype)
+    result = functools.reduce(_combined, ranks)
+    assert result is not None
+    return result
 
 
-def _fold_types(a: Any, b: Any) -> Any:
-    if not isinstance(a, torch.Tensor) and not isinstance(b, torch.Tensor):
-        return a if isinstance(a, float) else b
-    ndim = max(x.ndim if isinstance(x, torch.Tensor) else 0 for x in (a, b))
-    return torch.empty((1,) * min(ndim, 1), dtype=torch.result_type(a, b), device="meta")
+def _ranked(operand: Any) -> tuple[torch.dtype, int]:
+    """An operand's dtype, and how much it counts: 0 for dimensioned tensors, 1 for 0-d ones, 2 for numbers."""
+    if isinstance(operand, (Tensor, torch.Tensor)):
+        return operand.dtype, 0 if operand.ndim else 1
+    if isinstance(operand, np.ndarray):
+        return torch.from_numpy(operand).dtype, 0 if operand.ndim else 1
+    if isinstance(operand, (bool, np.bool_)):
+        return torch.bool, 2
+    if isinstance(operand, (int, Size, np.integer)):
+        return torch.int64, 2
+    if isinstance(operand, (float, np.floating)):
+        return torch.get_default_dtype(), 2
+    raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
+
+
+def _combined(first: torch.dtype | None, then: torch.dtype | None) -> torch.dtype | None:
+    """The dtype of operands that count more beside that of such as count less."""
+    if first is None or then is None:
+        return first or then
+    if first.is_floating_point or not (then.is_floating_point or first == torch.bool):
+        return first
+    return torch.promote_types(first, then)
 
 
 def promote(*operands: Any, dtype: torch.dtype | None = None, integers_to_float: bool = False) -> list[Tensor]:

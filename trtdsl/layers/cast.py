@@ -14,7 +14,8 @@ from .base import Evaluate, Node, add_layer, evaluates
 def cast(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in another dtype (torch's, or its name): one ICastLayer; ``x`` itself when it has that dtype.
 
-    Floating-point to integer truncates, to int32 it saturates; anything to bool is ``!= 0``.
+    Floating-point to integer truncates, to int32 it saturates; anything to bool is ``!= 0``. A constant without
+    dimensions is converted at once, also from a dtype that TensorRT does not have.
 
     >>> cast(td.Network().input("x", (2, 3)), "float16").dtype
     torch.float16
@@ -22,6 +23,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
         return x
+    if x.is_constant and x.ndim == 0:
+        x.network.backend.data_type(dtype)
+        return Tensor(x.network, (), dtype, data=convert(x.data, dtype), sources=x.sources)
 
     def add(site, x):
         return site.definition.add_cast(x, site.network.backend.data_type(dtype))

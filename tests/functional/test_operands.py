@@ -1,0 +1,100 @@
+"""Type promotion against torch's own, with tensors, tensors without dimensions and numbers in every mixture."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import assert_close
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.functional.operands import result_type
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
+TENSORS = st.builds(
+    lambda dtype, shape: torch.ones(shape, dtype=dtype), st.sampled_from(DTYPES), st.sampled_from([(), (2,)])
+)
+OPERANDS = st.one_of(TENSORS, st.sampled_from([True, 3, 2.5]))
+
+
+@given(TENSORS, OPERANDS)
+@settings(max_examples=300, deadline=None)
+def test_two_operands(tensor, other):
+    assert result_type(tensor, other) == torch.result_type(tensor, other)
+    assert result_type(other, tensor) == torch.result_type(other, tensor)
+
+
+@given(*[TENSORS.filter(lambda tensor: tensor.dtype != torch.bool)] * 3)
+@settings(max_examples=200, deadline=None)
+def test_three_operands(a, b, c):
+    assert result_type(a, b, c) == torch.addcmul(a, b, c).dtype
+
+
+def test_numbers_and_sizes():
+    assert result_type(True, 2) == torch.int64
+    assert result_type(2, 2.5) == torch.float32
+    assert result_type(td.Dim("N"), 2) == torch.int64
+    assert result_type(torch.ones(2, dtype=torch.float16), np.float64(2)) == torch.float16
+    assert result_type(torch.ones(2, dtype=torch.int32), np.float32(2)) == torch.float32
+    with pytest.raises(td.DefinitionError, match="expected a Tensor or a number, not str"):
+        result_type(torch.ones(2), "a")
+
+
+NETWORK = [torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32]
+
+
+@pytest.mark.parametrize(("dtype", "other"), list(itertools.product(NETWORK, DTYPES)))
+def test_a_constant_without_dimensions(dtype, other):
+    """It takes the dtype that torch gives the result, also from types that TensorRT does not have."""
+    constant = torch.tensor(3, dtype=other)
+    x = torch.tensor([[1, -2, 3], [4, 5, -6]], dtype=dtype)
+    expected = x + constant
+    spec = td.network(inputs={"x": td.Input((2, 3), dtype, sample=(0, 1))})(lambda x: (x + constant, constant + x))
+    if expected.dtype == torch.float64:
+        with pytest.raises(td.UnsupportedError, match="no data type for torch.float64; use float32") as caught:
+            spec.define()
+        assert caught.value.location.file == __file__
+        return
+    for got in td.interpret(spec.define(), {"x": x}).values():
+        assert_close(got, expected)
+
+
+@pytest.mark.parametrize(
+    "other", [np.array(0.5), np.float32(0.5), np.float64(0.5), torch.tensor(0.5, dtype=torch.float64)]
+)
+def test_functions_of_several_operands(other):
+    x = torch.tensor([-1.0, 2.0, 0.25])
+    plain = torch.tensor(float(other))
+    calls = {
+        "mul": (lambda x: F.mul(x, other), x * plain),
+        "where": (lambda x: F.where(x > 0, x, other), torch.where(x > 0, x, plain)),
+        "clamp": (lambda x: F.clamp(x, other), x.clamp(0.5)),
+        "maximum": (lambda x: F.maximum(x, other), torch.maximum(x, plain)),
+        "lt": (lambda x: x < other, x < plain),
+    }
+    for function, expected in calls.values():
+        spec = td.network(inputs={"x": td.Input((3,))})(function)
+        assert_close(td.interpret(spec.define(), {"x": x})["output"], expected)
+
+
+def test_a_dimensioned_float64_is_refused_as_before():
+    net = td.Network()
+    x = net.input("x", (3,))
+    with pytest.raises(td.UnsupportedError, match="no data type for torch.float64"):
+        x + torch.ones(3, dtype=torch.float64)
+    with pytest.raises(td.UnsupportedError, match="no data type for torch.float64"):
+        net.output(net.constant(torch.tensor(1.0, dtype=torch.float64)), "y")
