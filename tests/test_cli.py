@@ -18,6 +18,18 @@ from trtdsl.cli import app
 runner = CliRunner()
 
 
+WIDE = """\
+import torch
+import trtdsl as td
+
+N, H, W = (td.Dim(name, min=1, opt=20, max=64) for name in ("N", "H8", "W8"))
+
+@td.network(inputs={"x": td.Input((N, 2, 4 * H, 4 * W))}, reference=torch.nn.ReLU)
+def wide(x):
+    return {"flow": x.relu()}
+"""
+
+
 @pytest.fixture
 def trtdsl(small, monkeypatch):
     """Runs a command line in the folder of the small network."""
@@ -73,7 +85,7 @@ def test_dry_run(trtdsl, small):
 
 def test_check_prints_a_table_and_a_sentence(trtdsl):
     done = trtdsl("check", "small.py")
-    assert len(re.findall(r"equal\s+│ scores", done.stdout)) == 4
+    assert len(re.findall(r"^equal +N=\d +scores +\d×6 +[\d.e-]+ +[\d.e-]+ +(?:\d+ dB|exact)$", done.stdout, re.M)) == 4
     assert "equals its torch reference. The network was interpreted on the CPU" in done.stdout
     report = json.loads(trtdsl("check", "small.py", "--json").stdout)
     assert report["passed"]
@@ -84,6 +96,9 @@ def test_a_mismatch_exits_with_1(trtdsl, small):
     edit(small / "small.py", "padding=1)", "padding=1) * 1.001")
     done = trtdsl("check", "small.py", code=1)
     assert "DIFFERS" in done.stdout
+    assert (
+        len(re.findall(r"^output 'scores' at N=\d: \d+ of \d+ elements are out of tolerance", done.stdout, re.M)) == 4
+    )
     report = json.loads(trtdsl("check", "small.py", "--json", code=1).stdout)
     assert not report["passed"]
     worst = report["cases"][0]["outputs"][0]
@@ -92,6 +107,17 @@ def test_a_mismatch_exits_with_1(trtdsl, small):
     assert "error: small: output 'scores' differs at N = 1" in done.stderr
     assert "Nothing was built" in done.stderr
     assert not (small / "small.engine").exists()
+
+
+def test_the_table_of_a_check_fits_80_columns(trtdsl, small, monkeypatch):
+    """Three dynamic dimensions, which is what a video or an image of any size has."""
+    monkeypatch.setenv("COLUMNS", "80")
+    (small / "wide.py").write_text(WIDE)
+    lines = trtdsl("check", "wide.py").stdout.splitlines()
+    rows = [line for line in lines if line.startswith("equal")]
+    assert len(rows) == 7
+    assert all(re.fullmatch(r"equal +N=\d+ H8=\d+ W8=\d+ +flow +[\d×]+ +\S+ +\S+ +(exact|\d+ dB)", row) for row in rows)
+    assert max(len(line.rstrip()) for line in lines) <= 80
 
 
 def test_check_layers_names_the_first_submodule_that_differs(trtdsl, small):
@@ -106,7 +132,7 @@ def test_check_layers_names_the_first_submodule_that_differs(trtdsl, small):
 
 def test_inspect(trtdsl):
     done = trtdsl("inspect", "small.py")
-    assert re.search(r"conv2d\s+│ CONVOLUTION", done.stdout)
+    assert re.search(r"conv2d +CONVOLUTION", done.stdout)
     summary = json.loads(trtdsl("inspect", "small.py", "--json", "--dim", "N=1:3:4").stdout)
     layers = {layer["name"]: layer for layer in summary["layers"]}
     assert layers["conv2d"]["flops"] == 2 * 3 * 4 * 25 * 27  # N = 3, 4 maps of 5 x 5, 3 x 3 x 3 products each

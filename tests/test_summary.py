@@ -91,10 +91,12 @@ def test_layers_in_a_loop_count_as_often_as_they_run():
 def test_totals_table_and_json():
     summary = of(lambda n, a, b: F.relu(F.matmul(a, b)), (2, 3), (3, 4))
     assert (summary.flops, summary.bytes, summary.parameters) == (48 + 8, 4 * (6 + 12 + 8) + 4 * 16, 0)
-    table = summary.table()
-    assert [row[1] for row in table] == ["type", "MATRIX_MULTIPLY", "ACTIVATION", ""]
-    assert table[-1][0] == "2 layers"
-    assert len(str(summary).splitlines()) == 4
+    head, _, first, second, _, totals = str(summary).splitlines()
+    assert head.split() == ["layer", "type", "inputs", "outputs", "parameters", "FLOPs", "bytes", "times", "line"]
+    assert [line.split()[1] for line in (first, second)] == ["MATRIX_MULTIPLY", "ACTIVATION"]
+    assert first.split()[-4:-1] == ["48", "104", "1"]
+    assert "test_summary.py:" in first
+    assert totals.split() == ["2", "layers", "56", "168"]
     data = json.loads(json.dumps(summary.to_json()))
     assert data["kind"] == "summary"
     assert data["totals"] == {"layers": 2, "parameters": 0, "flops": 56, "bytes": 168}

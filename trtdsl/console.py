@@ -1,10 +1,13 @@
-"""What the command line prints: progress and results on stderr and stdout, in rich's tables."""
+"""What the command line prints: progress and results on stderr and stdout."""
 
 from __future__ import annotations
 
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+
+from .check import describe
+from .table import make_table
 
 if TYPE_CHECKING:
     from .batch import Outcome
@@ -77,33 +80,28 @@ class Progress:
 
 
 def print_check(report: CheckReport) -> None:
-    """A table with a row per output and case, and a sentence saying what was compared."""
-    from rich.table import Table
+    """A row per output and case, a line for each that differs, and a sentence saying what was compared."""
+    from rich.text import Text
 
-    console = _console()
-    table = Table("", "output", "shape", "max abs", "relative to scale", "cosine", "SNR", "worst element")
+    rows, failures = [], []
     for case in report.cases:
-        at = ", ".join(f"{name}={size}" for name, size in case.dims.items())
+        at = " ".join(f"{name}={size}" for name, size in case.dims.items())
         for output in case.outputs:
-            if output.problem:
-                table.add_row("[red]differs[/]", output.name, at, output.problem)
-                continue
-            worst = ""
+            verdict = Text("equal", "green") if output.passed else Text("differs", "red")
+            numbers = ("", "", "")
+            if output.problem is None:
+                relative = f"{output.max_abs / output.scale:.2e}" if output.scale else "0"
+                noise = "exact" if output.snr_db is None else f"{output.snr_db:.0f} dB"
+                numbers = (f"{output.max_abs:.2e}", relative, noise)
+            rows.append((verdict, at, output.name, "×".join(map(str, output.shape)) or "scalar", *numbers))
             if not output.passed:
-                worst = f"{list(output.worst_index or ())}: {output.worst_value:.6g}, torch {output.worst_expected:.6g}"
-            table.add_row(
-                "[green]equal[/]" if output.passed else "[red]differs[/]",
-                output.name,
-                f"{'×'.join(map(str, output.shape)) or 'scalar'}{f' ({at})' * bool(at)}",
-                f"{output.max_abs:.2e}",
-                f"{output.max_abs / output.scale:.2e}" if output.scale else "0",
-                f"{output.cosine:.9f}",
-                f"{output.snr_db:.0f} dB" if output.snr_db is not None else "exact",
-                worst,
-            )
-    console.print(table)
+                failures.append(f"output {output.name!r}{f' at {at}' * bool(at)}: {describe(output)}")
+    head = ("", "at", "output", "shape", "max abs", "of scale", "SNR")
+    _console().print(make_table(head, rows, numbers=head[-3:]))
+    for failure in failures:
+        say(failure)
     verdict = "equals its torch reference" if report.passed else "DIFFERS from its torch reference"
-    console.print(f"{report.network} ({report.backend}) {verdict}. {report.statement}")
+    _console().print(f"{report.network} ({report.backend}) {verdict}. {report.statement}")
 
 
 def print_layers(report: LayerReport) -> None:
@@ -117,16 +115,7 @@ def print_layers(report: LayerReport) -> None:
 
 def print_summary(summary: Summary) -> None:
     """A row per layer, and the totals."""
-    from rich.table import Table
-
-    head, *rows, totals = summary.table()
-    table = Table(show_footer=True)
-    for name, total in zip(head, totals, strict=True):
-        right = name in ("parameters", "FLOPs", "bytes", "times")
-        table.add_column(name, total, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row[:-1], row[-1].removeprefix(os.getcwd() + os.sep))
-    _console().print(table)
+    _console().print(summary.layout(below=os.getcwd() + os.sep))
 
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
@@ -173,16 +162,12 @@ def print_outcome(outcome: Outcome, *, quiet: bool) -> None:
 
 def print_bench(report: BenchReport) -> None:
     """A table with a row for each thing that was timed."""
-    from rich.table import Table
-
-    table = Table("", "first run", "median", "mean", "min", "p90", "p99", "variation", "runs")
+    rows = []
     for times in report.times:
         numbers = (times.first, times.median, times.mean, times.minimum, times.p90, times.p99)
-        table.add_row(
-            times.name, *(f"{number:.3f} ms" for number in numbers), f"{times.variation:.1%}", str(times.runs)
-        )
-    console = _console()
-    console.print(table)
+        rows.append([times.name, *(f"{number:.3f}" for number in numbers), f"{times.variation:.1%}", str(times.runs)])
+    head = ("ms", "first run", "median", "mean", "min", "p90", "p99", "variation", "runs")
+    _console().print(make_table(head, rows, numbers=head[1:]))
     at = ", ".join(f"{name} = {size}" for name, size in report.dims.items())
     say(
         f"{report.name}{f' at {at}' * bool(at)} on {report.device} ({report.backend}); transfers apart take "

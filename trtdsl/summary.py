@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .backend import Backend
 from .check import SCHEMA, make_feeds
@@ -17,7 +17,11 @@ from .network import Network
 from .profile import Range
 from .shape import shape_text
 from .spec import NetworkSpec
+from .table import as_text, make_table
 from .weights import Source
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
 WEIGHTS = ("kernel", "bias", "scale", "shift", "power", "weights")
@@ -81,33 +85,27 @@ class Summary:
         totals = {"layers": len(self.layers), "parameters": self.parameters, "flops": self.flops, "bytes": self.bytes}
         return {"schema": SCHEMA, "kind": "summary", "totals": totals, **asdict(self)}
 
-    def table(self) -> list[list[str]]:
-        """Rows of text: the header, one for each layer, the totals."""
-        rows = [["layer", "type", "inputs", "outputs", "parameters", "FLOPs", "bytes", "times", "line"]]
-        for layer in self.layers:
-            rows.append([
+    def layout(self, *, below: str = "") -> Table:
+        """A row for each layer, and the totals; the lines' files are shown from the folder ``below`` on."""
+        rows = [
+            [
                 layer.name, layer.type, ", ".join(map(str, layer.inputs)), ", ".join(map(str, layer.outputs)),
                 number(layer.parameters), number(layer.flops), number(layer.bytes), str(layer.executions),
-                layer.location or "",
-            ])  # fmt: skip
-        rows.append([
-            f"{len(self.layers)} layers", "", "", "",
-            number(self.parameters), number(self.flops), number(self.bytes), "", "",
-        ])  # fmt: skip
-        return rows
+                (layer.location or "").removeprefix(below),
+            ]
+            for layer in self.layers
+        ]  # fmt: skip
+        counts = ("parameters", "FLOPs", "bytes", "times")
+        totals = [number(self.parameters), number(self.flops), number(self.bytes)]
+        return make_table(
+            ["layer", "type", "inputs", "outputs", *counts, "line"],
+            rows,
+            numbers=counts,
+            totals=[f"{len(self.layers)} layers", "", "", "", *totals, "", ""],
+        )
 
     def __str__(self) -> str:
-        rows = self.table()
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        right = range(4, 8)
-        lines = [
-            "  ".join(
-                cell.rjust(width) if column in right else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join(lines)
+        return as_text(self.layout())
 
 
 def number(value: int | None) -> str:
