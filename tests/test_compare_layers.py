@@ -72,6 +72,18 @@ def test_a_wrong_weight_is_found_where_it_is_used(module, weight):
     json.dumps(report.to_json())
 
 
+def test_a_layer_that_makes_an_output_is_named_as_a_layer():
+    """Its tensor has the output's name."""
+    module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 5, 1)).eval()
+    net = td.Network()
+    w = {name: net.constant(value.detach(), source=name) for name, value in module.state_dict().items()}
+    x = F.conv2d(net.input("x", (2, 3, 6, 6)), w["0.weight"], w["0.bias"])
+    net.output(F.conv2d(x, w["1.weight"] * 1.1, w["1.bias"]), "y")
+    difference = compare_layers(net, FEEDS, module).difference
+    assert (difference.module, difference.layer) == ("1", "1.conv2d")
+    assert difference.location.file == __file__
+
+
 def test_a_wrong_operation_without_weights_is_found(module):
     report = compare_layers(define(module, middle=F.relu), FEEDS, module)
     assert report.difference is not None

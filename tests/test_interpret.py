@@ -92,8 +92,27 @@ def test_keep_gives_names_or_all_and_refuses_unknown_ones():
     assert torch.equal(everything[between], FEEDS["x"] @ FEEDS["w"])
     assert set(interpreter(FEEDS, keep=[between])) == {between, "y"}
     assert set(interpreter(FEEDS)) == {"y"}
-    with pytest.raises(FeedError, match="no tensor 'nothing'"):
+    with pytest.raises(FeedError, match="no tensor and no layer 'nothing'$"):
         interpreter(FEEDS, keep=["nothing"])
+
+
+def test_keep_knows_an_output_by_its_layer_too():
+    net = td.Network()
+    x = net.input("x", (2, 3))
+    net.output(F.softplus(F.relu(x)), "y")
+    values, indices = L.topk(x, 2, 1)
+    net.output(values, "best")
+    net.output(indices, "at")
+    feeds = {"x": torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])}
+    last = next(name for name in reversed(net.locations) if name.startswith("softplus"))
+    got = td.interpret(net, feeds, keep=[last, "y", "topk", "relu"])
+    assert list(got) == ["y", "best", "at", last, "topk", "relu"]
+    assert torch.equal(got[last], got["y"])
+    assert torch.equal(got["topk"], got["best"])  # the first of a layer's outputs
+    assert torch.equal(got["relu"], feeds["x"].relu())
+    with pytest.raises(FeedError, match=r"no tensor and no layer 'topkk' \(nearest: topk\)"):
+        td.interpret(net, feeds, keep=["topkk"])
+    assert set(td.interpret(net, feeds, keep="relu")) == {"y", "best", "at", "relu"}
 
 
 def test_observe_sees_each_tensor_when_it_is_made():

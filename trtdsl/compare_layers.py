@@ -91,18 +91,21 @@ def compare_layers(network: Network, feeds: Mapping[str, torch.Tensor], referenc
     for output in outputs:
         by_shape.setdefault(tuple(output.value.shape), []).append(output)
 
-    def observe(layer: str, tensor: torch.Tensor) -> None:
+    interpreter = Interpreter(network)
+
+    def observe(name: str, tensor: torch.Tensor) -> None:
+        layer = interpreter.makers.get(name, name)
         for output in by_shape.get(tuple(tensor.shape), ()):
             if not output.agreed:
-                _weigh(output, layer, tensor, network.owners.get(layer, frozenset()))
+                _weigh(output, name, layer, tensor, network.owners.get(layer, frozenset()))
 
-    interpreter = Interpreter(network)
     interpreter(feeds, observe=observe)
     found = _first_difference(outputs)
     difference = None
     if found is not None:
-        output, layer = found
-        value = interpreter(feeds, keep=[layer])[layer]
+        output, name = found
+        value = interpreter(feeds, keep=[name])[name]
+        layer = interpreter.makers[name]
         comparison = compare(layer, value, output.value.to(value.dtype))
         difference = LayerDifference(output.module, layer, network.locations.get(layer), comparison)
     agreed = list(dict.fromkeys(output.module for output in outputs if output.agreed))
@@ -148,8 +151,8 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
     return flat[:: max(flat.numel() // SAMPLES, 1)].double()
 
 
-def _weigh(output: _Output, layer: str, tensor: torch.Tensor, owners: frozenset[str]) -> None:
-    """Takes note of a tensor where it has the output's values, or is nearer to them than those before."""
+def _weigh(output: _Output, name: str, layer: str, tensor: torch.Tensor, owners: frozenset[str]) -> None:
+    """Takes note of a layer's tensor where it has the output's values, or is nearer to them than those before."""
     distance = float((_sample(tensor) - output.sample).abs().nan_to_num(float("inf")).max()) if tensor.numel() else 0.0
     tolerance = TOLERANCES.get(str(tensor.dtype).removeprefix("torch."), EXACT)
     possible = not distance > (tolerance.relative + tolerance.scale) * output.greatest
@@ -157,7 +160,7 @@ def _weigh(output: _Output, layer: str, tensor: torch.Tensor, owners: frozenset[
         output.agreed = True
         return
     if owners == {output.module} and (output.own is None or distance < output.own[0]):
-        output.own = distance, layer
+        output.own = distance, name
     shared = 0
     for part, other in zip(output.module.split("."), layer.split("."), strict=False):
         if part != other:
@@ -165,11 +168,11 @@ def _weigh(output: _Output, layer: str, tensor: torch.Tensor, owners: frozenset[
         shared += 1
     key = (shared + (output.module in owners), -distance)
     if output.near is None or key > output.near[0]:
-        output.near = key, layer
+        output.near = key, name
 
 
 def _first_difference(outputs: list[_Output]) -> tuple[_Output, str] | None:
-    """The first output that the network should have and does not, and the layer nearest to it."""
+    """The first output that the network should have and does not, and the name of the tensor nearest to it."""
     last = max((index for index, output in enumerate(outputs) if output.agreed), default=-1)
     for index, output in enumerate(outputs):
         if output.agreed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -13,6 +14,18 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The names most like an unknown one, for a message; empty where none is.
+
+    >>> nearest("conv1.wieght", ["conv1.weight", "conv1.bias"])
+    ' (nearest: conv1.weight)'
+    """
+    import difflib
+
+    found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.7)
+    return f" (nearest: {', '.join(found)})" if found else ""
 
 
 class TrtdslError(Exception):

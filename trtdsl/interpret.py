@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from . import layers  # noqa: F401  (registers the evaluators)
 from .backend import Backend, get_backend
-from .errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError
+from .errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from .layers.base import Node, kind, storage
 from .layers.region import Region, partition
 from .layers.shape import linear
@@ -32,8 +32,9 @@ def interpret(
     """The outputs of ``network`` for ``feeds``, evaluated on the CPU as TensorRT documents its layers.
 
     ``network`` is a :class:`Network` or any ``INetworkDefinition``. ``feeds`` has a torch tensor or numpy array of the
-    right dtype, rank and static sizes for every input. ``keep`` names further tensors to give back (``"all"``: every
-    one); ``observe(name, tensor)`` sees each tensor when it is made. Other tensors are freed after their last use.
+    right dtype, rank and static sizes for every input. ``keep`` names further tensors to give back, by their own name
+    or their layer's (``"all"``: every one, by its own); ``observe(name, tensor)`` sees each tensor when it is made.
+    Other tensors are freed after their last use.
 
     Raises FeedError with the expected signature, UnsupportedError for a layer that cannot be evaluated, and
     DefinitionError, naming the layer and the author's line, for one that does not fit the sizes fed.
@@ -88,6 +89,13 @@ class Interpreter:
         for name in (*(t.name for t in self.inputs), *(name for node in self.nodes for name in node.makes)):
             self.slots.setdefault(name, len(self.slots))
         self.names = list(self.slots)
+        self.makers = {name: node.name for node in self.nodes for name in node.makes}
+        """The layer of each tensor: an output that was given a name has not its layer's."""
+        self.layers: dict[str, int] = {}
+        """The first output of each layer; of layers that share a name, the first one's."""
+        for node in self.nodes:
+            if node.makes:
+                self.layers.setdefault(node.name, self.slots[node.makes[0]])
         self.borrowed: set[int] = set()
         """Memory that ends with the network: what is given away of it is copied."""
         outputs = [tensor.name for tensor in self.outputs]
@@ -140,13 +148,13 @@ class Interpreter:
     ) -> dict[str, torch.Tensor]:
         """As :func:`interpret`."""
         kept = self._kept(keep)
-        state = _State(self, frozenset(kept), observe)
+        state = _State(self, frozenset(kept.values()), observe)
         for name, tensor in self._check_feeds(feeds).items():
             state.values[self.slots[name]] = tensor
         with torch.no_grad():
             state.execute(self.steps)
         results = {tensor.name: state.values[self.slots[tensor.name]] for tensor in self.outputs}
-        for slot, name in kept.items():
+        for name, slot in kept.items():
             if state.values[slot] is not None:
                 results[name] = state.values[slot]
             elif keep != "all":
@@ -165,14 +173,15 @@ class Interpreter:
             location=self._location(step.part),
         )
 
-    def _kept(self, keep: Keep) -> dict[int, str]:
+    def _kept(self, keep: Keep) -> dict[str, int]:
         if keep is None:
             return {}
-        names = self.names if keep == "all" else list(keep)
-        unknown = [name for name in names if name not in self.slots]
+        known = {**self.layers, **self.slots}
+        names = self.names if keep == "all" else [keep] if isinstance(keep, str) else list(keep)
+        unknown = [f"{name!r}{nearest(name, known)}" for name in names if name not in known]
         if unknown:
-            raise FeedError(f"the network has no tensor {', '.join(map(repr, unknown))}")
-        return {self.slots[name]: name for name in names}
+            raise FeedError(f"the network has no tensor and no layer {', '.join(unknown)}")
+        return {name: known[name] for name in names}
 
     # -- feeds ---------------------------------------------------------------------------------------------------------
 

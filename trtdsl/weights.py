@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Union
 
-from .errors import CorruptFileError, UsageError, WeightsError
+from .errors import CorruptFileError, UsageError, WeightsError, nearest
 from .lazy import np, torch
 from .network import Network, dtype_name, here
 from .shape import shape_text
@@ -120,7 +120,7 @@ class Weights:
                 problems[name] = f"is {self.dtypes[name]}, not {dtype}"
         for name in self.shapes if expected is not None else ():
             if name not in wanted and not name.endswith(IGNORED):
-                problems[name] = f"unused: {shape_text(self.shapes[name])}{_near(name, wanted)}"
+                problems[name] = f"unused: {shape_text(self.shapes[name])}{nearest(name, wanted)}"
         for name in () if allow_nonfinite or self._surely_finite() else self.shapes:
             if name not in problems and not name.endswith(IGNORED):
                 finding = self._nonfinite(name)
@@ -181,7 +181,7 @@ class Weights:
         return f"has {nans} NaN and {total - nans} Inf (--allow-nonfinite builds it all the same)"
 
     def _nearest(self, name: str) -> str:
-        return _near(name, self.shapes)
+        return nearest(name, self.shapes)
 
     def _raise(self, problems: dict[str, str]) -> None:
         if problems:
@@ -194,13 +194,6 @@ class Weights:
 
 def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in item[0].split(".")]
-
-
-def _near(name: str, names: Iterable[str]) -> str:
-    import difflib
-
-    found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.7)
-    return f" (nearest: {', '.join(found)})" if found else ""
 
 
 def _open(path: Path) -> Any:
@@ -266,7 +259,7 @@ class Scope:
             parts = ", ".join(self._children())
             raise WeightsError(f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=here())
         raise WeightsError(
-            f"no weight {name!r} in {self._weights.label}{_near(name, self._weights.shapes)}", location=here()
+            f"no weight {name!r} in {self._weights.label}{nearest(name, self._weights.shapes)}", location=here()
         )
 
     def __contains__(self, key: object) -> bool:
