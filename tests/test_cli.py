@@ -109,6 +109,12 @@ def test_a_mismatch_exits_with_1(trtdsl, small):
     assert not (small / "small.engine").exists()
 
 
+def test_a_weights_file_in_the_place_of_a_network(trtdsl):
+    for command in ("check", "build", "inspect"):
+        said = trtdsl(command, "small.safetensors", code=2).stderr
+        assert "small.safetensors is weights, not a network: name the network's file, as NETWORK.py --weights" in said
+
+
 def test_the_table_of_a_check_fits_80_columns(trtdsl, small, monkeypatch):
     """Three dynamic dimensions, which is what a video or an image of any size has."""
     monkeypatch.setenv("COLUMNS", "80")

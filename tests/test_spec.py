@@ -32,6 +32,35 @@ def test_missing_and_empty_files(tmp_path):
         load_spec(write(tmp_path, "x = 1\n"))
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("small.safetensors", "is weights, not a network: name .* as NETWORK.py --weights .*small.safetensors$"),
+        ("gone.safetensors", "is weights, not a network"),
+        (
+            "model.pt",
+            "`trtdsl weights convert .*model.pt MODEL.safetensors`, .* NETWORK.py --weights MODEL.safetensors",
+        ),
+        ("model.pth", "is a torch checkpoint"),
+        ("small.engine", "is an engine: `trtdsl run .*small.engine` and `trtdsl bench .*small.engine` take it"),
+        ("small.engine.json", "is not a network"),
+        ("model.onnx", "is an ONNX model, which trtdsl does not read"),
+        ("notes.txt", "is not a Python file: a network is written in NETWORK.py"),
+        ("", "is a folder: name a network's file in it, such as .*reference.py, .*small.py"),
+        ("empty", "empty is a folder: name a network's file in it$"),
+        ("smal.py", r"no network file .*smal.py \(nearest: small.py\)"),
+        ("small:small", r"no network file .*: write .*small.py:small"),
+        ("nowhere/small.py", "no network file .*nowhere/small.py$"),
+    ],
+)
+def test_what_is_no_network_says_what_it_is_and_what_to_write(small, name, words):
+    (small / "empty").mkdir()
+    for file in ("model.pt", "model.pth", "small.engine", "small.engine.json", "model.onnx", "notes.txt"):
+        (small / file).write_bytes(b"x")
+    with pytest.raises(td.UsageError, match=words):
+        load_spec(str(small / name))
+
+
 def test_several_networks_without_one_of_the_files_name(tmp_path):
     name = write(tmp_path, "a, b = (td.network(inputs={}, name=n)(lambda: 1) for n in 'ab')\n")
     with pytest.raises(td.UsageError, match=r"has several networks: name one, as .*net.py:a \(of a, b\)"):

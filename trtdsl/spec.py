@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .backend import Backend
-from .errors import DefinitionError, Location, TrtdslError, UsageError
+from .errors import DefinitionError, Location, TrtdslError, UsageError, nearest
 from .lazy import torch
 from .network import PACKAGE, Input, Network, dtype_name
 from .profile import Profile, Range, as_bounds, as_profiles
@@ -243,7 +243,7 @@ def load_spec(name: str) -> NetworkSpec:
     file, _, wanted = str(name).partition(".py:")
     path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
     if not path.is_file():
-        raise UsageError(f"no network file {path}")
+        raise UsageError(_not_a_network(str(name), path))
     module = load_module(path)
     specs = {spec.name: spec for spec in vars(module).values() if isinstance(spec, NetworkSpec)}
     if not specs:
@@ -259,6 +259,35 @@ def load_spec(name: str) -> NetworkSpec:
             f"{path} has several networks: name one, as {path}:{next(iter(specs))} (of {', '.join(specs)})"
         )
     return next(iter(specs.values()))
+
+
+OTHER_FILES = {
+    ".safetensors": "weights, not a network: name the network's file, as NETWORK.py --weights {}",
+    ".pt": "a torch checkpoint: make weights of it with `trtdsl weights convert {} MODEL.safetensors`, and name the "
+    "network's file, as NETWORK.py --weights MODEL.safetensors",
+    ".engine": "an engine: `trtdsl run {}` and `trtdsl bench {}` take it; name the network's file here, as NETWORK.py",
+    ".json": "not a network: name the network's file, as NETWORK.py",
+    ".onnx": "an ONNX model, which trtdsl does not read: write the network as NETWORK.py",
+}
+OTHER_FILES |= dict.fromkeys((".pth", ".ckpt", ".bin"), OTHER_FILES[".pt"])
+OTHER_FILES |= dict.fromkeys((".plan", ".trt"), OTHER_FILES[".engine"])
+
+
+def _not_a_network(name: str, path: Path) -> str:
+    """What is wrong with the name of a network that has no file ``path``, and what to write instead."""
+    given = Path(name)
+    if given.is_dir():
+        found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
+        return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
+    if given.suffix in OTHER_FILES:
+        return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
+    if given.is_file():
+        return f"{given} is not a Python file: a network is written in NETWORK.py"
+    stem, _, wanted = name.rpartition(":")
+    if Path(f"{stem}.py").is_file():
+        return f"no network file {path}: write {stem}.py:{wanted}"
+    files = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    return f"no network file {path}{nearest(path.name, files)}"
 
 
 def load_module(path: Path) -> Any:
