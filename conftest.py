@@ -2,14 +2,16 @@
 
 import pytest
 
+# Before anything is collected: pytest takes a module of trtdsl's that it finds imported, and would execute one that it
+# does not find a second time, after the package around it has imported it.
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+
 
 @pytest.fixture(autouse=True)
 def _doctest_names(doctest_namespace):
     import torch
-
-    import trtdsl as td
-    import trtdsl.functional as F
-    import trtdsl.layers as L
 
     doctest_namespace.update(
         td=td, F=F, L=L, torch=torch, **{name: getattr(L, name) for name in dir(L) if name.islower()}

@@ -2,6 +2,9 @@
 
 import dataclasses
 import importlib
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -180,3 +183,12 @@ def test_an_attribute_value_that_is_not_known_is_an_error(type, names, monkeypat
                 except UnsupportedError as error:
                     errors.append(str(error))
         assert any(f"({type}" in text and f"{name} cannot be interpreted" in text for text in errors), (name, errors)
+
+
+@pytest.mark.parametrize("file", ["trtdsl/layers/quantize.py", "trtdsl/functional/pooling.py"])
+def test_the_doctests_of_one_file_alone(file):
+    """Its evaluators are registered once, though pytest imports the file by itself."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", file]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert file in done.stdout
