@@ -13,11 +13,12 @@ from .backend import Backend
 from .check import CheckReport, check
 from .compiler import Plan, Progress, compile_engine, input_shapes
 from .config import BuildConfig
+from .dtypes import dtype_name
 from .engine.manifest import MANIFEST_SCHEMA
 from .errors import MismatchError
 from .files import check_writable, write_all_atomically
 from .fingerprint import fingerprint
-from .network import Network, dtype_name
+from .network import Network
 from .profile import Profile, Range
 from .refit import recipe
 from .spec import NetworkSpec

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .backend import Backend
+from .dtypes import as_dtype, dtype_name
 from .errors import FeedError, MismatchError, UsageError
 from .interpret import Interpreter
 from .lazy import torch
-from .network import Input, Network, as_dtype, dtype_name
+from .network import Input, Network
 from .profile import Profile, Range
 from .shape import value
 from .spec import NetworkSpec, authors_errors

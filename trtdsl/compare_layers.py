@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .check import EXACT, TOLERANCES, CheckReport, OutputComparison, compare, describe, make_feeds
+from .dtypes import dtype_name
 from .errors import Location
 from .interpret import Interpreter
 from .lazy import torch
@@ -154,7 +155,7 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 def _weigh(output: _Output, name: str, layer: str, tensor: torch.Tensor, owners: frozenset[str]) -> None:
     """Takes note of a layer's tensor where it has the output's values, or is nearer to them than those before."""
     distance = float((_sample(tensor) - output.sample).abs().nan_to_num(float("inf")).max()) if tensor.numel() else 0.0
-    tolerance = TOLERANCES.get(str(tensor.dtype).removeprefix("torch."), EXACT)
+    tolerance = TOLERANCES.get(dtype_name(tensor.dtype), EXACT)
     possible = not distance > (tolerance.relative + tolerance.scale) * output.greatest
     if possible and compare(layer, tensor, output.value.to(tensor.dtype)).passed:
         output.agreed = True

@@ -9,12 +9,13 @@ from typing import Any, Literal, TypeVar
 
 from . import layers  # noqa: F401  (registers the evaluators)
 from .backend import Backend, get_backend
+from .dtypes import dtype_name
 from .errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from .layers.base import Node, kind, storage
 from .layers.region import Region, partition
 from .layers.shape import linear
 from .lazy import np, torch
-from .network import Network, dtype_name
+from .network import Network
 from .shape import shape_text, value
 
 Keep = Collection[str] | Literal["all"] | None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, Union
 
 from .backend import Backend, get_backend
 from .claims import Claims
+from .dtypes import as_dtype, dtype_name
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import np, torch
 from .precision import COMPOSED, as_precision, follow, is_low
@@ -461,21 +462,6 @@ def require_network(*args: Any) -> Network:
             location=here(),
         )
     return network
-
-
-def as_dtype(dtype: Any) -> torch.dtype:
-    """torch's dtype for a dtype or its name; UsageError for an unknown name."""
-    if isinstance(dtype, torch.dtype):
-        return dtype
-    found = getattr(torch, str(dtype), None)
-    if not isinstance(found, torch.dtype):
-        raise UsageError(f"unknown dtype {dtype!r}: use a torch dtype or its name, such as 'float32'")
-    return found
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """A dtype's name: not every torch has the narrow ones, whose names can be compared all the same."""
-    return str(dtype).removeprefix("torch.")
 
 
 def here() -> Location | None:

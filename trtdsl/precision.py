@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .dtypes import dtype_name
 from .errors import UsageError
 from .lazy import torch
 from .tensor import Tensor
@@ -94,7 +95,7 @@ def as_precision(precision: Any) -> torch.dtype | None:
     names = {"fp16": torch.float16, "float16": torch.float16, "bf16": torch.bfloat16, "bfloat16": torch.bfloat16}
     if precision in (None, "fp32", "float32", torch.float32):
         return None
-    dtype = names.get(str(precision).removeprefix("torch."))
+    dtype = names.get(dtype_name(precision))
     if dtype is None:
         raise UsageError(f"precision is 'fp32', 'fp16' or 'bf16', not {precision!r}")
     return dtype

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from .backend import Backend
+from .dtypes import dtype_name
 from .errors import ExecutionError, UnsupportedError, UsageError, WeightsError
 from .files import write_atomically
 from .fingerprint import fingerprint
 from .layers.base import Node
 from .layers.constant import read_weights
 from .lazy import np, torch
-from .network import Network, dtype_name
+from .network import Network
 from .profile import Range
 from .spec import NetworkSpec, load_spec
 from .weights import Source, Weights
@@ -57,7 +58,7 @@ def _weights_of(definition: Any, backend: Backend) -> Iterator[tuple[Node, str, 
                 yield node, role, torch.from_numpy(weights.reshape(-1).copy())
             elif not isinstance(weights, np.ndarray) and weights.size:
                 dtype = backend.torch_dtype(weights.dtype)
-                if str(dtype) in ("torch.int4", "torch.float4_e2m1fn_x2"):
+                if dtype_name(dtype) in ("int4", "float4_e2m1fn_x2"):
                     raise UnsupportedError(f"layer {node.name!r} has {dtype} weights: build without refit")
                 yield node, role, read_weights(backend, weights, (weights.size,), dtype).clone()
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from .backend import Backend
+from .dtypes import dtype_name
 from .errors import DefinitionError, Location, TrtdslError, UsageError, nearest
 from .lazy import torch
-from .network import PACKAGE, Input, Network, dtype_name
+from .network import PACKAGE, Input, Network
 from .profile import Profile, Range, as_bounds, as_profiles
 from .shape import Dim, Size, SizeLike
 from .tensor import Tensor

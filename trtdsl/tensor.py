@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from .dtypes import dtype_name
 from .errors import DefinitionError
 from .lazy import torch
 from .methods import ConversionMethods, ElementMethods, ReductionMethods, ShapeMethods
@@ -125,7 +126,7 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
 
     def __repr__(self) -> str:
         kind = "constant" if self.is_constant else self.name
-        return f"Tensor({kind}: {shape_text(self.shape)} {str(self.dtype).removeprefix('torch.')})"
+        return f"Tensor({kind}: {shape_text(self.shape)} {dtype_name(self.dtype)})"
 
     def __len__(self) -> int:
         return int(self.shape[0])

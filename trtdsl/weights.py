@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Union
 
+from .dtypes import dtype_name
 from .errors import CorruptFileError, UsageError, WeightsError, nearest
 from .lazy import np, torch
-from .network import Network, dtype_name, here
+from .network import Network, here
 from .shape import shape_text
 from .tensor import Tensor
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..dtypes import dtype_name
 from ..errors import FeedError
 from ..lazy import np, torch
 from . import dlpack
@@ -131,7 +132,7 @@ def _torch_view(value: Any) -> View:
     if value.device.type not in ("cpu", "cuda"):
         raise FeedError(f"a tensor on {value.device} cannot be fed: move it to the CPU or to the engine's GPU")
     tensor = value.detach().contiguous()
-    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = dtype_name(tensor.dtype)
     on_gpu = tensor.device.type == "cuda"
     device = tensor.device.index if on_gpu else None
     return View(tensor.data_ptr(), tuple(tensor.shape), dtype, device, "cuda" if on_gpu else "torch", tensor)

@@ -12,6 +12,7 @@ from typing import Any
 from ..backend import Backend, get_backend
 from ..compiler import compile_engine
 from ..config import BuildConfig
+from ..dtypes import dtype_name
 from ..errors import UsageError
 from ..lazy import torch
 from ..network import Network
@@ -295,7 +296,7 @@ def read_signature(engine: Any, backend: Backend) -> Signature:
     inputs, outputs = {}, {}
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
-        dtype = str(backend.torch_dtype(engine.get_tensor_dtype(name))).removeprefix("torch.")
+        dtype = dtype_name(backend.torch_dtype(engine.get_tensor_dtype(name)))
         on_host = engine.get_tensor_location(name) == trt.TensorLocation.HOST
         info = TensorInfo(name, dtype, tuple(engine.get_tensor_shape(name)), on_host)
         (inputs if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT else outputs)[name] = info

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import layers as L
+from ..dtypes import as_dtype
 from ..errors import UsageError
 from ..lazy import torch
-from ..network import as_dtype, operation
+from ..network import operation
 from ..tensor import Tensor
 
 

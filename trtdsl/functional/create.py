@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from .. import layers as L
+from ..dtypes import as_dtype
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import Network, as_dtype, operation, require_network
+from ..network import Network, operation, require_network
 from ..shape import Size, SizeLike, size_max
 from ..tensor import Tensor
 from .operands import align, as_tensor, binary, choose, stretch, varargs

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import layers as L
+from ..dtypes import as_dtype
 from ..errors import UnsupportedError
-from ..network import as_dtype, operation
+from ..network import operation
 from ..shape import INFINITY, bounds
 from ..tensor import Tensor
 from .arithmetic import logaddexp

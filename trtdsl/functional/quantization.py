@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import layers as L
+from ..dtypes import as_dtype, dtype_name
 from ..errors import ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import as_dtype, operation
+from ..network import operation
 from ..shape import shape_text
 from ..tensor import Tensor
 
@@ -60,14 +61,14 @@ def dequantize(input: Tensor, scale: Tensor | float, dtype: Any = "float32", axi
         raise UnsupportedError(f"values are dequantized to float32, float16 or bfloat16, not {dtype}")
     scale = _scale(input, scale, wide)
     blocks = _blocks(input, scale, axis)
-    if str(input.dtype) == "torch.int4":
+    if dtype_name(input.dtype) == "int4":
         blocks = None  # TensorRT-RTX takes blocks of int4 by the scale's shape alone
     return L.dequantize(input, scale, wide, axis=axis, block_shape=blocks)
 
 
 def _narrow(dtype: Any) -> torch.dtype:
     wanted = as_dtype(dtype)
-    if str(wanted).removeprefix("torch.") not in NARROW:
+    if dtype_name(wanted) not in NARROW:
         raise UnsupportedError(f"values are quantized to {', '.join(NARROW)}, not to {dtype}")
     return wanted
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .. import layers as L
+from ..dtypes import as_dtype
 from ..errors import ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import as_dtype, operation
+from ..network import operation
 from ..shape import shape_text
 from ..tensor import Tensor
 from .arithmetic import maximum, minimum

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from .. import layers as L
+from ..dtypes import as_dtype
 from ..errors import UnsupportedError
 from ..lazy import torch
-from ..network import as_dtype, operation
+from ..network import operation
 from ..shape import product
 from ..tensor import Tensor
 from .operands import as_tensor, axes_of, binary, choose, floating, promote

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from ..backend import Backend
+from ..dtypes import dtype_name
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import Network, dtype_name
+from ..network import Network
 from ..shape import Shape, SizeLike, shape_text, tensor_dim
 from ..tensor import Tensor
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dtypes import as_dtype, dtype_name
 from ..lazy import torch
-from ..network import as_dtype, dtype_name, operation
+from ..network import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 

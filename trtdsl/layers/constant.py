@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend import Backend
+from ..dtypes import dtype_name
 from ..errors import UnsupportedError
 from ..lazy import np, torch
-from ..network import Operand, dtype_name, operation, require_network
+from ..network import Operand, operation, require_network
 from ..tensor import Tensor
 from .base import Evaluate, Node, evaluates, storage
 

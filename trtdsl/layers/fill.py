@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..dtypes import as_dtype
 from ..lazy import torch
-from ..network import Network, as_dtype, operation
+from ..network import Network, operation
 from ..shape import SizeLike
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates

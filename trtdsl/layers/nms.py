@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dtypes import as_dtype
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import as_dtype, operation
+from ..network import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..dtypes import as_dtype, dtype_name
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import as_dtype, dtype_name, operation
+from ..network import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 from .cast import convert
