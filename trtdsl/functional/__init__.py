@@ -122,7 +122,6 @@ from .elementary import asin as asin
 from .elementary import asinh as asinh
 from .elementary import atan as atan
 from .elementary import atanh as atanh
-from .elementary import ceil as ceil
 from .elementary import cos as cos
 from .elementary import cosh as cosh
 from .elementary import deg2rad as deg2rad
@@ -131,8 +130,6 @@ from .elementary import erfc as erfc
 from .elementary import exp as exp
 from .elementary import exp2 as exp2
 from .elementary import expm1 as expm1
-from .elementary import floor as floor
-from .elementary import frac as frac
 from .elementary import log as log
 from .elementary import log1p as log1p
 from .elementary import log2 as log2
@@ -143,7 +140,6 @@ from .elementary import neg as neg
 from .elementary import positive as positive
 from .elementary import rad2deg as rad2deg
 from .elementary import reciprocal as reciprocal
-from .elementary import round as round
 from .elementary import rsqrt as rsqrt
 from .elementary import sgn as sgn
 from .elementary import sign as sign
@@ -154,7 +150,6 @@ from .elementary import sinh as sinh
 from .elementary import sqrt as sqrt
 from .elementary import square as square
 from .elementary import tan as tan
-from .elementary import trunc as trunc
 from .fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
 from .gather import argwhere as argwhere
 from .gather import embedding as embedding
@@ -303,6 +298,11 @@ from .reshape import unflatten as unflatten
 from .reshape import unsqueeze as unsqueeze
 from .reshape import view as view
 from .reshape import view_as as view_as
+from .rounding import ceil as ceil
+from .rounding import floor as floor
+from .rounding import frac as frac
+from .rounding import round as round
+from .rounding import trunc as trunc
 from .scan import associative_scan as associative_scan
 from .scan import linear_recurrence as linear_recurrence
 from .scan import selective_scan as selective_scan

@@ -10,8 +10,9 @@ from ..errors import UnsupportedError
 from ..lazy import torch
 from ..network import operation
 from ..tensor import Tensor
-from .elementary import negative, truncated
+from .elementary import negative
 from .operands import as_tensor, binary, choose, promote, result_type, scaled
+from .rounding import truncated
 
 
 @operation

@@ -5,24 +5,15 @@ from __future__ import annotations
 import math
 
 from .. import layers as L
-from ..errors import UnsupportedError
 from ..lazy import torch
 from ..network import operation
 from ..tensor import Tensor
-from .operands import as_tensor, binary, choose, promote, scaled
+from .operands import as_tensor, binary, choose, numeric, promote, scaled
 
 
 def _floating(input: Tensor) -> Tensor:
     """A floating-point Tensor, as torch's transcendental functions make of integers and bool."""
     (x,) = promote(input, integers_to_float=True)
-    return x
-
-
-def _number(input: Tensor) -> Tensor:
-    """A Tensor on which arithmetic is defined: bool is refused, as by torch."""
-    (x,) = promote(input)
-    if x.dtype == torch.bool:
-        raise UnsupportedError("torch defines no arithmetic of one bool tensor: cast it first")
     return x
 
 
@@ -47,7 +38,7 @@ def neg(input: Tensor) -> Tensor:
     >>> F.neg(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
-    return L.unary(_number(input), "NEG")
+    return L.unary(numeric(input), "NEG")
 
 
 @operation
@@ -57,7 +48,7 @@ def positive(input: Tensor) -> Tensor:
     >>> F.positive(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
-    return _number(input)
+    return numeric(input)
 
 
 @operation
@@ -239,74 +230,6 @@ def erf(input: Tensor) -> Tensor:
     (2, 3)
     """
     return L.unary(_floating(input), "ERF")
-
-
-# -- rounding ----------------------------------------------------------------------------------------------------------
-
-
-@operation
-def ceil(input: Tensor) -> Tensor:
-    """Rounded up: IUnaryLayer CEIL; integers are themselves.
-
-    >>> F.ceil(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = _number(input)
-    return L.unary(x, "CEIL") if x.dtype.is_floating_point else x
-
-
-@operation
-def floor(input: Tensor) -> Tensor:
-    """Rounded down: IUnaryLayer FLOOR; integers are themselves.
-
-    >>> F.floor(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = _number(input)
-    return L.unary(x, "FLOOR") if x.dtype.is_floating_point else x
-
-
-@operation
-def trunc(input: Tensor) -> Tensor:
-    """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves.
-
-    >>> F.trunc(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = _number(input)
-    return truncated(x) if x.dtype.is_floating_point else x
-
-
-def truncated(x: Tensor) -> Tensor:
-    """A floating-point Tensor rounded towards zero."""
-    return choose(binary(x, 0, "LESS", x.dtype), L.unary(x, "CEIL"), L.unary(x, "FLOOR"))
-
-
-@operation
-def frac(input: Tensor) -> Tensor:
-    """``input - trunc(input)``: the layers of :func:`trunc` and IElementWiseLayer SUB.
-
-    >>> F.frac(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.elementwise(input, truncated(input), "SUB")
-
-
-@operation
-def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """Rounded to ``decimals`` places, halves to even: IUnaryLayer ROUND, between two scalings; integers are themselves.
-
-    >>> F.round(td.Network().input("x", (2, 3)), decimals=2).shape
-    (2, 3)
-    """
-    x = _number(input)
-    if not x.dtype.is_floating_point:
-        return x
-    if decimals == 0:
-        return L.unary(x, "ROUND")
-    power = 10.0 ** (decimals if decimals > 0 else -decimals)
-    larger, smaller = ("PROD", "DIV") if decimals > 0 else ("DIV", "PROD")
-    return binary(L.unary(binary(x, power, larger, x.dtype), "ROUND"), power, smaller, x.dtype)
 
 
 # -- composed ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from .. import layers as L
-from ..errors import DefinitionError, ShapeError
+from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
 from ..lazy import np, torch
@@ -117,6 +117,14 @@ def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
         return x
     stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, wanted, strict=True)]
     return L.slice(x, (0,) * x.ndim, wanted, stride)
+
+
+def numeric(x: Any) -> Tensor:
+    """The operand as a Tensor on which arithmetic is defined: bool is refused, as by torch."""
+    (tensor,) = promote(x)
+    if tensor.dtype == torch.bool:
+        raise UnsupportedError("torch defines no arithmetic of one bool tensor: cast it first")
+    return tensor
 
 
 def floating(x: Any) -> Tensor:

@@ -34,7 +34,7 @@ def quantize(input: Tensor, scale: Tensor | float, dtype: Any = "int8", axis: in
     wanted = _narrow(dtype)
     scale = _scale(input, scale, input.dtype)
     blocks = _blocks(input, scale, axis)
-    if str(wanted) == "torch.int4":
+    if dtype_name(wanted) == "int4":
         if blocks is not None and sum(size > 1 for size in blocks) > 1:
             raise ShapeError(f"int4 has blocks along one dimension alone, not of {shape_text(blocks)}")
         if not (input.is_constant and scale.is_constant):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ..lazy import torch
 from ..network import operation
@@ -52,6 +54,75 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return shapes.elements * count(tuple(node.layer.window_size_nd))
 
 
+@dataclass(frozen=True)
+class Windows:
+    """The windows along one dimension of ``length`` elements."""
+
+    length: int
+    window: int
+    stride: int
+    before: int
+    after: int
+    extra: int
+    """What rounding the size up adds after the padding."""
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return (self.length + self.before + self.after + self.extra - self.window) // self.stride + 1
+
+    def combined(self, x: torch.Tensor, axis: int, combine: Callable[..., torch.Tensor], start: float) -> torch.Tensor:
+        """What ``combine`` makes of ``start`` and each window's elements along ``axis``."""
+        total = x.new_full((*x.shape[:axis], self.number, *x.shape[axis + 1 :]), start)
+        for offset in range(self.window):
+            # Window i has its element `offset` at i * stride + offset - before, which must lie inside.
+            shift, step = offset - self.before, self.stride
+            first = max(-(shift // step), 0)
+            last = min((self.length - 1 - shift) // step, self.number - 1)
+            if first <= last:
+                part = total.narrow(axis, first, last - first + 1)
+                begin = first * step + shift
+                places = slice(begin, begin + (last - first) * step + 1, step)
+                combine(part, x[(slice(None),) * axis + (places,)], out=part)
+        return total
+
+    def counts(self, *, exclusive: bool) -> torch.Tensor:
+        """How many elements of each window count, those of the padding only where it is not excluded."""
+        begin = torch.arange(self.number) * self.stride - self.before
+        low, high = (0, self.length) if exclusive else (-self.before, self.length + self.after)
+        return (begin + self.window).clamp(max=high) - begin.clamp(min=low)
+
+
+def _windows(layer: Any, mode: str) -> Callable[[Sequence[int]], list[Windows]]:
+    """From the lengths of the dimensions to the windows along each."""
+    sides = list(zip(layer.window_size_nd, layer.stride_nd, layer.pre_padding, layer.post_padding, strict=True))
+
+    def along(length: int, window: int, stride: int, before: int, after: int) -> Windows:
+        extra = -(length + before + after - window) % stride if mode == "EXPLICIT_ROUND_UP" else 0
+        if mode.startswith("SAME"):
+            total = max((length - 1) // stride * stride + window - length, 0)
+            small = total // 2
+            before, after = (small, total - small) if mode == "SAME_UPPER" else (total - small, small)
+        return Windows(length, window, stride, before, after, extra)
+
+    return lambda lengths: [along(length, *side) for length, side in zip(lengths, sides, strict=True)]
+
+
+def _maximum(x: torch.Tensor, windows: Sequence[Windows]) -> torch.Tensor:
+    low = float("-inf") if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+    for axis, along in enumerate(windows, x.ndim - len(windows)):
+        x = along.combined(x, axis, torch.maximum, low)
+    return x
+
+
+def _average(x: torch.Tensor, windows: Sequence[Windows], *, exclusive: bool) -> torch.Tensor:
+    for axis, along in enumerate(windows, x.ndim - len(windows)):
+        x = along.combined(x, axis, torch.add, 0.0)
+    for place, along in enumerate(windows):
+        x.div_(along.counts(exclusive=exclusive).reshape((-1,) + (1,) * (len(windows) - place - 1)))
+    return x
+
+
 @evaluates("POOLING", flops=_flops)
 def _pooling(node: Node) -> Evaluate:
     """Computed in float32. Assumed: the elements that rounding a size up adds never count in an average, the padding
@@ -60,74 +131,16 @@ def _pooling(node: Node) -> Evaluate:
     layer, dtype = node.layer, node.dtype
     # The subclass's `type` is the pooling type.
     kind = node.known(layer.type, ("MAX", "AVERAGE", "MAX_AVERAGE_BLEND"), "pooling type")
-    mode, blend = node.known(layer.padding_mode, PADDING_MODES, "padding mode"), layer.blend_factor
-    window, stride = tuple(layer.window_size_nd), tuple(layer.stride_nd)
-    pre_padding, post_padding = tuple(layer.pre_padding), tuple(layer.post_padding)
-    exclusive = layer.average_count_excludes_padding
-    ndim = len(window)
-
-    def paddings(lengths: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Padding before and after, and what rounding up adds after that."""
-        result = []
-        for axis, length in enumerate(lengths):
-            size, step, pre, post, extra = window[axis], stride[axis], pre_padding[axis], post_padding[axis], 0
-            if mode == "EXPLICIT_ROUND_UP":
-                extra = -(length + pre + post - size) % step
-            elif mode.startswith("SAME"):
-                total = max((length - 1) // step * step + size - length, 0)
-                small = total // 2
-                pre, post = (small, total - small) if mode == "SAME_UPPER" else (total - small, small)
-            result.append((pre, post, extra))
-        return result
-
-    def over_windows(
-        x: torch.Tensor, pads: list[tuple[int, int, int]], combine: Callable[..., torch.Tensor], start: float
-    ) -> torch.Tensor:
-        """What ``combine`` makes of ``start`` and each window's elements, one dimension after the other."""
-        for place, pad in enumerate(pads):
-            axis = x.ndim - ndim + place
-            total = x.new_full((*x.shape[:axis], number(x.shape[axis], place, pad), *x.shape[axis + 1 :]), start)
-            for offset in range(window[place]):
-                # Window i has its element `offset` at i * stride + offset - pre, which must lie inside.
-                shift, step = offset - pad[0], stride[place]
-                first = max(-(shift // step), 0)
-                last = min((x.shape[axis] - 1 - shift) // step, total.shape[axis] - 1)
-                if first <= last:
-                    part = total.narrow(axis, first, last - first + 1)
-                    begin = first * step + shift
-                    places = slice(begin, begin + (last - first) * step + 1, step)
-                    combine(part, x[(slice(None),) * axis + (places,)], out=part)
-            x = total
-        return x
-
-    def number(length: int, place: int, pad: tuple[int, int, int]) -> int:
-        return (length + sum(pad) - window[place]) // stride[place] + 1
-
-    def maximum(x: torch.Tensor, pads: list[tuple[int, int, int]]) -> torch.Tensor:
-        low = float("-inf") if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-        return over_windows(x, pads, torch.maximum, low)
-
-    def counts(length: int, place: int, pad: tuple[int, int, int]) -> torch.Tensor:
-        """The elements of each window that count along one dimension."""
-        pre, post, _ = pad
-        begin = torch.arange(number(length, place, pad)) * stride[place] - pre
-        low, high = (0, length) if exclusive else (-pre, length + post)
-        return (begin + window[place]).clamp(max=high) - begin.clamp(min=low)
-
-    def average(x: torch.Tensor, pads: list[tuple[int, int, int]]) -> torch.Tensor:
-        total = over_windows(x, pads, torch.add, 0.0)
-        for place, pad in enumerate(pads):
-            each = counts(x.shape[x.ndim - ndim + place], place, pad)
-            total.div_(each.reshape((-1,) + (1,) * (ndim - place - 1)))
-        return total
+    windows_of = _windows(layer, node.known(layer.padding_mode, PADDING_MODES, "padding mode"))
+    blend, exclusive = layer.blend_factor, layer.average_count_excludes_padding
+    ndim = len(layer.window_size_nd)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
-        pads = paddings(x.shape[-ndim:])
+        windows = windows_of(x.shape[-ndim:])
         if kind == "MAX":
-            return maximum(x, pads)
+            return _maximum(x, windows)
         wide = x.float()
-        if kind == "AVERAGE":
-            return average(wide, pads).to(dtype)
-        return torch.lerp(maximum(wide, pads), average(wide, pads), blend).to(dtype)
+        average = _average(wide, windows, exclusive=exclusive)
+        return (average if kind == "AVERAGE" else torch.lerp(_maximum(wide, windows), average, blend)).to(dtype)
 
     return evaluate
