@@ -6,7 +6,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .check import describe
 from .table import make_table
 
 if TYPE_CHECKING:
@@ -82,6 +81,8 @@ class Progress:
 def print_check(report: CheckReport) -> None:
     """A row per output and case, a line for each that differs, and a sentence saying what was compared."""
     from rich.text import Text
+
+    from .check import describe
 
     rows, failures = [], []
     for case in report.cases:
