@@ -80,46 +80,48 @@ def build(
     config.validate(network.backend)
     content = _content_hash(network, config)
     previous = _read_manifest(manifest_path)
-    reference = _reference_hash(spec)
-
     unchanged = not force and _is_unchanged(previous, content, engine)
-    report, checked = None, {"done": False, "reason": "--no-check"}
-    if run_check and spec.reference is None:
-        checked = {"done": False, "reason": "the network has no reference"}
-    elif run_check and unchanged and _was_checked(previous, reference):
-        checked = previous["check"]
-    elif run_check:
-        report = check(
-            spec,
-            weights=weights,
-            network=network,
-            allow_nonfinite=allow_nonfinite,
-            progress=lambda case: tell(f"checking against torch ({case})", 0, 1),
-        )
-        checked = _check_summary(report, reference)
-        if not report.passed:
-            raise CheckFailedError(report)
-    elif unchanged and previous["check"]["done"]:
-        checked = previous["check"]
-
-    if unchanged and checked == previous["check"]:
-        return Build(engine, manifest_path, previous, False, report)
-    if dry_run:
-        manifest = _manifest(spec, network, config, content, checked, weights, None)
-        return Build(engine, manifest_path, manifest, False, report)
-    if unchanged:  # only the check is new
+    report = None
+    checked = _known_check(spec, previous if unchanged else {}, run_check)
+    if checked is None:
+        report = _check(spec, network, weights, tell)
+        checked = _check_summary(report, _reference_hash(spec))
+    plan = None if unchanged or dry_run else compile_engine(network, config, progress=progress)
+    if unchanged:
         manifest = {**previous, "check": checked}
-        write_all_atomically({manifest_path: _dump(manifest)})
-        return Build(engine, manifest_path, manifest, False, report)
-    plan = compile_engine(network, config, progress=progress)
-    manifest = _manifest(spec, network, config, content, checked, weights, plan)
-    if config.refit or config.strip_weights:
-        manifest["refit"] = {
-            **recipe(spec, network, engine, dims, spec.open_weights(weights)),
-            "identical": not config.refit,
-        }
-    write_all_atomically({engine: plan.data, manifest_path: _dump(manifest)})
-    return Build(engine, manifest_path, manifest, True, report)
+    else:
+        manifest = _manifest(spec, network, config, content, checked, weights, plan)
+    if plan is not None and (config.refit or config.strip_weights):
+        made = recipe(spec, network, engine, dims, spec.open_weights(weights))
+        manifest["refit"] = {**made, "identical": not config.refit}
+    if not dry_run and (plan is not None or manifest != previous):
+        written = {} if plan is None else {engine: plan.data}
+        write_all_atomically({**written, manifest_path: _dump(manifest)})
+    return Build(engine, manifest_path, manifest, plan is not None, report)
+
+
+def _known_check(spec: NetworkSpec, previous: Mapping[str, Any], run_check: bool) -> dict[str, Any] | None:
+    """What the manifest says of the check where none is to be made; ``previous`` is that of the very same engine."""
+    before = previous.get("check", {})
+    if not run_check:
+        return before if before.get("done") else {"done": False, "reason": "--no-check"}
+    if spec.reference is None:
+        return {"done": False, "reason": "the network has no reference"}
+    reference = _reference_hash(spec)
+    return before if reference and before.get("passed") and before.get("reference_sha256") == reference else None
+
+
+def _check(spec: NetworkSpec, network: Network, weights: Source | None, tell: Progress) -> CheckReport:
+    """The report of a check that passed; CheckFailedError for another."""
+    report = check(
+        spec,
+        weights=weights,
+        network=network,
+        progress=lambda case: tell(f"checking against torch ({case})", 0, 1),
+    )
+    if not report.passed:
+        raise CheckFailedError(report)
+    return report
 
 
 class CheckFailedError(MismatchError):
@@ -174,11 +176,6 @@ def _is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
         return False
     data = engine.read_bytes()
     return hashlib.sha256(data).hexdigest() == previous["engine"]["sha256"]
-
-
-def _was_checked(previous: dict[str, Any], reference: str | None) -> bool:
-    done = previous.get("check", {})
-    return bool(reference and done.get("passed") and done.get("reference_sha256") == reference)
 
 
 def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
@@ -136,24 +135,17 @@ def multi_head_attention_forward(
         raise ShapeError(
             f"{shape_text(query.shape)} has not the width {embed_dim_to_check}, a multiple of {num_heads} heads"
         )
-    if use_separate_proj_weight:
-        projections: list[Any] = [q_proj_weight, k_proj_weight, v_proj_weight]
-    else:
-        projections = _thirds(in_proj_weight, width)
-    biases = _thirds(in_proj_bias, width)
-    heads = []
-    further = (None, bias_k, bias_v)
-    for x, weight, bias, extra in zip((query, key, value), projections, biases, further, strict=True):
-        if weight is None:
-            raise DefinitionError("multi_head_attention_forward needs the weights of its projections")
-        projected = linear(x, weight, bias)  # (length, N, E)
-        if extra is not None:
-            projected = L.concatenation(
-                [projected, stretch(L.shuffle(extra, reshape=(1, 1, width)), (1, batch, width))], 0
-            )
-        split = L.shuffle(projected, reshape=(projected.shape[0], batch, num_heads, width // num_heads))
-        heads.append(L.shuffle(split, (1, 2, 0, 3)))  # (N, heads, length, E / heads)
-    q, k, v = heads
+    weights = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else None
+    q, k, v = (
+        _heads(x, num_heads, *parameters)
+        for x, *parameters in zip(
+            (query, key, value),
+            weights or _thirds(in_proj_weight, width),
+            _thirds(in_proj_bias, width),
+            (None, bias_k, bias_v),
+            strict=True,
+        )
+    )
     if static_k is not None:
         k = L.shuffle(static_k, reshape=(batch, num_heads, *static_k.shape[1:]))
     if static_v is not None:
@@ -162,21 +154,41 @@ def multi_head_attention_forward(
         k, v = (L.slice(x, (0,) * 4, (*x.shape[:2], x.shape[2] + 1, x.shape[3]), mode="FILL") for x in (k, v))
     added = (bias_k is not None) + bool(add_zero_attn)
     attn_mask, key_padding_mask = (_open(mask, added) for mask in (attn_mask, key_padding_mask))
-    scores = matmul(scaled(q, 1 / math.sqrt(width // num_heads)), L.shuffle(k, (0, 1, 3, 2)))
     if attn_mask is None and is_causal:
         raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
-    if attn_mask is not None:
-        if attn_mask.ndim == 3:  # (N * heads, L, S)
-            attn_mask = L.shuffle(attn_mask, reshape=(batch, num_heads, *attn_mask.shape[1:]))
-        scores = _masked(scores, attn_mask)
-    if key_padding_mask is not None:
-        scores = _masked(scores, L.unsqueeze(key_padding_mask, [1, 2]))
-    attention = softmax(scores, -1)
+    attention = _attention_weights(q, k, attn_mask, key_padding_mask)
     joined = L.shuffle(matmul(attention, v), (2, 0, 1, 3), (length, batch, width))
     result = linear(joined, out_proj_weight, out_proj_bias)
     if not need_weights:
         return result, None
     return result, L.reduce(attention, "AVG", [1]) if average_attn_weights else attention
+
+
+def _heads(x: Tensor, heads: int, weight: Tensor | None, bias: Tensor | None, extra: Tensor | None) -> Tensor:
+    """(length, N, E) projected, a further position ``extra`` at its end, by head: (N, heads, length, E / heads)."""
+    if weight is None:
+        raise DefinitionError("multi_head_attention_forward needs the weights of its projections")
+    x = linear(x, weight, bias)
+    length, batch, width = x.shape
+    if extra is not None:
+        x = L.concatenation([x, stretch(L.shuffle(extra, reshape=(1, 1, width)), (1, batch, width))], 0)
+        length = x.shape[0]
+    assert isinstance(width, int)
+    return L.shuffle(L.shuffle(x, reshape=(length, batch, heads, width // heads)), (1, 2, 0, 3))
+
+
+def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+    """(N, heads, L, E) and (N, heads, S, E): the softmax over S of their scaled products, masked: (N, heads, L, S)."""
+    batch, heads, _, width = q.shape
+    assert isinstance(width, int)
+    scores = matmul(scaled(q, 1 / math.sqrt(width)), L.shuffle(k, (0, 1, 3, 2)))
+    if mask is not None:
+        if mask.ndim == 3:  # (N * heads, L, S)
+            mask = L.shuffle(mask, reshape=(batch, heads, *mask.shape[1:]))
+        scores = _masked(scores, mask)
+    if padding is not None:
+        scores = _masked(scores, L.unsqueeze(padding, [1, 2]))
+    return softmax(scores, -1)
 
 
 def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
