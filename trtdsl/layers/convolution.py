@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ShapeError
@@ -45,16 +45,12 @@ def convolution(
         spatial.append((length + (pre_padding[axis] + post_padding[axis] - extent)) // stride[axis] + 1)
     shape: Shape = (x.shape[0], kernel.shape[0], *spatial)
 
-    def add(site, x, computed):
-        static = site.trt.Weights() if computed is not None else site.weights(kernel)
-        layer = site.definition.add_convolution_nd(x, int(kernel.shape[0]), size, static, site.weights(bias))
-        if layer is not None:
-            _set(layer, stride, pre_padding, post_padding, dilation, groups)
-            if computed is not None:
-                layer.set_input(1, computed)
-        return layer
+    maps = int(kernel.shape[0])
 
-    return add_layer(add, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
+    def add(site, x, kernel, bias):
+        return site.definition.add_convolution_nd(x, maps, size, kernel, bias)
+
+    return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
 
 
 @operation
@@ -89,16 +85,26 @@ def deconvolution(
         spatial.append((length - 1) * stride[axis] + (extent - pre_padding[axis] - post_padding[axis]))
     shape: Shape = (x.shape[0], maps, *spatial)
 
-    def add(site, x, computed):
-        static = site.trt.Weights() if computed is not None else site.weights(kernel)
-        layer = site.definition.add_deconvolution_nd(x, maps, size, static, site.weights(bias))
+    def add(site, x, kernel, bias):
+        return site.definition.add_deconvolution_nd(x, maps, size, kernel, bias)
+
+    return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
+
+
+def _added(
+    add: Callable[..., Any], x: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, parameters: tuple[Any, ...]
+) -> Tensor:
+    """The layer that ``add(site, x, kernel, bias)`` makes, with a computed kernel as its second input."""
+
+    def complete(site, x, computed):
+        layer = add(site, x, site.trt.Weights() if computed is not None else site.weights(kernel), site.weights(bias))
         if layer is not None:
-            _set(layer, stride, pre_padding, post_padding, dilation, groups)
+            _set(layer, *parameters)
             if computed is not None:
                 layer.set_input(1, computed)
         return layer
 
-    return add_layer(add, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
+    return add_layer(complete, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
 
 
 def _set(

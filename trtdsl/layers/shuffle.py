@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..errors import DefinitionError, ShapeError
 from ..lazy import torch
@@ -159,12 +160,16 @@ def unsqueeze(x: Tensor, axes: Sequence[int]) -> Tensor:
         raise DefinitionError(f"the result would have {ndim} dimensions; TensorRT has at most {MAX_DIMS}")
     sizes = iter(x.shape)
     shape: Shape = tuple(1 if axis in places else next(sizes) for axis in range(ndim))
+    return _with_axes(lambda site, x, axes: site.definition.add_unsqueeze(x, axes), "IUnsqueezeLayer", x, places, shape)
+
+
+def _with_axes(add: Callable[..., Any], layer: str, x: Tensor, places: Sequence[int], shape: Shape) -> Tensor:
+    """``x`` with other dimensions of size 1, by a reshape or by the layer for it, where there is one."""
     if not places:
         return x
-    if _placeholders_suffice(x.shape, shape) or not hasattr(x.network.trt, "IUnsqueezeLayer"):
+    if _placeholders_suffice(x.shape, shape) or not hasattr(x.network.trt, layer):
         return shuffle(x, reshape=shape)
-    axes_tensor = x.network.constant(torch.tensor(places, dtype=torch.int64))
-    return add_layer(lambda site, x, axes: site.definition.add_unsqueeze(x, axes), x, axes_tensor, shape=shape)
+    return add_layer(add, x, x.network.constant(torch.tensor(places, dtype=torch.int64)), shape=shape)
 
 
 @evaluates("UNSQUEEZE", moves=False)
@@ -192,12 +197,7 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
         if isinstance(x.shape[axis], int) and x.shape[axis] != 1:
             raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} is not 1: it cannot be squeezed")
     shape: Shape = tuple(size for axis, size in enumerate(x.shape) if axis not in places)
-    if not places:
-        return x
-    if _placeholders_suffice(x.shape, shape) or not hasattr(x.network.trt, "ISqueezeLayer"):
-        return shuffle(x, reshape=shape)
-    axes_tensor = x.network.constant(torch.tensor(places, dtype=torch.int64))
-    return add_layer(lambda site, x, axes: site.definition.add_squeeze(x, axes), x, axes_tensor, shape=shape)
+    return _with_axes(lambda site, x, axes: site.definition.add_squeeze(x, axes), "ISqueezeLayer", x, places, shape)
 
 
 @evaluates("SQUEEZE", moves=False)
