@@ -125,6 +125,15 @@ def test_options_that_would_be_ignored_are_refused(trtdsl, small, options, words
     assert not list(small.glob("*.engine*"))
 
 
+def test_profiles_are_printed_as_they_are_given(trtdsl, small):
+    (small / "small.py").write_text((small / "small.py").read_text().replace("max=4", "max=200"))
+    done = trtdsl("build", "small.py", "--no-check", "--profile", "N=1", "--profile", "N=1:100:200")
+    assert "profile 0: N=1\n" in done.stdout
+    assert "profile 1: N=1:100:200\n" in done.stdout
+    said = trtdsl("check", "small.py", "--profile", "N=1:2:3:4", code=2).stderr
+    assert "--profile N=1:2:3:4: expected NAME=MIN:OPT:MAX or NAME=SIZE" in said
+
+
 def test_options_that_are_taken(trtdsl, small):
     trtdsl("build", "small.py", "--no-check", "--workspace", "512", "--profiling-verbosity", "detailed",
            "--weight-streaming", "--profile", "N=1", "--profile", "N=2:3:4", "--compute-capability", "8.9")  # fmt: skip

@@ -34,7 +34,8 @@ def _console(*, stderr: bool = False) -> Any:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # what is piped is not wrapped
-    return Console(stderr=stderr, highlight=False, width=width)
+    # Without emoji: the range 1:100:200 is text.
+    return Console(stderr=stderr, highlight=False, emoji=False, width=width)
 
 
 class Progress:

@@ -98,6 +98,15 @@ def test_signature_is_that_of_the_manifest(engine):
     assert engine.signature.profiles == engine.manifest.signature.profiles
 
 
+@pytest.mark.parametrize(("n", "profile"), [(1, 0), (32, 0), (33, 1), (64, 1)])
+def test_each_profile_serves_its_sizes(engine, n, profile):
+    given = feeds(n)
+    assert_right(engine.run(given, profile=profile), given)
+    assert_right(engine.run(given), given)
+    with pytest.raises(errors.FeedProfileError, match=f"in profile {1 - profile}"):
+        engine.run(given, profile=1 - profile)
+
+
 def test_threads(engine):
     """8 threads, 1,000 runs each: every result is that of one thread alone."""
     cases = [feeds(n, seed=n) for n in (1, 3, 40, 64)]
