@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import trtdsl as td
 from trtdsl.backend import cuda_status
-from trtdsl.bench import summarize
+from trtdsl.bench import chosen, summarize
 from trtdsl.cli import app
 
 runner = CliRunner()
@@ -57,6 +57,13 @@ def test_inputs_that_are_none(trtdsl, engine, small):
 
 
 @no_gpu
+def test_a_profile_by_its_index():
+    assert [chosen(("a", "b"), index) for index in (0, 1)] == ["a", "b"]
+    for index in (-1, 2):
+        with pytest.raises(td.UsageError, match=f"there is no profile {index}: there are 2, counted from 0"):
+            chosen(("a", "b"), index)
+
+
 def test_bench_without_a_gpu(trtdsl, engine):
     assert "needs a network" in trtdsl("bench", engine, "--against", "torch", code=2).stderr
     assert "known are torch, compile, onnx" in trtdsl("bench", "small.py", "--against", "jax", code=2).stderr
@@ -86,11 +93,12 @@ def test_export_and_derive(trtdsl, engine, small):
 def test_several_builds_and_one_that_fails(trtdsl, small):
     (small / "other.py").write_text((small / "small.py").read_text().replace("def small(", "def other("))
     (small / "broken.py").write_text("import trtdsl as td\nraise ValueError('on purpose')\n")
-    done = trtdsl("build", "small.py", "broken.py", "other.py", "-j", "2", code=3)
+    done = trtdsl("build", "small.py", "broken.py", "other.py", "-j", "2", "--profile", "N=1:3:4", code=3)
     assert "on purpose" in done.stderr
     assert "1 of 3 networks were not built" in done.stderr
     assert "small.engine" in done.stdout
     assert "other.engine" in done.stdout
+    assert json.loads((small / "other.engine.json").read_text())["profiles"][0]["dims"] == {"N": [1, 3, 4]}
     assert (small / "small.engine").exists()
     assert (small / "other.engine").exists()
     builds = json.loads(trtdsl("build", "small.py", "other.py", "--json").stdout)["builds"]

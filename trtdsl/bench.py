@@ -121,20 +121,21 @@ def bench(
         raise UsageError(f"{option} needs a network with a reference, not an engine: give FILE.py")
     if not is_network:
         engine = load_engine(target, backend=backend)
-        feeds = _feeds(engine, _chosen(engine.signature.profiles, profile))
-        return _measure(Path(target).name, engine, feeds, runs, warm_up, {}, graphs, [], cuda.Stream())
+        feeds = _feeds(engine, chosen(engine.signature.profiles, profile))
+        return _measure(Path(target).name, engine, feeds, profile, runs, warm_up, {}, graphs, [], cuda.Stream())
     cuda.require_device()
     spec = load_spec(str(target))
     network = spec.define(dims=dims, precision=precision, backend=backend)
-    sizes = _chosen(network.profiles, profile).at("opt")
+    sizes = chosen(network.profiles, profile).at("opt")
     feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
     engine = Engine(compile_engine(network, BuildConfig(tf32=tf32)).data, backend=network.backend)
     stream = cuda.Stream()
     others = [(name, _other(name, spec, network, feeds, tf32, stream.handle)) for name in against]
-    return _measure(spec.name, engine, feeds, runs, warm_up, sizes, graphs, others, stream)
+    return _measure(spec.name, engine, feeds, profile, runs, warm_up, sizes, graphs, others, stream)
 
 
-def _chosen(profiles: Sequence[T], index: int) -> T:
+def chosen(profiles: Sequence[T], index: int) -> T:
+    """One of several profiles; UsageError for an index that none has."""
     if not 0 <= index < len(profiles):
         raise UsageError(f"there is no profile {index}: there are {len(profiles)}, counted from 0")
     return profiles[index]
@@ -153,6 +154,7 @@ def _measure(
     name: str,
     engine: Engine,
     feeds: Mapping[str, torch.Tensor],
+    profile: int,
     runs: int,
     warm_up: int,
     dims: dict[str, int],
@@ -167,10 +169,10 @@ def _measure(
     copied_in = (time.perf_counter() - started) * 1e3
 
     def call() -> Any:
-        return engine.run(arrays, outputs="device", stream=stream.handle)
+        return engine.run(arrays, outputs="device", stream=stream.handle, profile=profile)
 
     if graphs:
-        captured = engine.capture(arrays, outputs="device")
+        captured = engine.capture(arrays, outputs="device", profile=profile)
         times = [timed("engine", captured.launch, runs, warm_up, captured.stream)]
     else:
         times = [timed("engine", call, runs, warm_up, stream.handle)]

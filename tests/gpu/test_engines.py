@@ -107,6 +107,13 @@ def test_each_profile_serves_its_sizes(engine, n, profile):
         engine.run(given, profile=1 - profile)
 
 
+def test_bench_measures_the_profile_that_it_is_asked_for(built):
+    for profile in range(len(PROFILES)):
+        assert td.bench(built, runs=2, warm_up=0, profile=profile).times[0].runs == 2
+    with pytest.raises(td.UsageError, match="no profile 2: there are 2"):
+        td.bench(built, profile=2)
+
+
 def test_threads(engine):
     """8 threads, 1,000 runs each: every result is that of one thread alone."""
     cases = [feeds(n, seed=n) for n in (1, 3, 40, 64)]

@@ -178,16 +178,17 @@ class Engine:
         with self._context() as context:
             return context.run(views, kind, handle, index)
 
-    def capture(self, feeds: Mapping[str, Any], *, outputs: Kind | None = None) -> Captured:
+    def capture(self, feeds: Mapping[str, Any], *, outputs: Kind | None = None, profile: int | None = None) -> Captured:
         """The engine at one set of shapes, as a CUDA graph: call it with feeds of these shapes.
 
         Inputs are copied into memory of its own; outputs on the GPU are memory of its own, which the next call
-        overwrites. Raises as :meth:`run` does, and UnsupportedError for outputs whose shapes depend on values.
+        overwrites. ``profile`` is as for :meth:`run`, and so is what is raised, besides UnsupportedError for outputs
+        whose shapes depend on values.
         """
         loader.check_stripped(self.manifest, refitted=self._has_weights)
         cuda.set_device(self.device)
         views = {name: view(feed) for name, feed in feeds.items()}
-        index = self.signature.check(views, device=self.device)
+        index = self.signature.check(views, profile, device=self.device)
         return Captured(self, views, self._placed(views, outputs, None)[0], index)
 
     def warm_up(self, runs: int = 3) -> None:
