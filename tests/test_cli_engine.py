@@ -101,7 +101,7 @@ def test_several_builds_and_one_that_fails(trtdsl, small):
     assert json.loads((small / "other.engine.json").read_text())["profiles"][0]["dims"] == {"N": [1, 3, 4]}
     assert (small / "small.engine").exists()
     assert (small / "other.engine").exists()
-    builds = json.loads(trtdsl("build", "small.py", "other.py", "--json").stdout)["builds"]
+    builds = json.loads(trtdsl("build", "small.py", "other.py", "--profile", "N=1:3:4", "--json").stdout)["builds"]
     assert [(each["network"], each["built"], each["exit_code"]) for each in builds] == [
         ("small.py", False, 0),
         ("other.py", False, 0),
