@@ -231,7 +231,7 @@ def network(
         located = file if file.is_file() else None
         path = None if weights is None else (located.parent if located else Path()) / weights
         given = as_profiles(profiles)
-        return NetworkSpec(name or function.__name__, function, dict(inputs), path, reference, located, given)
+        return NetworkSpec(name or function.__name__, function, dict(inputs), path, reference, located, profiles=given)
 
     return make
 
