@@ -33,8 +33,8 @@ def fraction(function: str, left: Any, right: Any) -> Tensor:
     network = find_network(())
     if network is None:
         raise UsageError(
-            f"no network here to compute {left} {SIGNS[function]} {right}, which is a Tensor: write it in a @td.network "
-            "function, or inside `with net.current():`",
+            f"no network here to compute {left} {SIGNS[function]} {right}, which is a Tensor: write it in a "
+            "@td.network function, or inside `with net.current():`",
             location=here(),
         )
     whole = function == "pow" and isinstance(left, int)
