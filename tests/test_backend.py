@@ -67,11 +67,11 @@ def test_dtypes_both_ways():
 
 def test_message_summary_is_the_sentence_alone():
     messages = Messages()
-    messages.append(("INFO", "hello"))
+    messages.append((3, "hello"))
     messages.append(
         ("ERROR", "ITensor::getDimensions: Error Code 4: Shape Error (sizes must match In op at /_src/a/b.cpp:2699)")
     )
-    messages.append(("ERROR", "[checkMacros.cpp::catchCudaError::250] Error Code 1: Cuda Runtime (whatever)"))
+    messages.append((1, "[checkMacros.cpp::catchCudaError::250] Error Code 1: Cuda Runtime (whatever)"))
     assert messages.summary() == "sizes must match"
     assert len(messages.errors()) == 1
 

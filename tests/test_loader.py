@@ -340,7 +340,7 @@ def test_host_code_is_off(engine):
     ],
 )
 def test_what_tensorrt_says(text, kind):
-    error = loader.judge_messages(Messages([("ERROR", text)]), size=10, free=5)
+    error = loader.judge_messages(Messages([(1, text)]), size=10, free=5)
     assert type(error) is kind
     if kind is errors.MissingPluginError:
         assert any(name in error.message for name in ("EfficientNMS_TRT (version 1)", "CHUNK_TRT (version 1.0)"))

@@ -46,16 +46,12 @@ DTYPES = {  # TensorRT's DataType member -> torch's dtype of that name
 }
 
 
-class Messages(list[tuple[str, str]]):
-    """What TensorRT logged in a while: ``(severity, message)`` pairs, oldest first."""
+class Messages(list[tuple[int, str]]):
+    """What TensorRT logged in a while: ``(severity, message)`` pairs, oldest first; the worst severity is 0."""
 
     def errors(self) -> list[str]:
-        """The messages of severity ERROR or worse, without the noise that follows them."""
-        return [
-            text
-            for severity, text in self
-            if severity in ("ERROR", "INTERNAL_ERROR") and not any(noise in text for noise in NOISE)
-        ]
+        """The messages of severity ERROR (1) or worse, without the noise that follows them."""
+        return [text for severity, text in self if severity <= 1 and not any(noise in text for noise in NOISE)]
 
     def summary(self) -> str:
         """TensorRT's own words for the first error, without its boilerplate."""
@@ -215,7 +211,7 @@ class Backend:
                 stack = backend._sinks.__dict__.get("stack")
                 sink = stack[-1] if stack else next(reversed(list(backend._open.values())), None)
                 if sink is not None:
-                    sink.append((severity.name, message))
+                    sink.append((int(severity), message))
 
         return Logger()
 

@@ -248,10 +248,10 @@ class Scope:
     def __getitem__(self, key: str | int) -> Any:
         name = f"{self._prefix}{key}"
         if name in self._weights.shapes:
-            cache = self._network.cache.setdefault("weights", {})
-            if name not in cache:
-                cache[name] = self._network.constant(self._weights.get(name), source=name)
-            return cache[name]
+            cache = self._network.cache
+            if ("weight", name) not in cache:
+                cache["weight", name] = self._network.constant(self._weights.get(name), source=name)
+            return cache["weight", name]
         if name in self._weights.children:
             return Scope(self._network, self._weights, f"{name}.")
         if isinstance(key, int) and self._prefix and key >= len(self):

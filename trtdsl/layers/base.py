@@ -411,6 +411,8 @@ def member(enum: Any, name: str, what: str) -> Any:
 
 def broadcast(*shapes: Shape) -> Shape:
     """The common shape of operands of one rank, where sizes of 1 stretch; ShapeError naming the dimension."""
+    if all(shape == shapes[0] for shape in shapes[1:]):
+        return shapes[0]
     result: list[SizeLike] = []
     for axis, sizes in enumerate(zip(*shapes, strict=True)):
         wide = [size for size in dict.fromkeys(sizes) if size != 1]
@@ -425,5 +427,5 @@ def claim_match(network: Network, result: Shape, *shapes: Shape) -> None:
     """Notes the dynamic sizes that :func:`broadcast` took for the same: those of ``shapes`` beside the ``result``'s."""
     for shape in shapes:
         for size, common in zip(shape, result, strict=True):
-            if size != 1:
+            if size is not common and size != 1:
                 network.claims.equal(size, common, "the sizes of the operands", network._operation)
