@@ -69,7 +69,7 @@ def test_message_summary_is_the_sentence_alone():
     messages = Messages()
     messages.append((3, "hello"))
     messages.append(
-        ("ERROR", "ITensor::getDimensions: Error Code 4: Shape Error (sizes must match In op at /_src/a/b.cpp:2699)")
+        (1, "ITensor::getDimensions: Error Code 4: Shape Error (sizes must match In op at /_src/a/b.cpp:2699)")
     )
     messages.append((1, "[checkMacros.cpp::catchCudaError::250] Error Code 1: Cuda Runtime (whatever)"))
     assert messages.summary() == "sizes must match"
