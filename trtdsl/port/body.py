@@ -274,9 +274,10 @@ class Body:
 
     def returned(self, lines: list[str]) -> list[str]:
         """The lines and a return; the last value is returned where it is made."""
-        if len(self.results) == 1 and self.items and isinstance(self.items[-1], Statement):
-            last = self.items[-1]
-            if last.results == self.results and last.several is None and not last.note:
+        last = self.items[-1] if self.items else None
+        if isinstance(last, Statement) and not last.note:
+            given = last.several if last.several is not None else last.results
+            if given == self.results and (last.several is None or len(given) > 1):
                 own = self._item(last, self.renderer(), 4)
                 return lines[: len(lines) - len(own)] + wrapped("return ", last.expression, self.renderer(), 4)
         return [*lines, *returned(list(map(self.renderer().value, self.results)))]

@@ -58,7 +58,6 @@ ALIASES = {
     "linalg_cross": "cross",
     "linalg_vecdot": "vecdot",
     "linalg_diagonal": "diagonal",
-    "matrix_power": "matrix_power",
     "conj_physical": "positive",
 }
 
@@ -82,7 +81,6 @@ UNCHANGED = {
     "alpha_dropout",
     "feature_dropout",
     "feature_alpha_dropout",
-    "fake_quantize",
 }
 CONVERSIONS = {"to", "type", "float", "half", "bfloat16", "double", "int", "long", "bool", "type_as"}
 GETTERS = {"T", "mT", "H", "mH", "real", "imag"}
