@@ -217,3 +217,33 @@ def test_weights_of_a_reference_are_known_without_the_second_that_torchs_compile
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, env=env
     )
     assert ran.stdout.strip() == "{'embedding.weight': ((7, 3), 'float32'), 'tied.weight': ((7, 3), 'float32')} False"
+
+
+def test_weights_left_aside_and_tensors_that_are_not_stored():
+    """``unused`` names modules and weights; with ``buffers`` the scope has what the module makes for itself."""
+
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.scale = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.ones(2))
+            self.register_buffer("steps", torch.arange(3.0), persistent=False)
+            self.half = torch.tensor(0.5)
+
+        def forward(self, y, x):
+            return x * self.steps * self.half - y
+
+    def network(x, y, w):
+        return x * w.steps * w.half - y
+
+    inputs = {"x": td.Input(("N", 3)), "y": td.Input(("N", 3))}
+    options = {"inputs": inputs, "weights": "none.safetensors", "reference": Module}
+    state = Module().state_dict()
+    with pytest.raises(td.WeightsError, match="no weight 'steps'"):
+        td.network(**options)(network).define(weights=state)
+    with pytest.raises(td.WeightsError, match="3 weights in the weights given do not fit"):
+        td.network(**options, buffers=True)(network).define(weights=state)
+    with pytest.raises(td.WeightsError, match="scale: unused"):
+        td.network(**options, buffers=True, unused=["head", "scal"])(network).define(weights=state)
+    spec = td.network(**options, buffers=True, unused=["head", "scale"])(network)
+    report = td.check(spec, weights=state, dims={"N": (1, 2, 3)})  # forward is given y first: inputs go by name
+    assert report.passed

@@ -151,3 +151,17 @@ def test_convert_runs_no_code(tmp_path):
     with pytest.raises(td.UsageError, match="no such file"):
         convert_weights(tmp_path / "none.pt", tmp_path / "out.safetensors")
     assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_numbered_parts_are_taken_by_their_numbers():
+    state = {f"layers.{index}.weight": torch.full((1,), float(index)) for index in (0, 3, 4, 7)}
+    scope = td.Scope(td.Network(), td.Weights(state))
+
+    def numbers(layers):
+        return [int(layer.weight.data) for layer in layers]
+
+    assert numbers(scope.layers) == [0, 3, 4, 7]
+    assert numbers(scope.layers[3:5]) == [3, 4]
+    assert numbers(scope.layers[:4]) == [0, 3]
+    assert numbers(scope.layers[4:]) == [4, 7]
+    assert scope.layers[1:3] == []

@@ -34,7 +34,11 @@ from .functional.quantization import dequantize as dequantize
 from .functional.quantization import quantize as quantize
 from .network import Input as Input
 from .network import Network as Network
+from .port import missing as missing
+from .port import port as port
 from .profile import Profile as Profile
+from .refit import derive_weights as derive_weights
+from .run import run_files as run_files
 from .shape import Dim as Dim
 from .shape import Size as Size
 from .shape import size_max as size_max

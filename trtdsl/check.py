@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from .backend import Backend
@@ -15,7 +15,7 @@ from .lazy import torch
 from .network import Input, Network
 from .profile import Profile, Range
 from .shape import value
-from .spec import NetworkSpec, authors_errors
+from .spec import NetworkSpec, authors_errors, call_reference
 from .weights import Source
 
 SCHEMA = 1
@@ -192,7 +192,7 @@ def _reference_outputs(
 ) -> Any:
     """What the reference gives, under autocast where the network has a precision."""
     with torch.inference_mode(), torch.autocast("cpu", precision, enabled=precision is not None):
-        return reference(*feeds.values())
+        return call_reference(reference, feeds)
 
 
 def _is_half(tensor: torch.Tensor) -> bool:
@@ -269,6 +269,8 @@ def named_outputs(returned: Any, names: Sequence[str]) -> dict[str, torch.Tensor
     """What the reference returned, by the network's output names: a mapping by its own, a tuple in order."""
     if isinstance(returned, torch.Tensor):
         returned = (returned,)
+    if is_dataclass(returned) and not isinstance(returned, (type, Mapping)):
+        returned = {part.name: getattr(returned, part.name) for part in fields(returned)}
     if isinstance(returned, Mapping):
         return {str(name): tensor for name, tensor in returned.items() if isinstance(tensor, torch.Tensor)}
     tensors = list(_flatten(returned))

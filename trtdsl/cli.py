@@ -11,7 +11,7 @@ import typer
 
 import trtdsl as td
 
-from . import cli_build, cli_engine, console
+from . import cli_build, cli_engine, cli_port, console
 from .cli_common import (
     AllowNonfinite,
     Backend,
@@ -183,6 +183,7 @@ def _options(
 
 
 cli_engine.register(app, weights_app)
+cli_port.register(app)
 
 
 def main() -> None:

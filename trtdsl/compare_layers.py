@@ -12,7 +12,7 @@ from .errors import Location
 from .interpret import Interpreter
 from .lazy import torch
 from .network import Network
-from .spec import NetworkSpec
+from .spec import NetworkSpec, call_reference
 from .weights import Source
 
 
@@ -139,7 +139,7 @@ def _reference_outputs(reference: torch.nn.Module, feeds: Mapping[str, torch.Ten
     handles = [module.register_forward_hook(hook(name)) for name, module in reference.named_modules() if name]
     try:
         with torch.inference_mode():
-            reference(*feeds.values())
+            call_reference(reference, feeds)
     finally:
         for handle in handles:
             handle.remove()

@@ -22,6 +22,11 @@ def say(text: str) -> None:
     _console().print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+def remark(text: str) -> None:
+    """A line on stderr that is no error."""
+    _console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 def complain(text: str) -> None:
     """An error on stderr."""
     from rich.text import Text

@@ -29,12 +29,16 @@ LOW = frozenset(
         "conv_transpose3d",
         "einops_einsum",
         "einsum",
+        "gru_cell",
         "linear",
+        "lstm_cell",
         "matmul",
         "mm",
         "multi_dot",
         "mv",
         "prelu",
+        "rnn_relu_cell",
+        "rnn_tanh_cell",
         "scaled_dot_product_attention",
     }
 )

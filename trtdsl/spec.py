@@ -34,6 +34,8 @@ class NetworkSpec:
     file: Path | None = None
     profiles: tuple[Profile, ...] = ()
     """What an engine serves and is tuned for; without any, the whole ranges of the dimensions."""
+    unused: tuple[str, ...] = ()
+    buffers: bool = False
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +77,8 @@ class NetworkSpec:
         opened = self.open_weights(weights)
         if opened is not None:
             opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
+            if self.buffers:
+                opened.add_buffers(self.reference_buffers())
         inputs = self._with_dims(replaced)
         with network.current(), _import_path(self.file), authors_errors(self.function):
             tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
@@ -86,7 +90,7 @@ class NetworkSpec:
                 for name, tensor in outputs.items():
                     network.output(tensor, name)
         if opened is not None:
-            opened.check_all_used()
+            opened.check_all_used(self.unused)
         return network
 
     def open_weights(self, weights: Source | None = None) -> Weights | None:
@@ -126,15 +130,21 @@ class NetworkSpec:
     def reference_module(self, weights: Weights | None) -> torch.nn.Module:
         """The torch reference in evaluation mode with these weights loaded."""
         if weights is None:
-            return self.reference_class()().eval()
+            return self.reference_class()().eval().requires_grad_(False)
         with _without_values():
             module = self.reference_class()()
-        state = {name: weights.get(name) for name in weights.shapes}
-        for name in module.state_dict():  # the counters of training steps need not be in the file
-            if name not in state:
+        state = module.state_dict()  # its metadata tells the module that the weights are of its own version
+        for name in state:
+            if name not in weights.shapes:  # the counters of training steps need not be in the file
                 state[name] = torch.zeros((), dtype=torch.int64)
+        state.update((name, weights.get(name)) for name in weights.shapes)
         module.load_state_dict(state, assign=True)
         return module.eval().requires_grad_(False)
+
+    def reference_buffers(self) -> dict[str, torch.Tensor]:
+        """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""
+        with _without_values():
+            return _outside_state(self.reference_class()())
 
     def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
         """What stands in the place of some dimensions: one size, or the dimension with another range."""
@@ -189,6 +199,22 @@ class NetworkSpec:
         )
 
 
+def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
+    """What the module gives: feeds go by name where forward has parameters of all these names, otherwise in order."""
+    parameters = inspect.signature(module.forward).parameters
+    return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
+
+
+def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    state = module.state_dict()
+    found = {name: buffer for name, buffer in module.named_buffers(remove_duplicate=False) if name not in state}
+    for path, part in module.named_modules():
+        for name, held in vars(part).items():
+            if isinstance(held, torch.Tensor):
+                found[f"{path}.{name}".lstrip(".")] = held
+    return found
+
+
 def _replace(size: SizeLike, replacements: Mapping[str, int | Dim]) -> SizeLike:
     if isinstance(size, int):
         return size
@@ -208,6 +234,8 @@ def network(
     reference: str | Callable[[], torch.nn.Module] | None = None,
     profiles: Sequence[Profile] = (),
     name: str | None = None,
+    unused: Sequence[str] = (),
+    buffers: bool = False,
 ) -> Callable[[Callable[..., Any]], NetworkSpec]:
     """Makes a :class:`NetworkSpec` of the function below it.
 
@@ -215,7 +243,9 @@ def network(
     :class:`~trtdsl.weights.Scope` over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights``
     (safetensors) and ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are
     relative to the function's file. ``profiles`` are the sets of sizes that an engine is tuned for, instead of one over
-    the whole ranges of the dimensions; an engine serves each feed by the first that holds it.
+    the whole ranges of the dimensions; an engine serves each feed by the first that holds it. Weights that the network
+    leaves aside are named in ``unused``, one by one or by module. With ``buffers`` the scope also has what the
+    reference makes for itself and does not store: buffers and attributes that are not in its state_dict.
 
     Raises UsageError, with its line, for a profile with an unknown dimension or a range that is not within its Dim's.
 
@@ -230,8 +260,17 @@ def network(
         file = Path(function.__code__.co_filename)
         located = file if file.is_file() else None
         path = None if weights is None else (located.parent if located else Path()) / weights
-        given = as_profiles(profiles)
-        return NetworkSpec(name or function.__name__, function, dict(inputs), path, reference, located, profiles=given)
+        return NetworkSpec(
+            name or function.__name__,
+            function,
+            dict(inputs),
+            path,
+            reference,
+            located,
+            profiles=as_profiles(profiles),
+            unused=tuple(unused),
+            buffers=buffers,
+        )
 
     return make
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Union
@@ -129,10 +129,22 @@ class Weights:
                     problems[name] = finding
         self._raise(problems)
 
-    def check_all_used(self) -> None:
-        """Raises WeightsError naming every tensor that the network did not use."""
-        unused = [name for name in self.shapes if name not in self.used and not name.endswith(IGNORED)]
-        self._raise({name: f"unused: {shape_text(self.shapes[name])}" for name in unused})
+    def add_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Further tensors, which are not the file's: those that a module makes for itself."""
+        for name, tensor in buffers.items():
+            self._tensors[name] = tensor
+            self.shapes[name], self.dtypes[name] = tuple(tensor.shape), dtype_name(tensor.dtype)
+            self.used.add(name)
+
+    def check_all_used(self, unused: Sequence[str] = ()) -> None:
+        """Raises WeightsError naming every tensor that the network did not use, but for those in ``unused`` modules."""
+        known = tuple(f"{part}." for part in unused)
+        left = [
+            name
+            for name in self.shapes
+            if name not in self.used and not name.endswith(IGNORED) and not f"{name}.".startswith(known)
+        ]
+        self._raise({name: f"unused: {shape_text(self.shapes[name])}" for name in left})
 
     def sha256(self) -> str:
         """The file's hash; for a mapping, that of names and values."""
@@ -234,7 +246,8 @@ class Scope:
     """Weights by name, as the attributes of a module: ``w.conv1.weight``, ``w["a.b"]``, ``w.blocks[3]``.
 
     A leaf is a constant :class:`Tensor` of the network; anything else is a Scope. Numbered children can be iterated
-    (``for block in w.blocks``), counted (``len(w.blocks)``) and asked for (``"residual" in w``).
+    (``for block in w.blocks``), taken in part (``w.blocks[1:]``), counted (``len(w.blocks)``) and asked for
+    (``"residual" in w``).
     """
 
     def __init__(self, network: Network, weights: Weights, prefix: str = ""):
@@ -245,7 +258,10 @@ class Scope:
             raise AttributeError(name)
         return self[name]
 
-    def __getitem__(self, key: str | int) -> Any:
+    def __getitem__(self, key: str | int | slice) -> Any:
+        if isinstance(key, slice):
+            numbers = [int(child) for child in self._children() if child.isdigit()]
+            return [self[number] for number in range(max(numbers, default=-1) + 1)[key] if number in numbers]
         name = f"{self._prefix}{key}"
         if name in self._weights.shapes:
             cache = self._network.cache

@@ -115,6 +115,26 @@ def _fuse_samples():
         yield Call(weight, (b if bias else None, mean, var.abs() + 0.5, 1e-5, gamma, beta), {"transpose": transpose})
 
 
+def _cell_samples(gates):
+    for hidden, bias in ((2, True), (5, False)):
+        x, h, c, w_ih, w_hh, b_ih, b_hh = _tensors(
+            (3, 4), (3, hidden), (3, hidden), (gates * hidden, 4), (gates * hidden, hidden), *[(gates * hidden,)] * 2
+        )
+        biases = (b_ih, b_hh) if bias else (None, None)
+        yield Call(x, ((h, c) if gates == 4 else h, w_ih, w_hh, *biases))
+
+
+def _cartesian_samples():
+    yield Call(torch.arange(3), (torch.arange(2), torch.tensor([5, 7, 9, 11])))
+    yield Call(torch.arange(3.0), (torch.rand(2),))
+    yield Call(torch.arange(3.0))
+
+
+def _tensor_samples():
+    for data, options in ((1.5, {}), ([1, 2], {}), ([[1.0, 2], [3, 4]], {"dtype": torch.float16}), ([True], {})):
+        yield Call(torch.zeros(2), (data,), options)
+
+
 ELEMENTARY = _same(
     "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf erfc exp exp2 expm1 floor frac log log10 "
     "log1p log2 logit nan_to_num neg positive rad2deg reciprocal round rsqrt sgn sigmoid sign signbit sin sinc "
@@ -143,8 +163,9 @@ SHAPES = [
     *_same(
         "atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to cat chunk clone column_stack constant_pad_nd "
         "diag diag_embed diagflat diagonal dsplit dstack expand expand_as flatten flip fliplr flipud hsplit hstack "
-        "meshgrid movedim narrow permute ravel repeat reshape reshape_as roll rot90 select split split_with_sizes "
-        "squeeze stack t tile trace transpose tril triu unbind unflatten unsqueeze view view_as vsplit vstack"
+        "meshgrid movedim narrow permute ravel repeat reshape reshape_as roll rot90 select select_scatter "
+        "slice_scatter split split_with_sizes squeeze stack t tile trace transpose tril triu unbind unflatten "
+        "unsqueeze view view_as vsplit vstack"
     ),
     *_same("channel_shuffle pad unfold", "nn.functional."),
     Record("concat", "cat"),
@@ -158,7 +179,16 @@ SHAPES = [
     Record("unfold_dimension", "unfold"),
     Record("fold", samples=_fold_samples, reference=torch.nn.functional.fold),
 ]
-CREATION = _same("arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like")
+CREATION = [
+    *_same("arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like"),
+    Record("cartesian_prod", samples=_cartesian_samples, reference=torch.cartesian_prod),
+    Record(
+        "tensor",
+        samples=_tensor_samples,
+        call=lambda tensor: lambda input, *args, **options: tensor(*args, **options),
+        reference=lambda input, *args, **options: torch.tensor(*args, **options),
+    ),
+]
 INDEXING = [
     *_same(
         "argsort argwhere gather index_add index_copy index_fill index_put index_select masked_select msort nonzero "
@@ -201,6 +231,16 @@ LAYERS = [
             reference=getattr(torch.nn.functional, f"lp_pool{ndim}d"),
         )
         for ndim in (1, 2, 3)
+    ),
+    *(
+        Record(
+            name,
+            samples=lambda gates=gates: _cell_samples(gates),
+            reference=getattr(torch, name),
+            static=(1,),
+            weights=(1, 2, 3, 4),
+        )
+        for name, gates in (("gru_cell", 3), ("lstm_cell", 4), ("rnn_tanh_cell", 1), ("rnn_relu_cell", 1))
     ),
     Record(
         "fuse_conv_bn_weights",

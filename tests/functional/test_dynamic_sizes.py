@@ -165,3 +165,33 @@ def test_a_number_made_of_a_size_where_a_number_must_be_known():
     with net.current(), pytest.raises(td.DefinitionError, match=r"such as x.shape\[1\] // 2, not to Tensor"):
         _ = x[:, :, : x.shape[2] / 2]
     assert x[:, :, : torch.tensor(3).numpy()[()]].shape[0] == 1  # numpy's ints are ints
+
+
+def test_sizes_in_a_tensor_and_parts_written_at_sizes():
+    """The last pixel of each row and column, as RAFT's look-up needs it; a middle part written anew."""
+    net = td.Network()
+    x, y = net.input("x", ("N", "T", 3)), net.input("y", ("N", "T", 3))
+    t = x.shape[1]
+    with net.current():
+        net.output(F.tensor([[x.shape[0], t - 1], [2, 0]]), "whole")
+        net.output(F.tensor([t // 2, 0.5], dtype="float16"), "mixed")
+    net.output(F.slice_scatter(x, y[:, t // 2 :], 1, start=t // 2), "tail")
+    net.output(F.slice_scatter(x, y[:, : t - 2] * 2, 1, end=t - 2), "head")
+    net.output(F.select_scatter(x, y[:, 0], 1, -1), "last")
+    interpreter = td.Interpreter(net)
+    for n, t in ((1, 2), (2, 5), (3, 8)):
+        x, y = torch.randn(n, t, 3), torch.randn(n, t, 3)
+        got = interpreter({"x": x, "y": y})
+        assert torch.equal(got["whole"], torch.tensor([[n, t - 1], [2, 0]]))
+        assert torch.equal(got["mixed"], torch.tensor([t // 2, 0.5], dtype=torch.float16))
+        assert torch.equal(got["tail"], torch.slice_scatter(x, y[:, t // 2 :], 1, t // 2))
+        assert torch.equal(got["head"], torch.slice_scatter(x, y[:, : t - 2] * 2, 1, 0, t - 2))
+        assert torch.equal(got["last"], torch.select_scatter(x, y[:, 0], 1, -1))
+
+
+def test_a_part_of_another_size_is_refused():
+    net = td.Network()
+    with pytest.raises(td.ShapeError, match=r"src has shape \(2, 4\), the slice \(2, 3\)"):
+        F.slice_scatter(net.input("x", (2, 8)), net.input("y", (2, 4)), 1, end=3)
+    with pytest.raises(td.ShapeError, match="tensor takes lists of equal lengths"), net.current():
+        F.tensor([[1, 2], [3]])

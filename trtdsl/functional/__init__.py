@@ -95,6 +95,7 @@ from .convolution import conv_transpose1d as conv_transpose1d
 from .convolution import conv_transpose2d as conv_transpose2d
 from .convolution import conv_transpose3d as conv_transpose3d
 from .create import arange as arange
+from .create import cartesian_prod as cartesian_prod
 from .create import eye as eye
 from .create import fill as fill
 from .create import full as full
@@ -106,6 +107,7 @@ from .create import new_ones as new_ones
 from .create import new_zeros as new_zeros
 from .create import ones as ones
 from .create import ones_like as ones_like
+from .create import tensor as tensor
 from .create import tril as tril
 from .create import triu as triu
 from .create import zeros as zeros
@@ -183,6 +185,8 @@ from .join import hsplit as hsplit
 from .join import hstack as hstack
 from .join import narrow as narrow
 from .join import select as select
+from .join import select_scatter as select_scatter
+from .join import slice_scatter as slice_scatter
 from .join import split as split
 from .join import split_with_sizes as split_with_sizes
 from .join import stack as stack
@@ -259,6 +263,10 @@ from .products import vdot as vdot
 from .products import vecdot as vecdot
 from .quantization import dequantize as dequantize
 from .quantization import quantize as quantize
+from .recurrent import gru_cell as gru_cell
+from .recurrent import lstm_cell as lstm_cell
+from .recurrent import rnn_relu_cell as rnn_relu_cell
+from .recurrent import rnn_tanh_cell as rnn_tanh_cell
 from .reduction import all as all
 from .reduction import amax as amax
 from .reduction import amin as amin

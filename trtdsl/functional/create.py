@@ -10,11 +10,12 @@ from typing import Any
 from .. import layers as L
 from ..dtypes import as_dtype
 from ..errors import DefinitionError, ShapeError, UnsupportedError
+from ..layers.shape import size_tensor
 from ..lazy import torch
 from ..network import Network, operation, require_network
-from ..shape import Size, SizeLike, size_max
+from ..shape import Size, SizeLike, product, size_max
 from ..tensor import Tensor
-from .operands import align, as_tensor, binary, choose, stretch, varargs
+from .operands import align, as_tensor, binary, choose, result_type, stretch, varargs
 
 
 def _refuse_storage(layout: Any, requires_grad: bool) -> None:
@@ -360,6 +361,62 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         own = [tensor.shape[0] if other == axis else 1 for other in range(len(given))]
         results.append(stretch(L.shuffle(tensor, reshape=own), shape))
     return tuple(results)
+
+
+@operation
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of the vectors' elements, one in a row: ISliceLayers and IConcatenationLayer.
+
+    A single vector is given back as it is.
+
+    >>> with td.Network().current():
+    ...     F.cartesian_prod(F.arange(2), F.arange(3)).shape
+    (6, 2)
+    """
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = meshgrid(*tensors, indexing="ij")
+    columns = [L.shuffle(grid, reshape=(product(grid.shape), 1)) for grid in grids]
+    dtype = result_type(*columns)
+    return L.concatenation([L.cast(column, dtype) for column in columns], 1)
+
+
+@operation
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A constant of numbers in (nested) lists; a shape tensor where dynamic sizes are among them.
+
+    ``device`` and ``pin_memory`` have no meaning in an engine.
+
+    >>> net = td.Network()
+    >>> x = net.input("x", ("N", 3))
+    >>> with net.current():
+    ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
+    (2,)
+    """
+    _refuse_storage(None, requires_grad)
+    wanted = None if dtype is None else as_dtype(dtype)
+    shape, numbers = _nested(data)
+    sizes = [number for number in numbers if isinstance(number, Size)]
+    if not sizes:
+        return require_network().constant(torch.tensor(data, dtype=wanted))
+    network = require_network()
+    if all(isinstance(number, int) for number in numbers if not isinstance(number, Size)):
+        row = size_tensor(network, numbers)
+    else:
+        row = L.concatenation([L.shuffle(as_tensor(x, network, torch.float32), reshape=(1,)) for x in numbers], 0)
+    return L.shuffle(row if wanted is None else L.cast(row, wanted), reshape=shape)
+
+
+def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape of nested lists, and the numbers in them. Raises ShapeError where the lists differ in length."""
+    if not isinstance(data, (list, tuple)):
+        return (), [data]
+    parts = [_nested(item) for item in data]
+    if len({shape for shape, _ in parts}) > 1:
+        raise ShapeError("tensor takes lists of equal lengths")
+    return (len(parts), *(parts[0][0] if parts else ())), [number for _, numbers in parts for number in numbers]
 
 
 # -- triangles and diagonals -------------------------------------------------------------------------------------------

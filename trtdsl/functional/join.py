@@ -12,7 +12,8 @@ from ..lazy import torch
 from ..network import operation
 from ..shape import SizeLike, shape_text
 from ..tensor import Tensor
-from .index import from_start, index_in
+from .gather import index_copy
+from .index import from_start, index_in, slice_bounds
 from .operands import axis_of, normalize_axis, result_type
 from .reshape import atleast_1d, atleast_2d, atleast_3d
 
@@ -305,3 +306,58 @@ def select(input: Tensor, dim: int, index: SizeLike) -> Tensor:
     """
     axis = normalize_axis(dim, input.ndim)
     return L.squeeze(part(input, axis, index_in(index, input.shape[axis]), 1), [axis])
+
+
+@operation
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: SizeLike | None = None,
+    end: SizeLike | None = None,
+    step: int = 1,
+) -> Tensor:
+    """``input`` with ``src`` in the place of ``input[start:end:step]`` of ``dim``: ISliceLayers, IConcatenationLayer.
+
+    What ``x[:, start:end] = y`` does to x. A step other than 1 takes an IScatterLayer and a static dimension.
+
+    Raises ShapeError where ``src`` is not of that size.
+
+    >>> net = td.Network()
+    >>> F.slice_scatter(net.input("x", ("N", 8)), net.input("y", ("N", 3)), 1, start=2, end=5).shape
+    (N, 8)
+    """
+    axis = axis_of(dim, input.ndim)
+    size = input.shape[axis]
+    begin, count, _ = slice_bounds(slice(start, end, step), size)
+    src = L.cast(src, input.dtype)
+    if step != 1:
+        if not isinstance(begin, int) or not isinstance(count, int):
+            raise UnsupportedError(f"slice_scatter(step={step}) needs a dimension of static size, not {size}")
+        places = [begin + step * index for index in range(count)]
+        return index_copy(input, axis, input.network.constant(torch.tensor(places, dtype=torch.int64)), src)
+    wanted = (*input.shape[:axis], count, *input.shape[axis + 1 :])
+    if src.ndim != input.ndim or any(
+        isinstance(have, int) and isinstance(want, int) and have != want for have, want in zip(src.shape, wanted)
+    ):
+        raise ShapeError(f"src has shape {shape_text(src.shape)}, the slice {shape_text(wanted)}")
+    for have, want in zip(src.shape, wanted, strict=True):
+        input.network.claims.equal(have, want, "the sizes of src and of the slice", input.network._operation)
+    after = size - begin - count
+    parts = [part(input, axis, 0, begin)] if begin != 0 else []
+    parts += [src]
+    parts += [part(input, axis, begin + count, after)] if after != 0 else []
+    return cat(parts, axis)
+
+
+@operation
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: SizeLike) -> Tensor:
+    """``input`` with ``src`` in the place of ``input.select(dim, index)``: as :func:`slice_scatter`.
+
+    >>> net = td.Network()
+    >>> F.select_scatter(net.input("x", ("N", 8, 3)), net.input("y", ("N", 3)), 1, -1).shape
+    (N, 8, 3)
+    """
+    axis = normalize_axis(dim, input.ndim)
+    place = index_in(index, input.shape[axis])
+    return slice_scatter(input, L.unsqueeze(src, [axis]), axis, place, place + 1)
