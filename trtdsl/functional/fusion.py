@@ -37,11 +37,11 @@ def fuse_conv_bn_weights(
         raise UnsupportedError("fuse_conv_bn_weights takes constants: use F.batch_norm for what is computed")
     scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     if conv_b is not None:
-        bias = bias + conv_b.data * scale
+        bias = bias + _doubles(conv_b) * scale
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
-    weight = _scaled(conv_w.data, scale.to(conv_w.dtype).view(channels))
-    return made_of(given, weight, conv_w.dtype), made_of(given, bias, conv_w.dtype)
+    weight = _scaled(conv_w.data, _in_dtype(scale, conv_w.dtype).view(channels))
+    return _made_of(given, weight), made_of(given, bias, conv_w.dtype)
 
 
 def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
@@ -55,16 +55,30 @@ def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 
 def affine(
     mean: Tensor, var: Tensor, eps: float, weight: Tensor | None, bias: Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scale and shift, in float64, of the batch norm with these constants."""
-    scale = torch.rsqrt(var.data.double() + eps)
-    if weight is not None:
-        scale = scale * weight.data
-    shift = mean.data * scale
-    return scale, -shift if bias is None else bias.data - shift
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scale and shift of the batch norm with these constants, in float64: of so few numbers, numpy's, too."""
+    with np.errstate(all="ignore"):
+        scale = 1 / np.sqrt(_doubles(var) + eps)
+        if weight is not None:
+            scale = scale * _doubles(weight)
+        shift = _doubles(mean) * scale
+        return scale, -shift if bias is None else _doubles(bias) - shift
 
 
-def made_of(tensors: Sequence[Tensor], value: torch.Tensor, dtype: torch.dtype) -> Tensor:
+def _doubles(tensor: Tensor) -> np.ndarray:
+    data = tensor.data
+    return data.numpy().astype(np.float64) if data.dtype == torch.float32 else data.double().numpy()
+
+
+def _in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    return torch.from_numpy(values.astype(np.float32)) if dtype == torch.float32 else torch.from_numpy(values).to(dtype)
+
+
+def made_of(tensors: Sequence[Tensor], values: np.ndarray, dtype: torch.dtype) -> Tensor:
     """A constant computed from others, whose names it keeps."""
+    return _made_of(tensors, _in_dtype(values, dtype))
+
+
+def _made_of(tensors: Sequence[Tensor], value: torch.Tensor) -> Tensor:
     sources = tuple(dict.fromkeys(source for tensor in tensors for source in tensor.sources))
-    return Tensor(tensors[0].network, tuple(value.shape), dtype, data=value.to(dtype), sources=sources)
+    return Tensor(tensors[0].network, tuple(value.shape), value.dtype, data=value, sources=sources)
