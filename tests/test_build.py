@@ -184,7 +184,15 @@ def large():
     return net
 
 
-def test_ctrl_c_during_the_build_cancels_it():
+@pytest.fixture
+def listening():
+    """SIGINT is heard: a shell's background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_during_the_build_cancels_it(listening):
     net = large()
     seen = []
 

@@ -34,11 +34,7 @@ from .functional.quantization import dequantize as dequantize
 from .functional.quantization import quantize as quantize
 from .network import Input as Input
 from .network import Network as Network
-from .port import missing as missing
-from .port import port as port
 from .profile import Profile as Profile
-from .refit import derive_weights as derive_weights
-from .run import run_files as run_files
 from .shape import Dim as Dim
 from .shape import Size as Size
 from .shape import size_max as size_max
@@ -72,6 +68,8 @@ if TYPE_CHECKING:
     from .functional.einsum.report import explain_einsum as explain_einsum
     from .interpret import Interpreter as Interpreter
     from .interpret import interpret as interpret
+    from .port import missing as missing
+    from .port import port as port
     from .refit import derive_weights as derive_weights
     from .run import run_files as run_files
     from .summary import Summary as Summary
@@ -100,6 +98,8 @@ _LATER = {
     "explain_einsum": ".functional.einsum.report",
     "Interpreter": ".interpret",
     "interpret": ".interpret",
+    "missing": ".port",
+    "port": ".port",
     "derive_weights": ".refit",
     "run_files": ".run",
     "Summary": ".summary",

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -23,6 +24,7 @@ def test_python_blocks_run(file, tmp_path, monkeypatch):
     (tmp_path / "networks").symlink_to(ROOT / "networks")
     (tmp_path / "weights").symlink_to(ROOT / "weights")
     monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
     namespace = {"__name__": "__main__"}
     for block in blocks(file):
         exec(compile(block, str(file), "exec"), namespace)

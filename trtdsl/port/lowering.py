@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dtypes import dtype_name
 from ..lazy import torch
 from .counterpart import counterpart
 from .graph import Op, SizeOf, SizeOp, Value, leaves, rebuilt
@@ -47,7 +48,7 @@ def _note(op: Op, results: list[Value]) -> list[str]:
 
 def describe(value: Value) -> str:
     """A value's shape and dtype."""
-    return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    return f"{tuple(value.shape)} {dtype_name(value.dtype)}"
 
 
 def _written(op: Op) -> Expression | None:
