@@ -94,12 +94,12 @@ class Backend:
         self._sinks = threading.local()
         self._open: dict[int, Messages] = {}  # sinks of all threads: TensorRT's own threads have none
         self.logger = self._make_logger()
-        self._to_torch: dict[Any, torch.dtype] = {}
+        self._to_torch: dict[int, torch.dtype] = {}  # by number: a DataType takes five times as long to look up
         self._to_trt: dict[torch.dtype, Any] = {}
         for member, dtype in DTYPES.items():
             data_type = trt.DataType.__members__.get(member)
             if data_type is not None and hasattr(torch, dtype):
-                self._to_torch[data_type] = getattr(torch, dtype)
+                self._to_torch[int(data_type)] = getattr(torch, dtype)
                 self._to_trt[getattr(torch, dtype)] = data_type
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ class Backend:
 
     def torch_dtype(self, data_type: Any) -> torch.dtype:
         """torch's dtype for a ``trt.DataType``."""
-        return self._to_torch[data_type]
+        return self._to_torch[int(data_type)]
 
     def data_type(self, dtype: torch.dtype) -> Any:
         """``trt.DataType`` for a torch dtype; UnsupportedError for one that TensorRT does not have."""
