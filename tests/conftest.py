@@ -72,3 +72,25 @@ def small(tmp_path):
     weights["bn.num_batches_tracked"] = torch.tensor(7)
     save_file(weights, folder / "small.safetensors")
     return folder
+
+
+@pytest.fixture
+def command_line(monkeypatch):
+    """Gives, for a folder, what runs a command line there and judges its exit code."""
+    from typer.testing import CliRunner
+
+    from trtdsl.cli import app
+
+    def within(folder):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("COLUMNS", "200")
+
+        def run(*arguments, code=0):
+            done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+            assert done.exit_code == code, (done.exit_code, done.stdout, done.stderr, done.exception)
+            assert "Traceback" not in done.stderr
+            return done
+
+        return run
+
+    return within

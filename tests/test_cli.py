@@ -31,18 +31,9 @@ def wide(x):
 
 
 @pytest.fixture
-def trtdsl(small, monkeypatch):
+def trtdsl(command_line, small):
     """Runs a command line in the folder of the small network."""
-    monkeypatch.chdir(small)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments, code=0):
-        done = runner.invoke(app, [str(argument) for argument in arguments])
-        assert done.exit_code == code, (done.exit_code, done.stdout, done.stderr, done.exception)
-        assert "Traceback" not in done.stderr
-        return done
-
-    return run
+    return command_line(small)
 
 
 def edit(path, old, new):

@@ -4,29 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import trtdsl as td
 from trtdsl.backend import cuda_status
 from trtdsl.bench import chosen, summarize
-from trtdsl.cli import app
 
-runner = CliRunner()
 no_gpu = pytest.mark.skipif(cuda_status() is None, reason="there is a GPU here")
 
 
 @pytest.fixture
-def trtdsl(small, monkeypatch):
-    monkeypatch.chdir(small)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments, code=0):
-        done = runner.invoke(app, [str(argument) for argument in arguments])
-        assert done.exit_code == code, (done.exit_code, done.stdout, done.stderr, done.exception)
-        assert "Traceback" not in done.stderr
-        return done
-
-    return run
+def trtdsl(command_line, small):
+    return command_line(small)
 
 
 @pytest.fixture

@@ -4,26 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from trtdsl.cli import app
-
-runner = CliRunner()
 MODULES = Path(__file__).parent / "port" / "modules.py"
 
 
 @pytest.fixture
-def trtdsl(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments, code=0):
-        done = runner.invoke(app, [str(argument) for argument in arguments])
-        assert done.exit_code == code, (done.exit_code, done.stdout, done.stderr, done.exception)
-        assert "Traceback" not in done.stderr
-        return done
-
-    return run
+def trtdsl(command_line, tmp_path):
+    return command_line(tmp_path)
 
 
 SMALL = (f"{MODULES}:Small", "--input", "image=N,3,16,16", "--dim", "N=1:2:3")

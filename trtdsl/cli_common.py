@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ import typer
 import trtdsl as td
 
 from . import console
-from .errors import TrtdslError
+from .errors import TrtdslError, UsageError
 from .profile import Range, as_bounds, read_ranges
 
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
@@ -54,6 +54,21 @@ def dims_of(given: list[str] | None) -> dict[str, Range]:
 def profiles_of(given: list[str] | None) -> list[td.Profile] | None:
     """Of ``--profile``; None leaves the network's own."""
     return [td.Profile.parse(text) for text in given] if given else None
+
+
+def pairs_of(
+    given: list[str] | None, option: str, expected: str, is_right: Callable[[str, str], bool]
+) -> dict[str, str]:
+    """Of an option ``NAME=TEXT`` that may be repeated. Raises UsageError."""
+    result: dict[str, str] = {}
+    for text in given or []:
+        name, found, rest = text.partition("=")
+        if not found or not is_right(name, rest):
+            raise UsageError(f"{option} {text}: expected {expected}")
+        if name in result:
+            raise UsageError(f"{option} gives {name} twice")
+        result[name] = rest
+    return result
 
 
 def shape_of(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:

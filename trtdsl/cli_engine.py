@@ -10,8 +10,7 @@ import typer
 import trtdsl as td
 
 from . import console
-from .cli_common import Json, Quiet, Verbose, dims_of, errors, print_json
-from .errors import UsageError
+from .cli_common import Json, Quiet, Verbose, dims_of, errors, pairs_of, print_json
 
 EngineName = Annotated[Path, typer.Argument(metavar="ENGINE", help="What `trtdsl build` wrote.")]
 Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="The engine's own when not said.")]
@@ -20,19 +19,6 @@ Inputs = Annotated[list[str] | None, typer.Option("--input", metavar="NAME=FILE.
 Weights = Annotated[
     Path | None, typer.Option("--weights", metavar="FILE", help="Put these into a refittable engine first.")
 ]
-
-
-def pairs(given: list[str] | None) -> dict[str, str]:
-    """``NAME=FILE`` options. Raises UsageError."""
-    result = {}
-    for text in given or []:
-        name, _, path = text.partition("=")
-        if not name or not path:
-            raise UsageError(f"--input {text}: expected NAME=FILE.npy")
-        if name in result:
-            raise UsageError(f"--input gives {name} twice")
-        result[name] = path
-    return result
 
 
 def run(
@@ -54,7 +40,7 @@ def run(
     with errors(json_, verbose):
         paths = td.run_files(
             engine,
-            pairs(input),
+            pairs_of(input, "--input", "NAME=FILE.npy", lambda name, path: bool(name and path)),
             output,
             backend=backend,
             device=device,

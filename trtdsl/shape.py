@@ -139,3 +139,20 @@ def tensor_dim(tensor: Tensor, axis: int, name: str, upper: int = INFINITY) -> S
     size = of_atom(TensorDim(tensor, axis, name, upper))
     assert isinstance(size, Size)
     return size
+
+
+def substitute(size: SizeLike, replacements: Mapping[str, int | Dim]) -> SizeLike:
+    """The size with other Dims, or numbers, in the place of some; sizes of inputs are sums of products of Dims.
+
+    >>> substitute(8 * Dim("H") + Dim("W"), {"W": 3})
+    8*H + 3
+    """
+    if isinstance(size, int):
+        return size
+    total: SizeLike = 0
+    for monomial, coefficient in size.terms:
+        term: SizeLike = coefficient
+        for atom in monomial:
+            term = term * (replacements.get(atom.name, atom) if isinstance(atom, Dim) else Size([((atom,), 1)]))
+        total = total + term
+    return total

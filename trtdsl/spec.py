@@ -17,7 +17,7 @@ from .errors import DefinitionError, Location, TrtdslError, UsageError, nearest
 from .lazy import torch
 from .network import PACKAGE, Input, Network
 from .profile import Profile, Range, as_bounds, as_profiles
-from .shape import Dim, Size, SizeLike
+from .shape import Dim, Size, substitute
 from .tensor import Tensor
 from .weights import Scope, Source, Weights
 
@@ -168,7 +168,7 @@ class NetworkSpec:
 
     def _with_dims(self, replaced: Mapping[str, int | Dim]) -> dict[str, Input]:
         return {
-            name: Input(tuple(_replace(size, replaced) for size in spec.shape), spec.dtype, spec.sample)
+            name: Input(tuple(substitute(size, replaced) for size in spec.shape), spec.dtype, spec.sample)
             for name, spec in self.inputs.items()
         }
 
@@ -213,18 +213,6 @@ def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
             if isinstance(held, torch.Tensor):
                 found[f"{path}.{name}".lstrip(".")] = held
     return found
-
-
-def _replace(size: SizeLike, replacements: Mapping[str, int | Dim]) -> SizeLike:
-    if isinstance(size, int):
-        return size
-    total: SizeLike = 0
-    for monomial, coefficient in size.terms:
-        term: SizeLike = coefficient
-        for atom in monomial:
-            term = term * (replacements.get(atom.name, atom) if isinstance(atom, Dim) else Size([((atom,), 1)]))
-        total = total + term
-    return total
 
 
 def network(

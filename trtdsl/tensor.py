@@ -6,6 +6,7 @@ Every operator is one call into :mod:`trtdsl.functional`, where its arguments ar
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .dtypes import dtype_name
@@ -252,6 +253,11 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
 
     def __getitem__(self, index: Any) -> Tensor:
         return F.getitem(self, index)
+
+
+def sources_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
+    """The names of the weights that a constant made from these constants was made from."""
+    return tuple(dict.fromkeys(source for tensor in tensors for source in tensor.sources))
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -114,7 +114,7 @@ class Weights:
             if name.endswith(IGNORED):
                 continue
             if name not in self.shapes:
-                problems[name] = f"missing: {shape_text(shape)} {dtype}{self._nearest(name)}"
+                problems[name] = f"missing: {shape_text(shape)} {dtype}{nearest(name, self.shapes)}"
             elif self.shapes[name] != shape:
                 problems[name] = f"has shape {shape_text(self.shapes[name])}, not {shape_text(shape)}"
             elif self.dtypes[name] != dtype:
@@ -193,9 +193,6 @@ class Weights:
         nans, total = int(torch.isnan(tensor).sum()), int((~torch.isfinite(tensor)).sum())
         return f"has {nans} NaN and {total - nans} Inf (--allow-nonfinite builds it all the same)"
 
-    def _nearest(self, name: str) -> str:
-        return nearest(name, self.shapes)
-
     def _raise(self, problems: dict[str, str]) -> None:
         if problems:
             lines = "\n".join(f"  {name}: {problem}" for name, problem in sorted(problems.items(), key=_natural))
@@ -260,7 +257,7 @@ class Scope:
 
     def __getitem__(self, key: str | int | slice) -> Any:
         if isinstance(key, slice):
-            numbers = [int(child) for child in self._children() if child.isdigit()]
+            numbers = self._numbers()
             return [self[number] for number in range(max(numbers, default=-1) + 1)[key] if number in numbers]
         name = f"{self._prefix}{key}"
         if name in self._weights.shapes:
@@ -286,11 +283,14 @@ class Scope:
     def _children(self) -> list[str]:
         return self._weights.children.get(self._prefix[:-1], [])
 
+    def _numbers(self) -> list[int]:
+        return sorted(int(child) for child in self._children() if child.isdigit())
+
     def __len__(self) -> int:
-        return sum(child.isdigit() for child in self._children())
+        return len(self._numbers())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([self[index] for index in sorted(int(child) for child in self._children() if child.isdigit())])
+        return iter([self[number] for number in self._numbers()])
 
     def __repr__(self) -> str:
         return f"Scope({self._prefix[:-1] or '.'}: {', '.join(self._children())})"
@@ -307,8 +307,6 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     is dropped. Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of
     tensors.
     """
-    from safetensors.torch import save
-
     from .files import write_atomically
 
     try:
@@ -327,6 +325,12 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise CorruptFileError(f"{source} holds no state_dict: expected a mapping from names to tensors")
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
-    # Tensors that share memory are written apart, and views are written as what they show.
-    write_atomically(output, save({name: tensor.detach().clone().contiguous() for name, tensor in state.items()}))
+    write_atomically(output, as_safetensors(state))
     return list(state)
+
+
+def as_safetensors(state: Mapping[str, torch.Tensor]) -> bytes:
+    """A state_dict as a file's bytes: tensors that share memory apart, and views as what they show."""
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().clone().contiguous() for name, tensor in state.items()})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import UnsupportedError
 from ..lazy import np, torch
 from ..network import operation
-from ..tensor import Tensor
+from ..tensor import Tensor, sources_of
 
 
 @operation
@@ -40,8 +40,8 @@ def fuse_conv_bn_weights(
         bias = bias + _doubles(conv_b) * scale
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
-    weight = _scaled(conv_w.data, _in_dtype(scale, conv_w.dtype).view(channels))
-    return _made_of(given, weight), made_of(given, bias, conv_w.dtype)
+    weight = _scaled(conv_w.data, in_dtype(scale, conv_w.dtype).view(channels))
+    return made_of(given, weight), made_of(given, in_dtype(bias, conv_w.dtype))
 
 
 def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
@@ -70,15 +70,11 @@ def _doubles(tensor: Tensor) -> np.ndarray:
     return data.numpy().astype(np.float64) if data.dtype == torch.float32 else data.double().numpy()
 
 
-def _in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+def in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    """The values of :func:`affine` as a torch tensor."""
     return torch.from_numpy(values.astype(np.float32)) if dtype == torch.float32 else torch.from_numpy(values).to(dtype)
 
 
-def made_of(tensors: Sequence[Tensor], values: np.ndarray, dtype: torch.dtype) -> Tensor:
+def made_of(tensors: Sequence[Tensor], value: torch.Tensor) -> Tensor:
     """A constant computed from others, whose names it keeps."""
-    return _made_of(tensors, _in_dtype(values, dtype))
-
-
-def _made_of(tensors: Sequence[Tensor], value: torch.Tensor) -> Tensor:
-    sources = tuple(dict.fromkeys(source for tensor in tensors for source in tensor.sources))
-    return Tensor(tensors[0].network, tuple(value.shape), value.dtype, data=value, sources=sources)
+    return Tensor(tensors[0].network, tuple(value.shape), value.dtype, data=value, sources=sources_of(tensors))

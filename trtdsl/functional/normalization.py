@@ -10,7 +10,7 @@ from ..lazy import torch
 from ..network import operation
 from ..shape import product, shape_text
 from ..tensor import Tensor
-from .fusion import affine, made_of
+from .fusion import affine, in_dtype, made_of
 from .operands import binary, promote, scaled
 from .statistics import vector_norm
 
@@ -57,7 +57,8 @@ def batch_norm(
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
     x = L.shuffle(input, reshape=(*input.shape, *(1,) * (4 - input.ndim))) if input.ndim < 4 else input
-    result = L.scale(x, made_of(given, shift, input.dtype), made_of(given, scale, input.dtype), axis=1)
+    constants = [made_of(given, in_dtype(values, input.dtype)) for values in (shift, scale)]
+    result = L.scale(x, *constants, axis=1)
     return L.shuffle(result, reshape=input.shape) if input.ndim < 4 else result
 
 

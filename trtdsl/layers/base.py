@@ -19,7 +19,7 @@ from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
 from ..network import Network
 from ..shape import Shape, SizeLike, shape_text, tensor_dim
-from ..tensor import Tensor
+from ..tensor import Tensor, sources_of
 
 T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
@@ -193,13 +193,13 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
         handles.append(handle)
     layer, outputs = _add(add, site, handles)
     sizes = [size for _, dims, _ in outputs for size in dims]
-    elements = sum(torch.Size(dims).numel() for _, dims, _ in outputs)
+    elements = sum(count(dims) for _, dims, _ in outputs)
     if min(sizes, default=0) < 0 or elements > _most_elements(network, used):
         return None
     node = Node(backend, layer)
     values = kind(node).prepare(node)(*(None if tensor is None else tensor.data for tensor in operands))
     values = values if isinstance(values, tuple) else (values,)
-    sources = _sources(used)
+    sources = sources_of(used)
     results = tuple(
         Tensor(network, tuple(dims), dtype, data=value, sources=sources)
         for value, (_, dims, dtype) in zip(values, outputs, strict=True)
@@ -212,15 +212,11 @@ def _evaluated(network: Network, evaluate: Evaluate, used: Sequence[Tensor], sha
     if count(shape) > _most_elements(network, used):
         return None
     value = evaluate(*(tensor.data for tensor in used))
-    return Tensor(network, tuple(value.shape), value.dtype, data=value, sources=_sources(used))
+    return Tensor(network, tuple(value.shape), value.dtype, data=value, sources=sources_of(used))
 
 
 def _most_elements(network: Network, used: Sequence[Tensor]) -> int:
     return max(network.fold_limit, sum(tensor.data.numel() for tensor in used))
-
-
-def _sources(used: Sequence[Tensor]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(source for tensor in used for source in tensor.sources))
 
 
 # -- reading back ------------------------------------------------------------------------------------------------------

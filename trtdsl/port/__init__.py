@@ -48,10 +48,9 @@ class Ported:
 
 def write_files(result: Ported, file: Path | None, weights: Path | None, *, force: bool = False) -> None:
     """Writes the text and the module's state_dict, both or neither. Raises UsageError for what is there already."""
-    from safetensors.torch import save
-
     from ..errors import UsageError
     from ..files import check_writable, write_all_atomically
+    from ..weights import as_safetensors
 
     files: dict[Any, bytes] = {}
     for path in (file, weights):
@@ -60,8 +59,7 @@ def write_files(result: Ported, file: Path | None, weights: Path | None, *, forc
     if file is not None:
         files[file] = result.text.encode()
     if weights is not None:
-        state = result.module.state_dict()
-        files[weights] = save({name: tensor.detach().clone().contiguous() for name, tensor in state.items()})
+        files[weights] = as_safetensors(result.module.state_dict())
     if files:
         write_all_atomically(files)
 

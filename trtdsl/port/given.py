@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..lazy import torch
 from ..network import Input
 from ..profile import as_bounds
-from ..shape import Dim, Size, SizeLike, value
+from ..shape import Dim, Size, SizeLike, substitute, value
 
 BATCH = (1, 4, 8)  # the range of a first dimension that was given none
 
@@ -108,20 +108,7 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
     if unknown:
         raise UsageError(f"no input has a dimension {', '.join(unknown)}: they have {', '.join(known) or 'none'}")
     inputs = {
-        name: Input(tuple(_with(size, known) for size in spec.shape), spec.dtype, spec.sample)
+        name: Input(tuple(substitute(size, known) for size in spec.shape), spec.dtype, spec.sample)
         for name, spec in specs.items()
     }
     return Given(inputs, {name: dim for name, dim in known.items() if isinstance(dim, Dim)})
-
-
-def _with(size: SizeLike, known: Mapping[str, Dim | int]) -> SizeLike:
-    if isinstance(size, int):
-        return size
-    total: SizeLike = 0
-    for monomial, coefficient in size.terms:
-        term: SizeLike = coefficient
-        for atom in monomial:
-            assert isinstance(atom, Dim)
-            term = term * known[atom.name]
-        total = total + term
-    return total
