@@ -65,14 +65,12 @@ class Messages(list[tuple[int, str]]):
 class Listening:
     """A block that collects messages: one is entered for every layer, so it is a class and not a generator."""
 
-    __slots__ = ("_messages", "_open", "_sinks", "_stack")
+    __slots__ = ("_messages", "_open", "_stack")
 
-    def __init__(self, sinks: threading.local, open: dict[int, Messages]):
-        self._sinks, self._open = sinks, open
+    def __init__(self, stack: list[Messages], open: dict[int, Messages]):
+        self._messages, self._stack, self._open = Messages(), stack, open
 
     def __enter__(self) -> Messages:
-        self._stack: list[Messages] = self._sinks.__dict__.setdefault("stack", [])
-        self._messages = Messages()
         self._stack.append(self._messages)
         self._open[id(self._messages)] = self._messages
         return self._messages
@@ -80,6 +78,13 @@ class Listening:
     def __exit__(self, *_: object) -> None:
         self._stack.pop()
         del self._open[id(self._messages)]
+
+
+class Sinks(threading.local):
+    """Who listens in a thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Messages] = []
 
 
 class Backend:
@@ -91,7 +96,7 @@ class Backend:
         self.version: str = trt.__version__
         self.is_rtx = name == "tensorrt-rtx"
         self.major = int(self.version.split(".")[0])
-        self._sinks = threading.local()
+        self._sinks = Sinks()
         self._open: dict[int, Messages] = {}  # sinks of all threads: TensorRT's own threads have none
         self.logger = self._make_logger()
         self._to_torch: dict[int, torch.dtype] = {}  # by number: a DataType takes five times as long to look up
@@ -198,7 +203,7 @@ class Backend:
 
     def listen(self) -> Listening:
         """Collects what TensorRT logs from this thread (or a thread of its own) inside the block."""
-        return Listening(self._sinks, self._open)
+        return Listening(self._sinks.stack, self._open)
 
     def _make_logger(self) -> Any:
         backend = self
@@ -208,7 +213,7 @@ class Backend:
                 backend.trt.ILogger.__init__(self)
 
             def log(self, severity: Any, message: str) -> None:
-                stack = backend._sinks.__dict__.get("stack")
+                stack = backend._sinks.stack
                 sink = stack[-1] if stack else next(reversed(list(backend._open.values())), None)
                 if sink is not None:
                     sink.append((int(severity), message))
@@ -221,6 +226,7 @@ def _capability_text(member: str) -> str:
     return f"{digits[:-1]}.{digits[-1]}"
 
 
+@functools.cache
 def installed(name: str) -> bool:
     """Whether the backend's module can be found (it is not imported)."""
     return importlib.util.find_spec(MODULES[name]) is not None

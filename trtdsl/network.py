@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from types import CodeType, FrameType
-from typing import Any, NamedTuple, ParamSpec, TypeVar, Union
+from typing import Any, Union
 
 from .backend import Backend, get_backend
 from .claims import Claims
-from .dtypes import as_dtype, dtype_name
+from .dtypes import as_dtype
 from .errors import DefinitionError, Location, TrtdslError, UsageError
 from .lazy import np, torch
-from .precision import COMPOSED, as_precision, follow, is_low
+from .operation import CURRENT, Operation, here
+from .precision import as_precision, is_low
 from .profile import Profile, as_profiles
-from .shape import PACKAGE, Dim, Shape, Size, SizeLike, shape_text, value
+from .shape import Dim, Size, SizeLike, shape_text, value
 from .tensor import Tensor
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
 MAX_DIMS = 8
-_CURRENT: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
 
 
 @dataclass(frozen=True)
@@ -170,11 +165,11 @@ class Network:
     @contextmanager
     def current(self) -> Iterator[Network]:
         """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``)."""
-        token = _CURRENT.set(self)
+        token = CURRENT.set(self)
         try:
             yield self
         finally:
-            _CURRENT.reset(token)
+            CURRENT.reset(token)
 
     @contextmanager
     def authors_code(self) -> Iterator[None]:
@@ -227,22 +222,23 @@ class Network:
     def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
         """Gives a layer its place and a unique name, by the module whose weights it uses; and its users' scope."""
         owners: frozenset[str] = frozenset()
-        inherited = ""
+        scope = prefix = ""
         for tensor in reversed(operands):
             if tensor.sources:
-                owners = owners | tensor.owners
+                owners = owners | tensor.owners if owners else tensor.owners
             elif tensor.data is None:
-                inherited = tensor.scope
-        owner = next(iter(owners)) if len(owners) == 1 else ""
+                scope = tensor.scope
+        if len(owners) == 1:
+            (owner,) = owners
+            module, _, part = owner.rpartition(".")
+            if part not in ("", operation, operation[:-2]):
+                prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
+            scope = module if owner else scope
+        elif owners:
+            scope = _common_parent(owners) or scope
         if self._scopes:
             scope = ".".join(self._scopes)
-        elif owner:
-            scope = owner.rpartition(".")[0]
-        else:
-            scope = _common_parent(owners) or inherited
-        prefix = scope
-        if owner and owner.rpartition(".")[2] not in (operation, operation[:-2]):
-            prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
+        prefix = prefix or scope
         layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)
         self.owners[name] = owners
@@ -288,9 +284,12 @@ class Network:
                     handle.name = self._take_name(name)
 
     def _take_name(self, name: str) -> str:
-        count = self._names.get(name, 0)
+        count = self._names.get(name)
+        if count is None:
+            self._names[name] = 1
+            return name
         self._names[name] = count + 1
-        return self._take_name(f"{name}_{count}") if count else name
+        return self._take_name(f"{name}_{count}")
 
     @contextmanager
     def operation(self, name: str, location: Location | None = None) -> Iterator[None]:
@@ -349,89 +348,8 @@ class Network:
         return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {self.definition.num_layers} layers)"
 
 
-def _flat(data: torch.Tensor) -> torch.Tensor:
-    """The elements of a contiguous tensor in one dimension; of a single element torch keeps any stride."""
-    return data.as_strided((data.numel(),), (1,))
-
-
-class Operation(NamedTuple):
-    """The author's call that is being lowered: its name, and where it stands."""
-
-    name: str
-    location: Location | None
-
-
-def operation(function: Callable[P, R]) -> Callable[P, R]:
-    """Marks a public function of a floor: finds its network, names its layers, and puts facts on its errors."""
-
-    floor = ".functional." in function.__module__  # the layers floor takes dtypes as they are
-    label = function.__name__.rstrip("_")
-    lowered: Callable[..., R] = function
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        network = find_network(args, kwargs)
-        if network is None:
-            return function(*args, **kwargs)
-        if network._operation is not None:  # the outermost call names the layers
-            composed = floor and network.precision is not None and network._operation.name in COMPOSED
-            return _in_precision(network, function, args, kwargs) if composed else function(*args, **kwargs)
-        location = here()
-        network._operation = Operation(label, location)
-        try:
-            arguments = [_operand(network, argument) for argument in args]
-            options = {name: _operand(network, given) for name, given in kwargs.items()}
-            if floor and network.precision is not None:
-                return _in_precision(network, function, arguments, options)
-            return lowered(*arguments, **options)
-        except TrtdslError as error:
-            if error.location is None:
-                error.location = location
-                error.context += _operand_lines(label, {**_named(function.__code__, args), **kwargs})
-            raise
-        finally:
-            network._operation = None
-
-    return call
-
-
-def _named(code: CodeType, args: Sequence[Any]) -> dict[str, Any]:
-    """Positional arguments by their names; those of ``*operands`` under that name, as a tuple."""
-    names = code.co_varnames[: code.co_argcount]
-    named = dict(zip(names, args, strict=False))
-    if len(args) > len(names):
-        named[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]] = tuple(args[len(names) :])
-    return named
-
-
-def _in_precision(network: Network, function: Callable[..., R], args: Any, kwargs: Any) -> R:
-    """The function in the dtype that autocast's lists give it; within it, dtypes stay as they are."""
-    low = network.precision
-    followed = None if low is None else follow(function.__name__, low, args, kwargs)
-    if followed is None:
-        return function(*args, **kwargs)
-    network.precision = None
-    try:
-        return function(*followed[0], **followed[1])
-    finally:
-        network.precision = low
-
-
-def _operand(network: Network, argument: Any) -> Any:
-    """torch tensors and numpy arrays, also in a list, become constants; anything else stays what it is."""
-    if isinstance(argument, (Tensor, int)) or argument is None:
-        return argument
-    if isinstance(argument, (torch.Tensor, np.ndarray)):
-        return network.constant(argument)
-    if type(argument) in (list, tuple) and any(isinstance(item, (torch.Tensor, np.ndarray)) for item in argument):
-        return type(argument)(_operand(network, item) for item in argument)
-    return argument
-
-
 def _common_parent(modules: frozenset[str]) -> str:
     """The module that has all these, "" when it is the whole network."""
-    if not modules:
-        return ""
     parts = [module.split(".") for module in modules]
     shared: list[str] = []
     for names in zip(*parts, strict=False):
@@ -441,67 +359,11 @@ def _common_parent(modules: frozenset[str]) -> str:
     return ".".join(shared)
 
 
-def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Network | None:
-    """The network of the Tensors among the arguments, else the current one, else None."""
-    for argument in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(argument, Tensor):
-            return argument.network
-        if isinstance(argument, (list, tuple)):
-            for item in argument:
-                if isinstance(item, Tensor):
-                    return item.network
-    return _CURRENT.get()
-
-
-def require_network(*args: Any) -> Network:
-    """As :func:`find_network`; UsageError where there is none."""
-    network = find_network(args)
-    if network is None:
-        raise UsageError(
-            "no network here: call this from a @td.network function, with a Tensor, or inside `with net.current():`",
-            location=here(),
-        )
-    return network
-
-
-def here() -> Location | None:
-    """The author's place: the first frame outside trtdsl."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not _is_passed(file):
-            return Location(file, frame.f_lineno)
-        frame = frame.f_back
-    return None
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_passed(file: str) -> bool:
-    """Whether a frame of this file stands between the author's code and the layers."""
-    return file.startswith(PACKAGE) or file.endswith(("contextlib.py", "functools.py"))
-
-
 @functools.lru_cache(maxsize=1024)
 def _last_two(file: str) -> str:
     return "/".join(file.split("/")[-2:])
 
 
-def _operand_lines(name: str, arguments: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"{label}: {shape_text(tensor.shape)} {dtype_name(tensor.dtype)}"
-        for argument, given in arguments.items()
-        for label, tensor in _labelled(argument, given)
-    ]
-    return [f"in {name}(…)", *lines] if lines else []
-
-
-def _labelled(label: str, given: Any) -> Iterator[tuple[str, Tensor]]:
-    """The Tensors in an argument, with where they stand in it."""
-    if isinstance(given, Tensor):
-        yield label, given
-    elif isinstance(given, (list, tuple)):
-        for index, item in enumerate(given):
-            yield from _labelled(f"{label}[{index}]", item)
-
-
-__all__ = ["Dim", "Input", "Network", "Operand", "Shape", "Tensor", "operation"]
+def _flat(data: torch.Tensor) -> torch.Tensor:
+    """The elements of a contiguous tensor in one dimension; of a single element torch keeps any stride."""
+    return data.as_strided((data.numel(),), (1,))

@@ -33,6 +33,7 @@ from .size import bounds as bounds
 from .size import differs, of_atom
 from .size import divide_exactly as divide_exactly
 from .size import floor_divide as floor_divide
+from .size import is_static as is_static
 from .size import product as product
 from .size import size_max as size_max
 from .size import size_min as size_min

@@ -356,10 +356,13 @@ def size_min(left: SizeLike, right: SizeLike) -> SizeLike:
 
 def product(sizes: Iterable[SizeLike]) -> SizeLike:
     """The product of the sizes; 1 for none of them."""
-    result: SizeLike = 1
-    for size in sizes:
-        result = result * size
-    return result
+    return math.prod(sizes)  # type: ignore[arg-type]  # which multiplies whatever can be multiplied
+
+
+def is_static(sizes: Iterable[Any]) -> bool:
+    """Whether all sizes are ints."""
+    kinds = set(map(type, sizes))
+    return kinds <= {int} or all(issubclass(kind, int) for kind in kinds)
 
 
 def floor_divide(left: SizeLike, right: SizeLike) -> SizeLike:

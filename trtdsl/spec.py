@@ -15,9 +15,9 @@ from .backend import Backend
 from .dtypes import dtype_name
 from .errors import DefinitionError, Location, TrtdslError, UsageError, nearest
 from .lazy import torch
-from .network import PACKAGE, Input, Network
+from .network import Input, Network
 from .profile import Profile, Range, as_bounds, as_profiles
-from .shape import Dim, Size, substitute
+from .shape import PACKAGE, Dim, Size, substitute
 from .tensor import Tensor
 from .weights import Scope, Source, Weights
 

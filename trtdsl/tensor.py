@@ -257,7 +257,11 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
 
 def sources_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
     """The names of the weights that a constant made from these constants was made from."""
-    return tuple(dict.fromkeys(source for tensor in tensors for source in tensor.sources))
+    found: dict[str, None] = {}
+    for tensor in tensors:
+        for source in tensor.sources:
+            found[source] = None
+    return tuple(found)
 
 
 @functools.lru_cache(maxsize=1 << 14)

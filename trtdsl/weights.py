@@ -13,7 +13,8 @@ from typing import Any, Union
 from .dtypes import dtype_name
 from .errors import CorruptFileError, UsageError, WeightsError, nearest
 from .lazy import np, torch
-from .network import Network, here
+from .network import Network
+from .operation import here
 from .shape import shape_text
 from .tensor import Tensor
 
@@ -54,8 +55,7 @@ class Weights:
             self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
             self.path = Path(source)
-            self._file = _open(self.path)
-            self._start, header = _header(self.path)
+            self._file, self._start, header = _open(self.path)
             self.shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
             self.dtypes = {
                 name: SAFETENSORS_DTYPES.get(entry["dtype"], str(entry["dtype"])) for name, entry in header.items()
@@ -88,14 +88,16 @@ class Weights:
         return self._view(name)
 
     def _view(self, name: str) -> torch.Tensor:
-        if name not in self._tensors:  # a view of the mapped file: its pages are read when they are needed
+        tensor = self._tensors.get(name)
+        if tensor is None:  # a view of the mapped file: its pages are read when they are needed
             mapped = self._mapped if self.dtypes[name] == "float32" else None
             if mapped is None:
-                self._tensors[name] = self._file.get_tensor(name)
+                tensor = self._file.get_tensor(name)
             else:
                 shape, part = self.shapes[name], mapped[1][name]
-                self._tensors[name] = part if len(shape) == 1 else part.view(shape)
-        return self._tensors[name]
+                tensor = part if len(shape) == 1 else part.view(shape)
+            self._tensors[name] = tensor
+        return tensor
 
     def metadata(self) -> Mapping[str, str] | None:
         """What the safetensors file says of itself; None for a mapping or where it says nothing."""
@@ -162,12 +164,16 @@ class Weights:
         return digest.hexdigest()
 
     def _surely_finite(self) -> bool:
-        """Whether one sum over the file, all of whose floating-point tensors are float32, is finite."""
+        """Whether the sum of all squares in the file, whose floating-point tensors are all float32, is finite.
+
+        NaN and Inf survive every sum, and nothing reads memory as fast as BLAS's product of a vector with itself.
+        """
         mapped = self._mapped
-        if mapped is None or any("float" in dtype and dtype != "float32" for dtype in self.dtypes.values()):
+        if mapped is None or any("float" in dtype and dtype != "float32" for dtype in set(self.dtypes.values())):
             return False
-        with np.errstate(all="ignore"):  # numpy's sum is one thread's: torch's would wait for cores that are busy
-            return math.isfinite(mapped[0].numpy().sum())  # NaN and Inf survive every sum
+        numbers = mapped[0].numpy()
+        with np.errstate(all="ignore"):
+            return math.isfinite(np.dot(numbers, numbers))
 
     @cached_property
     def _mapped(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]] | None:
@@ -206,14 +212,20 @@ def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in item[0].split(".")]
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path) -> tuple[Any, int, dict[str, Any]]:
+    """The file, where its tensors begin, and what its header says of each: all of which safe_open has judged.
+
+    A file is the header's length in 8 bytes, the header in JSON, and the tensors.
+    """
     from safetensors import SafetensorError, safe_open
 
     head = b""
     try:
         with open(path, "rb") as file:
             head = file.read(8)
-        return safe_open(os.fspath(path), "pt")
+            opened = safe_open(os.fspath(path), "pt")
+            length = int.from_bytes(head, "little")
+            header = json.loads(file.read(length))
     except FileNotFoundError:
         raise WeightsError(f"no weights file {path}") from None
     except OSError as error:
@@ -225,18 +237,8 @@ def _open(path: Path) -> Any:
                 f"{path} is a torch checkpoint: make it one of safetensors with `{command}`"
             ) from None
         raise CorruptFileError(f"{path} is truncated or not a safetensors file: {error}") from None
-
-
-def _header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the tensors begin, and what the header says of each: all of which safe_open has judged.
-
-    A file is the header's length in 8 bytes, the header in JSON, and the tensors.
-    """
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
     header.pop("__metadata__", None)
-    return 8 + length, dict(sorted(header.items()))
+    return opened, 8 + length, dict(sorted(header.items()))
 
 
 class Scope:
@@ -247,8 +249,11 @@ class Scope:
     (``"residual" in w``).
     """
 
+    __slots__ = ("_network", "_prefix", "_tensors", "_weights")
+
     def __init__(self, network: Network, weights: Weights, prefix: str = ""):
         self._network, self._weights, self._prefix = network, weights, prefix
+        self._tensors: dict[str, Tensor] = network.cache.setdefault("weights", {})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -260,11 +265,12 @@ class Scope:
             numbers = self._numbers()
             return [self[number] for number in range(max(numbers, default=-1) + 1)[key] if number in numbers]
         name = f"{self._prefix}{key}"
+        tensor = self._tensors.get(name)
+        if tensor is not None:
+            return tensor
         if name in self._weights.shapes:
-            cache = self._network.cache
-            if ("weight", name) not in cache:
-                cache["weight", name] = self._network.constant(self._weights.get(name), source=name)
-            return cache["weight", name]
+            tensor = self._tensors[name] = self._network.constant(self._weights.get(name), source=name)
+            return tensor
         if name in self._weights.children:
             return Scope(self._network, self._weights, f"{name}.")
         if isinstance(key, int) and self._prefix and key >= len(self):

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
-from ..network import operation
+from ..operation import operation
 from ..shape import shape_text
 from ..tensor import Tensor
 from .arithmetic import clamp

@@ -8,8 +8,9 @@ from typing import Any
 from .. import layers as L
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import Network, operation
-from ..shape import SizeLike, product, shape_text
+from ..network import Network
+from ..operation import operation
+from ..shape import SizeLike, is_static, product, shape_text
 from ..tensor import Tensor
 from .operands import as_tensor, binary, per_axis, stretch
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
@@ -154,7 +155,7 @@ def _bounds(network: Network, length: SizeLike, number: SizeLike) -> tuple[Tenso
 def _maximum(ndim: int, x: Tensor, output_size: Any, return_indices: bool) -> Any:
     outputs = _outputs(ndim, x, output_size)
     uniform = _uniform(x, outputs)
-    if uniform is not None and (not return_indices or all(isinstance(size, int) for size in uniform)):
+    if uniform is not None and (not return_indices or is_static(uniform)):
         return (max_pool1d, max_pool2d, max_pool3d)[ndim - 1](x, uniform, return_indices=return_indices)
     lead = x.ndim - ndim
     if not return_indices:

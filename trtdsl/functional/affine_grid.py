@@ -8,7 +8,8 @@ from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
 from ..layers.base import folding
 from ..lazy import torch
-from ..network import Network, operation
+from ..network import Network
+from ..operation import operation
 from ..shape import SizeLike, shape_text, size_max
 from ..tensor import Tensor
 from .operands import as_tensor

@@ -8,7 +8,7 @@ from typing import Any
 from .. import layers as L
 from ..errors import UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .elementary import negative
 from .operands import as_tensor, binary, choose, promote, result_type, scaled

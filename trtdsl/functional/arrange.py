@@ -8,7 +8,7 @@ from typing import Any
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import SizeLike, bounds, product, shape_text, size_max, size_min
 from ..tensor import Tensor
 from .create import indices_of

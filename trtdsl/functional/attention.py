@@ -7,7 +7,7 @@ import math
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import shape_text
 from ..tensor import Tensor
 from .activation import softmax

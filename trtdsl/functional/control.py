@@ -8,7 +8,8 @@ from typing import Any
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError
 from ..lazy import torch
-from ..network import Network, operation, require_network
+from ..network import Network
+from ..operation import operation, require_network
 from ..shape import shape_text
 from ..tensor import Tensor
 from .operands import as_tensor, normalize_axis

@@ -8,7 +8,7 @@ from .. import layers as L
 from ..dtypes import as_dtype
 from ..errors import UsageError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 
 

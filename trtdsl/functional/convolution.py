@@ -9,8 +9,8 @@ from typing import Any
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
-from ..shape import product, shape_text
+from ..operation import operation
+from ..shape import is_static, product, shape_text
 from ..tensor import Tensor
 from .operands import binary, per_axis
 
@@ -190,7 +190,7 @@ def _convolution(
 
 
 def _check_static(weight: Tensor, groups: Any) -> None:
-    if not all(isinstance(size, int) for size in (groups, *weight.shape)):
+    if not is_static((groups, *weight.shape)):
         raise UnsupportedError(
             f"groups={groups} with a weight of {shape_text(weight.shape)}: both must be static. Where each sample has "
             "a weight of its own, scale inputs and outputs instead, or F.matmul what F.unfold gives"

@@ -12,7 +12,8 @@ from ..dtypes import as_dtype
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.shape import size_tensor
 from ..lazy import torch
-from ..network import Network, operation, require_network
+from ..network import Network
+from ..operation import operation, require_network
 from ..shape import Size, SizeLike, product, size_max
 from ..tensor import Tensor
 from .operands import align, as_tensor, binary, choose, result_type, stretch, varargs

@@ -9,7 +9,7 @@ from typing import Any
 from .. import layers as L
 from ..dtypes import as_dtype
 from ..errors import UnsupportedError
-from ..network import operation
+from ..operation import operation
 from ..shape import INFINITY, bounds
 from ..tensor import Tensor
 from .arithmetic import logaddexp

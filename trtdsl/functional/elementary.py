@@ -6,7 +6,7 @@ import math
 
 from .. import layers as L
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .operands import as_tensor, binary, choose, numeric, promote, scaled
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..lazy import torch
-from ..network import find_network, here
+from ..operation import find_network, here
 from ..shape import Size
 from ..tensor import Tensor
 from . import arithmetic

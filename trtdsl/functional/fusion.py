@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import UnsupportedError
 from ..lazy import np, torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor, sources_of
 
 
@@ -37,11 +37,12 @@ def fuse_conv_bn_weights(
         raise UnsupportedError("fuse_conv_bn_weights takes constants: use F.batch_norm for what is computed")
     scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     if conv_b is not None:
-        bias = bias + _doubles(conv_b) * scale
+        bias = bias + _array(conv_b) * scale
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
     weight = _scaled(conv_w.data, in_dtype(scale, conv_w.dtype).view(channels))
-    return made_of(given, weight), made_of(given, in_dtype(bias, conv_w.dtype))
+    fused, shift = made_of(given, weight, in_dtype(bias, conv_w.dtype))
+    return fused, shift
 
 
 def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
@@ -58,16 +59,16 @@ def affine(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scale and shift of the batch norm with these constants, in float64: of so few numbers, numpy's, too."""
     with np.errstate(all="ignore"):
-        scale = 1 / np.sqrt(_doubles(var) + eps)
-        if weight is not None:
-            scale = scale * _doubles(weight)
-        shift = _doubles(mean) * scale
-        return scale, -shift if bias is None else _doubles(bias) - shift
+        deviation = np.sqrt(_array(var).astype(np.float64) + eps)
+        scale = 1 / deviation if weight is None else _array(weight) / deviation
+        shift = _array(mean) * scale
+        return scale, -shift if bias is None else _array(bias) - shift
 
 
-def _doubles(tensor: Tensor) -> np.ndarray:
+def _array(tensor: Tensor) -> np.ndarray:
+    """The values as numpy has them: float32, or float64, which beside one another give float64."""
     data = tensor.data
-    return data.numpy().astype(np.float64) if data.dtype == torch.float32 else data.double().numpy()
+    return data.numpy() if data.dtype == torch.float32 else data.double().numpy()
 
 
 def in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
@@ -75,6 +76,7 @@ def in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(values.astype(np.float32)) if dtype == torch.float32 else torch.from_numpy(values).to(dtype)
 
 
-def made_of(tensors: Sequence[Tensor], value: torch.Tensor) -> Tensor:
-    """A constant computed from others, whose names it keeps."""
-    return Tensor(tensors[0].network, tuple(value.shape), value.dtype, data=value, sources=sources_of(tensors))
+def made_of(tensors: Sequence[Tensor], *values: torch.Tensor) -> list[Tensor]:
+    """Constants computed from others, whose names they keep."""
+    network, sources = tensors[0].network, sources_of(tensors)
+    return [Tensor(network, tuple(value.shape), value.dtype, data=value, sources=sources) for value in values]

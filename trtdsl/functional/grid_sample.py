@@ -8,7 +8,7 @@ from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
 from ..layers.base import folding
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import SizeLike, product, shape_text
 from ..tensor import Tensor
 from .operands import as_tensor, binary

@@ -10,7 +10,7 @@ from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import broadcast
 from ..lazy import np, torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Size, SizeLike, bounds, shape_text, size_max, size_min
 from ..tensor import Tensor
 from .operands import align, as_tensor, binary, choose, stretch

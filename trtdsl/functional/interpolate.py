@@ -12,8 +12,9 @@ from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
 from ..layers.base import folding
 from ..lazy import np, torch
-from ..network import Network, operation
-from ..shape import Size, SizeLike, bounds, divide_exactly, shape_text, size_max, size_min
+from ..network import Network
+from ..operation import operation
+from ..shape import Size, SizeLike, bounds, divide_exactly, is_static, shape_text, size_max, size_min
 from ..tensor import Tensor
 from .operands import as_tensor
 from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
@@ -233,7 +234,7 @@ def _by_layer(x: Tensor, changes: list[Change]) -> Tensor:
         ratio = change.ratio()
         if ratio is not None and ratio.numerator == 1:
             scales[change.axis] = float(ratio.denominator)
-    dynamic = not all(isinstance(size, int) for size in sizes)
+    dynamic = not is_static(sizes)
     whole = all(scales[change.axis] != 1.0 for change in changes)
     if dynamic and whole and not first.align_corners:  # whole scales need no shape tensor
         return L.resize(x, mode, scales=scales, coordinates=coordinates, rounding=rounding)

@@ -9,7 +9,7 @@ from typing import Any
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import SizeLike, shape_text
 from ..tensor import Tensor
 from .gather import index_copy

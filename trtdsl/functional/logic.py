@@ -8,7 +8,7 @@ from typing import Any
 from .. import layers as L
 from ..errors import DefinitionError, UnsupportedError
 from ..lazy import torch
-from ..network import operation, require_network
+from ..operation import operation, require_network
 from ..tensor import Tensor
 from .operands import as_tensor, binary, choose, promote
 

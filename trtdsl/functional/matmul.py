@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .. import layers as L
 from ..errors import ShapeError
-from ..network import operation
-from ..shape import shape_text
+from ..operation import operation
+from ..shape import is_static, shape_text
 from ..tensor import Tensor
 from .operands import align, binary, promote
 
@@ -44,7 +44,7 @@ def _by_sums(a: Tensor, b: Tensor) -> Tensor:
     rows = L.unsqueeze(a, [0]) if a.ndim == 1 else a
     columns = L.unsqueeze(b, [1]) if b.ndim == 1 else b
     contracted = (rows.shape[-1], columns.shape[-2])
-    if all(isinstance(size, int) for size in contracted) and contracted[0] != contracted[1]:
+    if is_static(contracted) and contracted[0] != contracted[1]:
         raise ShapeError(f"the contracted dimensions do not match: {contracted[0]} and {contracted[1]}")
     products = binary(L.unsqueeze(rows, [rows.ndim]), L.unsqueeze(columns, [columns.ndim - 2]), "PROD")
     result = L.reduce(products, "SUM", [products.ndim - 2])

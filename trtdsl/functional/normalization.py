@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import product, shape_text
 from ..tensor import Tensor
 from .fusion import affine, in_dtype, made_of
@@ -57,7 +57,7 @@ def batch_norm(
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
     x = L.shuffle(input, reshape=(*input.shape, *(1,) * (4 - input.ndim))) if input.ndim < 4 else input
-    constants = [made_of(given, in_dtype(values, input.dtype)) for values in (shift, scale)]
+    constants = made_of(given, in_dtype(shift, input.dtype), in_dtype(scale, input.dtype))
     result = L.scale(x, *constants, axis=1)
     return L.shuffle(result, reshape=input.shape) if input.ndim < 4 else result
 

@@ -11,7 +11,8 @@ from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
 from ..lazy import np, torch
-from ..network import Network, require_network
+from ..network import Network
+from ..operation import require_network
 from ..shape import Size, SizeLike, shape_text
 from ..tensor import Tensor
 
@@ -31,7 +32,7 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
         tensor = network.constant(operand)
     else:
         raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
-    return tensor if dtype is None else L.cast(tensor, dtype)
+    return tensor if dtype is None or tensor.dtype == dtype else L.cast(tensor, dtype)
 
 
 def result_type(*operands: Any) -> torch.dtype:
@@ -40,7 +41,7 @@ def result_type(*operands: Any) -> torch.dtype:
     So ``float16`` beside a 0-d ``float64`` stays ``float16``, and an integer beside it becomes ``float64``
     (https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc).
     """
-    if all(isinstance(operand, Tensor) for operand in operands) and len({operand.dtype for operand in operands}) == 1:
+    if set(map(type, operands)) == {Tensor} and len({operand.dtype for operand in operands}) == 1:
         return operands[0].dtype
     ranks: list[torch.dtype | None] = [None, None, None]
     for operand in operands:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import layers as L
 from ..errors import ShapeError
-from ..network import operation
+from ..operation import operation
 from ..shape import divide_exactly, product, shape_text
 from ..tensor import Tensor
 

@@ -11,8 +11,8 @@ from typing import Any
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
-from ..shape import SizeLike, floor_divide, shape_text, size_min
+from ..operation import operation
+from ..shape import SizeLike, floor_divide, is_static, shape_text, size_min
 from ..tensor import Tensor
 from .activation import relu
 from .arithmetic import pow
@@ -462,6 +462,6 @@ def _with_indices(windows: Windows) -> tuple[Tensor, Tensor]:
 
 def _vector(network: Any, sizes: Sequence[SizeLike]) -> Tensor:
     """Sizes as an int64 vector."""
-    if all(isinstance(size, int) for size in sizes):
+    if is_static(sizes):
         return network.constant(torch.tensor(sizes, dtype=torch.int64))
     return L.concatenation([L.unsqueeze(as_tensor(size, network, torch.int64), [0]) for size in sizes], 0)

@@ -9,7 +9,7 @@ from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import broadcast, normalize_axis
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import product, shape_text
 from ..tensor import Tensor
 from .arithmetic import add

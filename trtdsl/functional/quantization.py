@@ -8,7 +8,7 @@ from .. import layers as L
 from ..dtypes import as_dtype, dtype_name
 from ..errors import ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import shape_text
 from ..tensor import Tensor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .activation import relu, sigmoid, tanh
 from .arithmetic import add, lerp, mul

@@ -9,7 +9,7 @@ from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
 from ..layers.base import broadcast, normalize_axis
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Shape, Size, SizeLike, divide_exactly, floor_divide, product, shape_text
 from ..tensor import Tensor
 from .operands import align, axis_of, stretch, varargs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import layers as L
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .operands import binary, choose, numeric
 

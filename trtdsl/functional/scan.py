@@ -9,7 +9,7 @@ from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import broadcast
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import INFINITY, SizeLike, bounds, shape_text
 from ..tensor import Tensor
 from .activation import silu, softplus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Size, SizeLike, shape_text
 from ..tensor import Tensor
 from .operands import axis_of

@@ -9,7 +9,7 @@ from .. import layers as L
 from ..dtypes import as_dtype
 from ..errors import UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import product
 from ..tensor import Tensor
 from .operands import as_tensor, axes_of, binary, choose, floating, promote

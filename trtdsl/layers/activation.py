@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, member
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..dtypes import as_dtype
 from ..errors import ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
 from .quantize import narrow, spread

@@ -107,7 +107,8 @@ def add_layer(
         folded = _fold(network, add, operands, used) if evaluate is None else _evaluated(network, evaluate, used, shape)
         if folded is not None:
             return folded
-    label = network._operation.name if network._operation else add.__qualname__.split(".")[0]
+    operation = network._operation
+    label = add.__qualname__.split(".")[0] if operation is None else operation.name
     handles = [None if tensor is None else tensor.trt for tensor in operands]
     layer, outputs = _add(add, Site(network, network.definition, network.kept), handles)
     name, scope = network.name_layer(layer, label, used)
@@ -407,7 +408,7 @@ def member(enum: Any, name: str, what: str) -> Any:
 
 def broadcast(*shapes: Shape) -> Shape:
     """The common shape of operands of one rank, where sizes of 1 stretch; ShapeError naming the dimension."""
-    if all(shape == shapes[0] for shape in shapes[1:]):
+    if shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     result: list[SizeLike] = []
     for axis, sizes in enumerate(zip(*shapes, strict=True)):
@@ -422,6 +423,6 @@ def broadcast(*shapes: Shape) -> Shape:
 def claim_match(network: Network, result: Shape, *shapes: Shape) -> None:
     """Notes the dynamic sizes that :func:`broadcast` took for the same: those of ``shapes`` beside the ``result``'s."""
     for shape in shapes:
-        for size, common in zip(shape, result, strict=True):
+        for size, common in zip(shape, result, strict=True) if shape != result else ():
             if size is not common and size != 1:
                 network.claims.equal(size, common, "the sizes of the operands", network._operation)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..dtypes import as_dtype, dtype_name
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 

@@ -10,7 +10,8 @@ from ..backend import Backend
 from ..dtypes import dtype_name
 from ..errors import UnsupportedError
 from ..lazy import np, torch
-from ..network import Operand, operation, require_network
+from ..network import Operand
+from ..operation import operation, require_network
 from ..tensor import Tensor
 from .base import Evaluate, Node, evaluates, storage
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Shape, SizeLike, shape_text
 from ..tensor import Tensor
 from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates
@@ -43,9 +43,8 @@ def convolution(
     for axis, length in enumerate(x.shape[2:]):
         extent = dilation[axis] * (size[axis] - 1) + 1
         spatial.append((length + (pre_padding[axis] + post_padding[axis] - extent)) // stride[axis] + 1)
-    shape: Shape = (x.shape[0], kernel.shape[0], *spatial)
-
     maps = int(kernel.shape[0])
+    shape: Shape = (x.shape[0], maps, *spatial)
 
     def add(site, x, kernel, bias):
         return site.definition.add_convolution_nd(x, maps, size, kernel, bias)
@@ -116,15 +115,15 @@ def _set(
     groups: int,
 ) -> None:
     """Sets what is not as in a new layer."""
-    parameters = {
-        "stride_nd": (stride, 1),
-        "pre_padding": (pre_padding, 0),
-        "post_padding": (post_padding, 0),
-        "dilation_nd": (dilation, 1),
-    }
-    for name, (values, default) in parameters.items():
-        if tuple(values) != (default,) * len(values):
-            setattr(layer, name, tuple(values))
+    once, none = (1,) * len(stride), (0,) * len(stride)
+    if tuple(stride) != once:
+        layer.stride_nd = tuple(stride)
+    if tuple(pre_padding) != none:
+        layer.pre_padding = tuple(pre_padding)
+    if tuple(post_padding) != none:
+        layer.post_padding = tuple(post_padding)
+    if tuple(dilation) != once:
+        layer.dilation_nd = tuple(dilation)
     if groups != 1:
         layer.num_groups = groups
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..dtypes import as_dtype
 from ..lazy import torch
-from ..network import Network, operation
-from ..shape import SizeLike
+from ..network import Network
+from ..operation import operation
+from ..shape import SizeLike, is_static
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 from .shape import size_tensor
@@ -28,7 +29,7 @@ def linspace(
     tensor([1., 3., 5.])
     """
     sizes = tuple(shape)
-    dynamic = None if all(isinstance(size, int) for size in sizes) else size_tensor(network, sizes)
+    dynamic = None if is_static(sizes) else size_tensor(network, sizes)
 
     def add(site, shape, start, delta):
         dims = sizes if shape is None else (0,) * len(sizes)
@@ -58,7 +59,7 @@ def random(
     (2, 3)
     """
     sizes = tuple(shape)
-    dynamic = None if all(isinstance(size, int) for size in sizes) else size_tensor(network, sizes)
+    dynamic = None if is_static(sizes) else size_tensor(network, sizes)
 
     def add(site, shape, low, high):
         fills = site.trt.FillOperation

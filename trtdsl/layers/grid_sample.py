@@ -6,7 +6,7 @@ import itertools
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Shape, shape_text
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, evaluates, member

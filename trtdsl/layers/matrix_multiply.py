@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Shape, SizeLike, shape_text
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, broadcast, claim_match, evaluates, member

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import DefinitionError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, normalize_axis
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Shape, SizeLike
 from ..tensor import Tensor
 from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates, member

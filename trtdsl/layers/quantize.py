@@ -8,7 +8,7 @@ from typing import Any
 from ..dtypes import as_dtype, dtype_name
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 from .cast import convert

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Shape
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, member, normalize_axis

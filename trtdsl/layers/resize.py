@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ..errors import ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import operation
-from ..shape import SizeLike
+from ..operation import operation
+from ..shape import SizeLike, is_static
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, evaluates, member
 from .shape import size_tensor
@@ -47,7 +47,7 @@ def resize(
         raise ShapeError(f"resize needs one value for each of {x.ndim} dimensions, not {tuple(given)}")
     sizes = tuple(size) if size is not None else _scaled_sizes(x.shape, scales or ())
     dynamic = None
-    if size is not None and not all(isinstance(length, int) for length in size):
+    if size is not None and not is_static(size):
         dynamic = size_tensor(x.network, size)
 
     def add(site, x, dynamic):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import shape_text
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, member, normalize_axis

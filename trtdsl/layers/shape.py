@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import Network, operation
+from ..network import Network
+from ..operation import operation
 from ..shape import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike, TensorDim
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates

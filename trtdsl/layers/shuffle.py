@@ -7,8 +7,9 @@ from typing import Any
 
 from ..errors import DefinitionError, ShapeError
 from ..lazy import torch
-from ..network import MAX_DIMS, Network, operation
-from ..shape import Shape, SizeLike, bounds, product, shape_text
+from ..network import MAX_DIMS, Network
+from ..operation import operation
+from ..shape import Shape, SizeLike, bounds, is_static, product, shape_text
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 from .shape import size_tensor
@@ -32,18 +33,19 @@ def shuffle(
     >>> shuffle(x, (0, 2, 1), (x.shape[0], 12)).shape
     (N, 12)
     """
-    network = x.network
-    first = _permutation(first_transpose, x.ndim)
-    between: Shape = tuple(x.shape[axis] for axis in first)
+    network, before = x.network, tuple(range(x.ndim))
+    first = before if first_transpose is None else _permutation(first_transpose, before)
+    between: Shape = x.shape if first is before else tuple([x.shape[axis] for axis in first])
     target: Shape = between if reshape is None else tuple(reshape)
-    second = _permutation(second_transpose, len(target))
-    result: Shape = tuple(target[axis] for axis in second)
+    after = tuple(range(len(target)))
+    second = after if second_transpose is None else _permutation(second_transpose, after)
+    result: Shape = target if second is after else tuple([target[axis] for axis in second])
     if target == between:
         # One transpose says what two do, and none is needed for what stays as it is.
-        first = tuple(first[axis] for axis in second)
-        if first == tuple(range(x.ndim)):
+        first = tuple([first[axis] for axis in second])
+        if first == before:
             return x
-        second, dims, sizes = tuple(range(x.ndim)), None, None
+        second, dims, sizes = after, None, None
     else:
         _check_elements(network, between, target)
         dims, sizes = _reshape_dims(network, between, target)
@@ -54,7 +56,7 @@ def shuffle(
         layer = site.definition.add_shuffle(x)
         if layer is None:
             return None
-        if first != tuple(range(len(first))):
+        if first != before:
             layer.first_transpose = first
         if sizes is not None:
             layer.set_input(1, sizes)
@@ -63,7 +65,7 @@ def shuffle(
             layer.reshape_dims = dims
             if 0 in target:
                 layer.zero_is_placeholder = False
-        if second != tuple(range(len(second))):
+        if second != after:
             layer.second_transpose = second
         return layer
 
@@ -71,12 +73,10 @@ def shuffle(
     return add_layer(add, x, sizes, shape=result, evaluate=evaluate)
 
 
-def _permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    if axes is None:
-        return tuple(range(ndim))
-    normal = tuple(normalize_axis(axis, ndim) for axis in axes)
-    if sorted(normal) != list(range(ndim)):
-        raise ShapeError(f"{tuple(axes)} is not a permutation of the {ndim} dimensions")
+def _permutation(axes: Sequence[int], identity: tuple[int, ...]) -> tuple[int, ...]:
+    normal = tuple([normalize_axis(axis, len(identity)) for axis in axes])
+    if tuple(sorted(normal)) != identity:
+        raise ShapeError(f"{tuple(axes)} is not a permutation of the {len(identity)} dimensions")
     return normal
 
 
@@ -94,7 +94,9 @@ def _check_elements(network: Network, before: Shape, after: Shape) -> None:
 
 def _reshape_dims(network: Network, before: Shape, after: Shape) -> tuple[tuple[int, ...] | None, Tensor | None]:
     """The static dims with placeholders, or a shape tensor where these cannot express the sizes."""
-    if 0 in after and not all(isinstance(size, int) for size in after):
+    if is_static(after):
+        return after, None  # type: ignore[return-value]
+    if 0 in after:
         return None, size_tensor(network, after)
     dims: list[int] = []
     for axis, size in enumerate(after):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
-from ..shape import SizeLike
+from ..operation import operation
+from ..shape import SizeLike, is_static
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, compact, evaluates, member
 from .shape import size_tensor
@@ -39,7 +39,7 @@ def slice(
         raise ShapeError(f"slice needs start, size and stride for {x.ndim} dimensions: {start}, {size}, {stride}")
     network = x.network
     boxes = [tuple(start), tuple(size), stride]
-    dynamic = [None if all(isinstance(v, int) for v in box) else size_tensor(network, box) for box in boxes]
+    dynamic = [None if is_static(box) else size_tensor(network, box) for box in boxes]
 
     def add(site, x, start, size, stride, fill):
         static = [

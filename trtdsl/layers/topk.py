@@ -7,7 +7,7 @@ from typing import Any
 from ..dtypes import as_dtype
 from ..errors import ShapeError
 from ..lazy import torch
-from ..network import operation
+from ..operation import operation
 from ..shape import Shape, Size, SizeLike
 from ..tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, axes_of, compact, count, evaluates, member, normalize_axis

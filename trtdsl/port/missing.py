@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from ..errors import UnsupportedError
-from ..network import operation
+from ..operation import operation
 
 
 @operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import DefinitionError
-from ...network import operation
+from ...operation import operation
 from ...tensor import Tensor
 
 

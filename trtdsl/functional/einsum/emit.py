@@ -10,8 +10,9 @@ from typing import Any
 from ... import layers as L
 from ...errors import DefinitionError, UnsupportedError
 from ...lazy import torch
-from ...network import Network, require_network
-from ...shape import Shape
+from ...network import Network
+from ...operation import require_network
+from ...shape import Shape, is_static
 from ...tensor import Tensor
 from ..operands import as_tensor, result_type
 from .equation import Equation, expand, label_sizes, parse, sublists
@@ -43,7 +44,7 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     if lowering not in ("matmul", "native", "broadcast"):
         raise UnsupportedError(f"einsum: lowering is 'matmul', 'native' or 'broadcast', not {lowering!r}")
     dtype = _dtype(equation, tensors)
-    tensors = [L.cast(tensor, dtype) for tensor in tensors]
+    tensors = [_cast(tensor, dtype) for tensor in tensors]
     shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
     if lowering == "native":
         return _native(equation, tensors)
@@ -59,7 +60,7 @@ def _plan(
 ) -> EinsumPlan:
     """The plan, made once for all products of one equation and the same shapes."""
     key = (equation, tuple(shapes), tuple(constants), integers)
-    if all(isinstance(size, int) for shape in shapes for size in shape):
+    if all(map(is_static, shapes)):
         return _static_plan(*key)
     plans = network.cache.setdefault("einsum", {})  # dynamic sizes belong to a network, and must not outlive it
     if key not in plans:
@@ -115,7 +116,11 @@ def emit(plan: EinsumPlan, tensors: Sequence[Tensor]) -> Tensor:
     values = list(tensors)
     for step in plan.operations:
         values.append(_emit(step, values, dtype))
-    return L.cast(values[plan.result], dtype)
+    return _cast(values[plan.result], dtype)
+
+
+def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x if x.dtype == dtype else L.cast(x, dtype)
 
 
 def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
@@ -126,12 +131,12 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
     if isinstance(step, (Multiply, MatrixMultiply)):
         # A matrix product adds up in float32; products that are added up later must not be rounded before.
         wide = isinstance(step, Multiply) and step.wide and dtype.is_floating_point
-        a, b = (L.cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
+        a, b = (_cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
         if isinstance(step, Multiply):
             return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
         ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
         return L.matrix_multiply(a, b, *ops)
-    x = L.cast(values[step.x], dtype)
+    x = _cast(values[step.x], dtype)
     if isinstance(step, Diagonal):
         flat = L.shuffle(x, step.first, step.shape)
         return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
