@@ -162,7 +162,7 @@ for index in range(6):
     y = F.softmax(y, 3)
 net.output(y, "y")
 interpreter = td.Interpreter(net)
-interpreter.network.kept.clear()
+interpreter.network.site.kept.clear()
 feeds = {"x": torch.randn(4, 4, 1024, 1024)}
 pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew; a child inherits its parent's otherwise
 before = status("VmRSS")

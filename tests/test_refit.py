@@ -38,7 +38,7 @@ def put(network, values):
         node = Node(network.backend, network.definition.get_layer(index))
         for role, attribute in ROLES.get(node.type, {}).items():
             if f"{node.name}:{role}" in values:
-                setattr(node.layer, attribute, network.weights(values[f"{node.name}:{role}"]))
+                setattr(node.layer, attribute, network.site.buffer(values[f"{node.name}:{role}"]))
 
 
 def facts_of(spec, network, engine, **more):

@@ -11,7 +11,7 @@ from typing import Any, Union
 from .backend import Backend, get_backend
 from .claims import Claims
 from .dtypes import as_dtype
-from .errors import DefinitionError, Location, TrtdslError, UsageError
+from .errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
 from .lazy import np, torch
 from .operation import CURRENT, Operation, here
 from .precision import as_precision, is_low
@@ -51,6 +51,30 @@ class Input:
         object.__setattr__(self, "shape", shape)
 
 
+class Site:
+    """Where layers are added: a network's own definition, or a scratch one in which constants are folded."""
+
+    __slots__ = ("definition", "kept", "network", "trt")
+
+    def __init__(self, network: Network, definition: Any):
+        self.network, self.definition, self.trt = network, definition, network.trt
+        self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
+
+    def weights(self, tensor: Tensor | None, dtype: torch.dtype | None = None) -> Any:
+        """``trt.Weights`` of a constant Tensor; empty ones, of ``dtype``, for None."""
+        if tensor is None:
+            return self.trt.Weights() if dtype is None else self.trt.Weights(self.network.backend.data_type(dtype))
+        if tensor.data is None:
+            raise UnsupportedError("these weights must be constants, not values computed when the network runs")
+        return self.buffer(tensor.data)
+
+    def buffer(self, data: torch.Tensor) -> Any:
+        """``trt.Weights`` over the tensor's own memory, which is kept."""
+        data = data.contiguous()
+        self.kept.append(data)
+        return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())
+
+
 class Network:
     """A TensorRT network under construction, and what trtdsl knows about it beyond TensorRT.
 
@@ -84,7 +108,7 @@ class Network:
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
         """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
-        self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
+        self.site = Site(self, self.definition)
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.claims = Claims()
@@ -147,11 +171,12 @@ class Network:
             tensor = tensor.to(torch.float32)
         if not tensor.is_cpu:
             raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
-        if tensor.ndim:  # one without dimensions takes the dtype of what it is used with
+        shape = tuple(tensor.shape)
+        if shape:  # one without dimensions takes the dtype of what it is used with
             self.backend.data_type(tensor.dtype)
         if tensor.requires_grad:
             tensor = tensor.detach()
-        return Tensor(self, tuple(tensor.shape), tensor.dtype, data=tensor, sources=sources)
+        return Tensor(self, shape, tensor.dtype, data=tensor, sources=sources)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -259,7 +284,7 @@ class Network:
             key = ("constant", data.dtype, tuple(data.shape), bytes(_flat(data).view(torch.uint8).tolist()))
         if key in self.cache and not tensor.sources:
             return self.cache[key]
-        layer = self.definition.add_constant(tuple(data.shape), self.weights(data))
+        layer = self.definition.add_constant(tuple(data.shape), self.site.buffer(data))
         name = "*".join(tensor.sources) if len(tensor.sources) in (1, 2) else "constant"
         layer.name = name = self._take_name(name)
         self.locate(layer, name)
@@ -268,12 +293,6 @@ class Network:
         if key is not None and not tensor.sources:
             self.cache[key] = handle
         return handle
-
-    def weights(self, data: torch.Tensor) -> Any:
-        """``trt.Weights`` over the tensor's own memory, which is kept alive with the network."""
-        data = data.contiguous()
-        self.kept.append(data)
-        return self.trt.Weights(self.backend.data_type(data.dtype), data.data_ptr(), data.numel())
 
     def _rename_inner(self, name: str) -> None:
         """Gives the tensor that has the name of its layer another one: an output's name is the author's to choose."""

@@ -67,11 +67,11 @@ class Weights:
         """For every module ("" is the network itself) the names of its parts, in order."""
         found: dict[str, list[str]] = {"": []}
         for name in self.shapes:
-            while name:
-                module, _, part = name.rpartition(".")
-                known = module in found
-                found.setdefault(module, []).append(part)
-                name = "" if known else module
+            module, _, part = name.rpartition(".")
+            while module not in found:
+                found[module] = [part]
+                module, _, part = module.rpartition(".")
+            found[module].append(part)
         return found
 
     def __repr__(self) -> str:
@@ -90,12 +90,10 @@ class Weights:
     def _view(self, name: str) -> torch.Tensor:
         tensor = self._tensors.get(name)
         if tensor is None:  # a view of the mapped file: its pages are read when they are needed
-            mapped = self._mapped if self.dtypes[name] == "float32" else None
-            if mapped is None:
-                tensor = self._file.get_tensor(name)
+            if self.dtypes[name] == "float32" and self._mapped is not None:
+                tensor = self._mapped[1][name].view(self.shapes[name])
             else:
-                shape, part = self.shapes[name], mapped[1][name]
-                tensor = part if len(shape) == 1 else part.view(shape)
+                tensor = self._file.get_tensor(name)
             self._tensors[name] = tensor
         return tensor
 
@@ -111,18 +109,19 @@ class Weights:
         Raises WeightsError listing every problem, sorted by name.
         """
         problems: dict[str, str] = {}
-        wanted = expected or {}
-        for name, (shape, dtype) in wanted.items():
+        found = dict(zip(self.shapes, zip(self.shapes.values(), self.dtypes.values(), strict=True), strict=True))
+        wanted = found if expected is None else expected
+        for name, (shape, dtype) in wanted.items() if wanted != found else ():
             if name.endswith(IGNORED):
                 continue
-            if name not in self.shapes:
-                problems[name] = f"missing: {shape_text(shape)} {dtype}{nearest(name, self.shapes)}"
+            if name not in found:
+                problems[name] = f"missing: {shape_text(shape)} {dtype}{nearest(name, found)}"
             elif self.shapes[name] != shape:
                 problems[name] = f"has shape {shape_text(self.shapes[name])}, not {shape_text(shape)}"
             elif self.dtypes[name] != dtype:
                 problems[name] = f"is {self.dtypes[name]}, not {dtype}"
-        for name in self.shapes if expected is not None else ():
-            if name not in wanted and not name.endswith(IGNORED):
+        for name in found.keys() - wanted.keys():
+            if not name.endswith(IGNORED):
                 problems[name] = f"unused: {shape_text(self.shapes[name])}{nearest(name, wanted)}"
         for name in () if allow_nonfinite or self._surely_finite() else self.shapes:
             if name not in problems and not name.endswith(IGNORED):
@@ -143,8 +142,8 @@ class Weights:
         known = tuple(f"{part}." for part in unused)
         left = [
             name
-            for name in self.shapes
-            if name not in self.used and not name.endswith(IGNORED) and not f"{name}.".startswith(known)
+            for name in self.shapes.keys() - self.used
+            if not name.endswith(IGNORED) and not f"{name}.".startswith(known)
         ]
         self._raise({name: f"unused: {shape_text(self.shapes[name])}" for name in left})
 
@@ -261,18 +260,18 @@ class Scope:
         return self[name]
 
     def __getitem__(self, key: str | int | slice) -> Any:
+        name = f"{self._prefix}{key}"
+        if name in self._tensors:
+            return self._tensors[name]
+        weights = self._weights
+        if name in weights.children:
+            return Scope(self._network, weights, f"{name}.")
+        if name in weights.shapes:
+            tensor = self._tensors[name] = self._network.constant(weights.get(name), source=name)
+            return tensor
         if isinstance(key, slice):
             numbers = self._numbers()
             return [self[number] for number in range(max(numbers, default=-1) + 1)[key] if number in numbers]
-        name = f"{self._prefix}{key}"
-        tensor = self._tensors.get(name)
-        if tensor is not None:
-            return tensor
-        if name in self._weights.shapes:
-            tensor = self._tensors[name] = self._network.constant(self._weights.get(name), source=name)
-            return tensor
-        if name in self._weights.children:
-            return Scope(self._network, self._weights, f"{name}.")
         if isinstance(key, int) and self._prefix and key >= len(self):
             raise IndexError(f"{self._prefix[:-1]} has {len(self)} numbered children")
         if self._prefix and isinstance(key, str) and hasattr(Tensor, key):

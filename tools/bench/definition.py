@@ -35,6 +35,8 @@ def seconds(function):
 
 def side_by_side(ours, theirs, runs):
     """Medians of runs that take turns, so that a machine that changes its speed changes both."""
+    gc.collect()
+    gc.freeze()  # collecting what a run left would walk all that was imported, and leave the caches cold for the next
     pairs = [(seconds(ours), seconds(theirs)) for _ in range(runs)]
     return [statistics.median(times) for times in zip(*pairs, strict=True)]
 

@@ -50,7 +50,11 @@ def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     if weight.dtype != torch.float32:
         return weight * scale
     result = torch.empty_like(weight)
-    np.multiply(weight.numpy(), scale.numpy(), out=result.numpy())
+    before = np.setbufsize(64)  # to fill a larger buffer numpy would copy each scale as often as it is used
+    try:
+        np.multiply(weight.numpy(), scale.numpy(), out=result.numpy())
+    finally:
+        np.setbufsize(before)
     return result
 
 

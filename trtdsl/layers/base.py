@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..backend import Backend
 from ..dtypes import dtype_name
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
-from ..network import Network
+from ..network import Network, Site
 from ..shape import Shape, SizeLike, shape_text, tensor_dim
 from ..tensor import Tensor, sources_of
 
@@ -50,31 +50,6 @@ def storage(dtype: torch.dtype) -> torch.dtype:
 # -- adding ------------------------------------------------------------------------------------------------------------
 
 
-class Site(NamedTuple):
-    """Where a layer is added: the network's own definition, or the scratch one in which constants are folded.
-
-    ``kept`` are the buffers that TensorRT points into.
-    """
-
-    network: Network
-    definition: Any
-    kept: list[Any]
-
-    @property
-    def trt(self) -> Any:
-        return self.network.trt
-
-    def weights(self, tensor: Tensor | None, dtype: torch.dtype | None = None) -> Any:
-        """``trt.Weights`` of a constant Tensor; empty ones, of ``dtype``, for None."""
-        if tensor is None:
-            return self.trt.Weights() if dtype is None else self.trt.Weights(self.network.backend.data_type(dtype))
-        if not tensor.is_constant:
-            raise UnsupportedError("these weights must be constants, not values computed when the network runs")
-        data = tensor.data.contiguous()
-        self.kept.append(data)
-        return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())
-
-
 def add_layer(
     add: Callable[..., Any],
     *operands: Tensor | None,
@@ -95,23 +70,27 @@ def add_layer(
 
     Raises DefinitionError with TensorRT's own message.
     """
-    used = [tensor for tensor in (*operands, *weights) if tensor is not None]
-    if network is None:
-        network = used[0].network
-    for tensor in used:
-        if tensor.network is not network:
-            raise DefinitionError("the operands are of two networks")
-        if tensor.data is None:
-            fold = False
+    used: list[Tensor] = []
+    for tensor in (*operands, *weights):
+        if tensor is not None:
+            used.append(tensor)
+            if network is None:
+                network = tensor.network
+            elif tensor.network is not network:
+                raise DefinitionError("the operands are of two networks")
+            if tensor.data is None:
+                fold = False
+    assert network is not None
     if fold:
         folded = _fold(network, add, operands, used) if evaluate is None else _evaluated(network, evaluate, used, shape)
         if folded is not None:
             return folded
     operation = network._operation
     label = add.__qualname__.split(".")[0] if operation is None else operation.name
-    handles = [None if tensor is None else tensor.trt for tensor in operands]
-    layer, outputs = _add(add, Site(network, network.definition, network.kept), handles)
+    layer, outputs = _add(add, network.site, [None if tensor is None else tensor.trt for tensor in operands])
     name, scope = network.name_layer(layer, label, used)
+    if len(outputs) == 1 and not isinstance(shape, list):
+        return _result(network, name, scope, outputs[0], shape)
     shapes = shape if isinstance(shape, list) else (shape,)
     results = []
     for index, output in enumerate(outputs):
@@ -138,16 +117,18 @@ Output = tuple[Any, tuple[int, ...], "torch.dtype"]
 def _add(add: Callable[..., Any], site: Site, handles: Sequence[Any]) -> tuple[Any, list[Output]]:
     """The layer and its outputs; TensorRT reports a bad layer only when its shape is asked for."""
     backend = site.network.backend
+    found: list[Output] = []
     with backend.listen() as messages:
         try:
             layer = add(site, *handles)
         except AttributeError as error:
             raise backend.lacking(error) from None
-        outputs = [] if layer is None else [layer.get_output(index) for index in range(layer.num_outputs)]
         try:
-            found = [(handle, handle.shape[:], backend.torch_dtype(handle.dtype)) for handle in outputs]
+            if layer is not None:
+                for handle in map(layer.get_output, range(layer.num_outputs)):
+                    found.append((handle, handle.shape[:], backend.torch_dtype(handle.dtype)))
         except (RuntimeError, ValueError):
-            layer, found = None, []
+            layer = None
     if layer is None or (messages and messages.errors()):
         raise DefinitionError(f"TensorRT refuses the layer: {messages.summary()}")
     return layer, found
@@ -185,7 +166,7 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
     """
     backend = network.backend
     scratch = backend.create_network()
-    site = Site(network, scratch, [])
+    site = Site(network, scratch)
     handles = []
     for tensor in operands:
         handle = None
@@ -398,9 +379,10 @@ def axes_of(mask: int, ndim: int) -> list[int]:
     return [axis for axis in range(ndim) if mask >> axis & 1]
 
 
+@functools.lru_cache(maxsize=1024)
 def member(enum: Any, name: str, what: str) -> Any:
     """A member of a TensorRT enum by name; UnsupportedError listing the names when there is none."""
-    found = getattr(enum, name.upper(), None)  # a tenth of what __members__ takes
+    found = getattr(enum, name.upper(), None)
     if not isinstance(found, enum):
         raise UnsupportedError(f"unknown {what} {name!r}: one of {', '.join(enum.__members__)}")
     return found
