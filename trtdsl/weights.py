@@ -90,10 +90,12 @@ class Weights:
     def _view(self, name: str) -> torch.Tensor:
         tensor = self._tensors.get(name)
         if tensor is None:  # a view of the mapped file: its pages are read when they are needed
-            if self.dtypes[name] == "float32" and self._mapped is not None:
-                tensor = self._mapped[1][name].view(self.shapes[name])
-            else:
+            mapped = self._mapped if self.dtypes[name] == "float32" else None
+            if mapped is None:
                 tensor = self._file.get_tensor(name)
+            else:
+                shape, part = self.shapes[name], mapped[1][name]
+                tensor = part if len(shape) == 1 else part.view(shape)
             self._tensors[name] = tensor
         return tensor
 

@@ -48,8 +48,9 @@ def batch_norm(
     if running_mean is None or running_var is None:
         raise DefinitionError("batch_norm needs running_mean and running_var, as in torch, unless training=True")
     given = [tensor for tensor in (running_mean, running_var, weight, bias) if tensor is not None]
+    channels = (input.shape[1],)
     for tensor in given:
-        if tensor.shape != (input.shape[1],):
+        if tensor.shape != channels:
             raise ShapeError(
                 f"batch_norm: {shape_text(tensor.shape)} is not one value for each of {input.shape[1]} channels"
             )

@@ -107,7 +107,10 @@ def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | No
 
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
-    rank = max(tensor.ndim for tensor in tensors)
+    ranks = [len(tensor.shape) for tensor in tensors]
+    rank = max(ranks)
+    if min(ranks) == rank:
+        return list(tensors)
     return [L.unsqueeze(tensor, range(rank - tensor.ndim)) if tensor.ndim < rank else tensor for tensor in tensors]
 
 

@@ -143,8 +143,11 @@ def _shuffle(node: Node) -> Evaluate:
 def _shuffled(
     x: torch.Tensor, first: tuple[int, ...], reshape: Sequence[int] | None, second: tuple[int, ...]
 ) -> torch.Tensor:
-    x = x.permute(first)
-    return x.permute(second) if reshape is None else x.reshape(reshape).permute(second)
+    if first != tuple(range(len(first))):
+        x = x.permute(first)
+    if reshape is not None:
+        x = x.reshape(reshape)
+    return x if second == tuple(range(len(second))) else x.permute(second)
 
 
 @operation

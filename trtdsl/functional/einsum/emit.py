@@ -149,6 +149,8 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
 
 def _reshape(x: Tensor, shape: Shape) -> Tensor:
     """The dimensions regrouped; sizes of 1 come and go without a shape tensor."""
+    if is_static(shape):
+        return L.shuffle(x, reshape=shape)
     before = [axis for axis, size in enumerate(x.shape) if size == 1]
     after = [axis for axis, size in enumerate(shape) if size == 1]
     if [s for s in x.shape if s != 1] == [s for s in shape if s != 1] and not (before and after):
