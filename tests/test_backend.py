@@ -12,7 +12,7 @@ import torch
 
 import trtdsl as td
 from trtdsl import backend
-from trtdsl.backend import Backend, Messages, get_backend
+from trtdsl.backend import Messages, get_backend
 
 
 def test_auto_takes_rtx_where_there_is_no_device(monkeypatch):
@@ -62,7 +62,7 @@ def test_networks_of_tensorrt_10_are_asked_to_be_strongly_typed(name, version, f
     """Later versions, and RTX, have no other networks."""
     here = vars(get_backend("tensorrt-rtx").trt)
     there = {**here, "__version__": version, "NetworkDefinitionCreationFlag": CreationFlag}
-    other, asked = Backend(name, SimpleNamespace(**there)), []
+    other, asked = backend.Backend(name, SimpleNamespace(**there)), []
     other.builder = SimpleNamespace(create_network=asked.append)
     other.create_network()
     assert asked == [flags]

@@ -1,6 +1,5 @@
 """The command line as a new user meets it: messages, exit codes, JSON, nothing left behind."""
 
-import errno
 import json
 import os
 import re
@@ -15,7 +14,6 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import trtdsl as td
-from trtdsl import backend
 from trtdsl.cli import app
 
 runner = CliRunner()
@@ -281,6 +279,8 @@ def test_tensorrt_that_is_not_installed(trtdsl):
 
 
 def test_no_tensorrt_at_all(trtdsl, monkeypatch):
+    from trtdsl import backend
+
     monkeypatch.delenv("TRTDSL_BACKEND", raising=False)
     for module in backend.MODULES.values():
         monkeypatch.setitem(sys.modules, module, None)  # not to be imported
@@ -294,7 +294,7 @@ def test_no_tensorrt_at_all(trtdsl, monkeypatch):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (OSError(errno.EIO, "Input/output error"), "error: OSError: [Errno 5] Input/output error\n"),
+        (OSError(5, "Input/output error"), "error: OSError: [Errno 5] Input/output error\n"),
         (MemoryError("4 TiB"), "error: MemoryError: 4 TiB\n"),
     ],
 )
