@@ -4,6 +4,8 @@ import contextlib
 import subprocess
 import sys
 import threading
+from enum import IntEnum
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -28,6 +30,42 @@ def test_auto_takes_tensorrt_where_it_is_installed_and_a_device_is_there(monkeyp
     assert get_backend("auto") == "tensorrt"
     monkeypatch.setattr(backend, "installed", lambda name: name != "tensorrt")
     assert get_backend("auto") == "tensorrt-rtx"
+
+
+def test_auto_does_without_a_tensorrt_that_does_not_import(monkeypatch):
+    def load(name):
+        if name == "tensorrt":
+            raise td.BackendError("TensorRT is missing: libnvinfer.so.10: cannot open shared object file")
+        return name
+
+    monkeypatch.setattr(backend, "has_cuda_device", lambda: True)
+    monkeypatch.setattr(backend, "installed", lambda name: True)
+    monkeypatch.setattr(backend, "_load", load)
+    assert get_backend("auto") == "tensorrt-rtx"
+    monkeypatch.setattr(backend, "installed", lambda name: name == "tensorrt")
+    with pytest.raises(td.BackendError, match="libnvinfer"):  # nothing else is there: its own reason is told
+        get_backend("auto")
+
+
+class CreationFlag(IntEnum):
+    """NetworkDefinitionCreationFlag with the numbers of TensorRT 10's NvInfer.h."""
+
+    EXPLICIT_BATCH = 0
+    STRONGLY_TYPED = 1
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "flags"),
+    [("tensorrt", "10.3.0", 0b10), ("tensorrt", "11.4.0.106", 0), ("tensorrt-rtx", "1.7.1.116", 0)],
+)
+def test_networks_of_tensorrt_10_are_asked_to_be_strongly_typed(name, version, flags):
+    """Later versions, and RTX, have no other networks."""
+    here = vars(get_backend("tensorrt-rtx").trt)
+    there = {**here, "__version__": version, "NetworkDefinitionCreationFlag": CreationFlag}
+    other, asked = backend.Backend(name, SimpleNamespace(**there)), []
+    other.builder = SimpleNamespace(create_network=asked.append)
+    other.create_network()
+    assert asked == [flags]
 
 
 def test_environment_variable_names_the_backend(monkeypatch):

@@ -1,22 +1,24 @@
 """Builds on the real TensorRT: engine, manifest, nothing half-written, nothing built twice."""
 
+import errno
 import hashlib
+import inspect
 import json
 import os
 import signal
 import stat
 import subprocess
 import sys
-import threading
-import time
+import tempfile
 
 import pytest
 import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.backend import Messages, get_backend
 from trtdsl.build import CheckFailedError
-from trtdsl.compiler import compile_engine
+from trtdsl.compiler import Statistics, _statistics, compile_engine
 from trtdsl.fingerprint import fingerprint
 from trtdsl.spec import load_spec
 
@@ -84,6 +86,7 @@ def test_what_has_not_changed_is_not_built_again(spec, small, tmp_path):
     assert td.build(spec, engine, force=True).built
     assert td.build(spec, engine, dims={"N": (1, 2, 8)}).built
     assert td.build(spec, engine, config=td.BuildConfig(compute_capabilities=("8.9",))).built
+    assert td.build(spec, engine, config=td.BuildConfig(compute_capabilities=("8.9",), tf32=False)).built
     weights = {name: spec.open_weights().get(name).clone() for name in spec.open_weights().shapes}
     weights["fc.bias"] += 1
     assert td.build(spec, engine, weights=weights).built
@@ -91,6 +94,22 @@ def test_what_has_not_changed_is_not_built_again(spec, small, tmp_path):
     assert td.build(spec, engine, weights=weights).built
     (tmp_path / "out.engine.json").write_text("{")
     assert td.build(spec, engine, weights=weights).built
+
+
+def test_another_version_builds_again(spec, tmp_path, monkeypatch):
+    """Of TensorRT, or of trtdsl: each may build something else of the same network."""
+
+    def built():
+        return td.build(spec, tmp_path / "out.engine", run_check=False).built
+
+    assert built()
+    assert not built()
+    monkeypatch.setattr(get_backend(), "version", "1.7.1.117")
+    assert built()
+    assert not built()
+    monkeypatch.setattr(sys.modules["trtdsl.build"], "__version__", "0.0")
+    assert built()
+    assert not built()
 
 
 def test_a_check_that_is_new_runs_on_an_engine_that_is_not(spec, small, tmp_path):
@@ -105,6 +124,38 @@ def test_a_check_that_is_new_runs_on_an_engine_that_is_not(spec, small, tmp_path
     reference.write_text(reference.read_text().replace("torch.relu(", "torch.tanh("))
     with pytest.raises(CheckFailedError):
         td.build(load_spec(str(small / "small.py")), engine)
+
+
+def test_a_disk_that_is_full_leaves_the_old_engine_and_its_manifest(spec, tmp_path, monkeypatch):
+    td.build(spec, tmp_path / "out.engine")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+
+    def fail(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(td.UsageError, match=r"cannot write .*out\.engine.*: No space left on device"):
+        td.build(spec, tmp_path / "out.engine", config=td.BuildConfig(compute_capabilities=("8.9",)))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+LOG = """\
+Total Host Persistent Memory: 80 bytes
+Total Device Persistent Memory: 16 bytes
+Max Scratch Memory: 8192512 bytes
+Total Activation Memory: 8193024 bytes
+Total Weights Memory: 8448 bytes
+Engine Layer Information:
+Layer(Myelin): {ForeignNode[linear]}, Tactic: 0x0000000000000000, x (Float[4,64]) -> h (Float[4,32])
+Layer(Myelin): {ForeignNode[softmax]}, Tactic: 0x0000000000000000, h (Float[4,32]) -> y (Float[4,32])
+[MemUsageStats] Peak memory usage of TRT CPU/GPU memory allocators: CPU 0 MiB, GPU 0 MiB"""
+
+
+def test_statistics_are_what_tensorrt_logs():
+    assert _statistics(Messages([(3, LOG)]), 0.5) == Statistics(
+        activation_memory=8193024, weight_memory=8448, scratch_memory=8192512, engine_layers=2, seconds=0.5
+    )
+    assert _statistics(Messages(), 0.5) == Statistics(None, None, None, None, 0.5)
 
 
 def test_a_network_that_differs_is_not_built(spec, small, tmp_path):
@@ -162,26 +213,16 @@ def test_a_dimension_without_a_range_is_asked_for():
 
 
 def test_what_tensorrt_cannot_build_names_the_authors_line():
+    """TensorRT-RTX has no float32 matrix product for compute capability 7.5."""
     net = td.Network()
-    x = net.input("x", (4,))
-    layer = net.definition.add_non_zero(x.trt)  # no kernel for it without a GPU
-    layer.get_output(0).name = "indices"
-    net.definition.mark_output(layer.get_output(0))
-    net.outputs["indices"] = x
-    with pytest.raises(td.BuildError, match="TensorRT cannot build 'network': ") as caught:
-        compile_engine(net)
+    line = inspect.currentframe().f_lineno + 1
+    y = F.linear(net.input("x", (4, 64)), torch.ones(32, 64))
+    net.output(F.relu(y), "y")
+    with pytest.raises(td.BuildError, match="TensorRT cannot build 'network': .*FP32 GEMM is not supported") as caught:
+        compile_engine(net, td.BuildConfig(compute_capabilities=("7.5",)))
+    assert caught.value.location == (__file__, line)
     assert "cudaError" not in str(caught.value)
     assert caught.value.exit_code == 4
-
-
-def large():
-    net = td.Network()
-    x = net.input("x", (1, 64, 64, 64))
-    for _ in range(60):
-        x = F.relu(F.conv2d(x, net.constant(torch.randn(64, 64, 3, 3) / 24), padding=1))
-        x = x + F.exp(F.mean(x, (2, 3), keepdim=True))
-    net.output(x, "y")
-    return net
 
 
 @pytest.fixture
@@ -192,19 +233,34 @@ def listening():
     signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_during_the_build_cancels_it(listening):
-    net = large()
-    seen = []
+def test_ctrl_c_during_the_build_cancels_it(spec, tmp_path, listening):
+    phases = []
 
     def interrupt(phase, done, total):
-        if not seen:
-            seen.append(phase)
-            threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        time.sleep(0.002)
+        if phase == "Building engine" and phase not in phases:
+            signal.raise_signal(signal.SIGINT)
+        phases.append(phase)
 
     with pytest.raises(td.CancelledError, match="cancelled; nothing was written"):
-        compile_engine(net, progress=interrupt)
+        td.build(spec, tmp_path / "a.engine", run_check=False, progress=interrupt)
+    assert "Building engine" in phases
+    assert "Optimizing graph" not in phases  # TensorRT stopped at its next step
+    assert not list(tmp_path.glob("*.engine*"))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_manifests_place_and_the_folders_mode_are_looked_at_first(spec, tmp_path, monkeypatch):
+    def refused(output, message):
+        with pytest.raises(td.UsageError, match=message):
+            td.build(spec, output, progress=lambda phase, done, total: pytest.fail(f"{phase} came first"))
+
+    def deny(*arguments, **options):  # a mode would not keep root out
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "a.engine.json").mkdir()
+    refused(tmp_path / "a.engine", r"a\.engine\.json: it is a directory")
+    monkeypatch.setattr(tempfile, "mkstemp", deny)
+    refused(tmp_path / "b.engine", r"cannot write .*b\.engine: Permission denied")
 
 
 def test_fingerprint_sees_every_change():

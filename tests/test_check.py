@@ -7,7 +7,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.check import Tolerance, compare, compare_outputs, make_feeds, named_outputs, profile_points
+from trtdsl.check import CheckReport, Tolerance, compare, compare_outputs, make_feeds, named_outputs, profile_points
 from trtdsl.spec import load_spec
 
 
@@ -123,6 +123,14 @@ def test_a_network_equals_its_reference(small):
     assert "no engine was executed" in report.statement
     assert report.to_json()["cases"][0]["outputs"][0]["name"] == "scores"
     assert report.raise_for_mismatch() is report
+
+
+def test_a_report_says_what_was_executed():
+    statements = {on: CheckReport("small", "tensorrt", on, [], 0).statement for on in ("engine", "interpreter")}
+    assert statements == {
+        "engine": "The engine itself was executed on this machine's GPU.",
+        "interpreter": "The network was interpreted on the CPU, layer by layer; no engine was executed.",
+    }
 
 
 def test_a_wrong_weight_a_swapped_output_and_a_wrong_operation_are_caught(small):

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
+import trtdsl as td
 from trtdsl.cli import app
 
 runner = CliRunner()
@@ -49,8 +50,12 @@ def test_build_writes_engine_and_manifest_here(trtdsl, small):
     assert "profile 0: N=1:2:4\n" in done.stdout
     assert "checked against torch at 4 sizes" in done.stdout
     assert "no engine was executed" in done.stdout
+    phases = done.stderr.splitlines()
+    assert phases[:2] == ["defining the network", "checking against torch (N = 1)"]
+    assert "Optimizing graph" in phases  # TensorRT's own
     assert {"small.engine", "small.engine.json"} <= {path.name for path in small.iterdir()}
     assert "is up to date" in trtdsl("build", "small.py").stdout
+    assert "is up to date" not in trtdsl("build", "small.py", "--force").stdout
     assert trtdsl("build", "small.py", "-q").stdout == ""
 
 
@@ -61,6 +66,15 @@ def test_build_json_is_one_object(trtdsl, small):
     assert result["manifest"]["profiles"][0]["inputs"]["x"]["max"] == [3, 3, 5, 5]
     assert result["check"]["passed"]
     assert (small / "other.engine").exists()
+
+
+def test_build_hands_its_options_on(trtdsl):
+    def manifest(*options):
+        return json.loads(trtdsl("build", "small.py", "--dry-run", "--json", *options).stdout)["manifest"]
+
+    plain, half = manifest(), manifest("--no-tf32", "--precision", "fp16")
+    assert (plain["config"]["tf32"], half["config"]["tf32"]) == (True, False)
+    assert plain["check"]["max_relative_to_scale"] < 1e-5 < half["check"]["max_relative_to_scale"]
 
 
 def test_no_check_says_so(trtdsl, small):
@@ -79,8 +93,26 @@ def test_check_prints_a_table_and_a_sentence(trtdsl):
     assert len(re.findall(r"^equal +N=\d +scores +\d×6 +[\d.e-]+ +[\d.e-]+ +(?:\d+ dB|exact)$", done.stdout, re.M)) == 4
     assert "equals its torch reference. The network was interpreted on the CPU" in done.stdout
     report = json.loads(trtdsl("check", "small.py", "--json").stdout)
+    assert (report["schema"], report["kind"]) == (1, "check")
     assert report["passed"]
     assert report["on"] == "interpreter"
+
+
+def test_check_hands_its_options_on(trtdsl):
+    def report(*options):
+        return json.loads(trtdsl("check", "small.py", "--json", *options).stdout)
+
+    def sizes(*options):
+        return [case["dims"]["N"] for case in report(*options)["cases"]]
+
+    def errors(*options):
+        return [output["max_abs"] / output["scale"] for case in report(*options)["cases"] for output in case["outputs"]]
+
+    assert sizes("--dim", "N=1:3:4") == [1, 3, 4, 2]
+    assert sizes("--profile", "N=3") == [3]
+    assert max(errors()) < 1e-5 < min(errors("--precision", "fp16"))
+    assert errors("--seed", "0") == errors() != errors("--seed", "1")
+    assert "unknown backend 'onnx'" in trtdsl("check", "small.py", "--backend", "onnx", code=2).stderr
 
 
 def test_a_mismatch_exits_with_1(trtdsl, small):
@@ -244,6 +276,34 @@ def test_tensorrt_that_is_not_installed(trtdsl):
         pytest.skip("TensorRT is installed here")
     done = trtdsl("build", "small.py", "--backend", "tensorrt", code=6)
     assert "the Python package tensorrt is not installed; pip install 'trtdsl[tensorrt]'" in done.stderr
+
+
+def test_no_tensorrt_at_all(trtdsl, monkeypatch):
+    from trtdsl import backend
+
+    monkeypatch.delenv("TRTDSL_BACKEND", raising=False)
+    for module in backend.MODULES.values():
+        monkeypatch.setitem(sys.modules, module, None)  # not to be imported
+    monkeypatch.setattr(backend, "_load", backend._load.__wrapped__)
+    monkeypatch.setattr(backend, "installed", backend.installed.__wrapped__)
+    for command in ("build", "check", "inspect"):
+        done = trtdsl(command, "small.py", code=6)
+        assert "error: TensorRT is missing: the Python package tensorrt_rtx is not installed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(5, "Input/output error"), "error: OSError: [Errno 5] Input/output error\n"),
+        (MemoryError("4 TiB"), "error: MemoryError: 4 TiB\n"),
+    ],
+)
+def test_what_the_machine_fails_at_exits_with_8(trtdsl, monkeypatch, error, message):
+    def fail(name):
+        raise error
+
+    monkeypatch.setattr(td, "load_spec", fail)
+    assert trtdsl("check", "small.py", code=8).stderr == message
 
 
 def test_explain_einsum_refuses(trtdsl):

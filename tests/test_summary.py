@@ -44,9 +44,21 @@ def test_a_convolution():
         (lambda n, x: L.unary(x, "EXP"), [(3, 4)], 12, 4 * 24),
         (lambda n, a, b: L.elementwise(a, b, "SUM"), [(3, 4), (1, 4)], 12, 4 * (12 + 4 + 12)),
         (lambda n, x: L.reduce(x, "SUM", [1]), [(3, 4)], 12, 4 * (12 + 3)),
+        (lambda n, x: L.activation(x, "RELU"), [(3, 4)], 12, 4 * 24),
+        (lambda n, x: L.softmax(x, 1), [(3, 4)], 5 * 12, 4 * 24),  # maximum, difference, exponential, sum, quotient
+        (  # one product and one sum; a scale and a shift for each channel are read, too
+            lambda n, x: L.scale(x, n.constant([0.0, 1.0, 2.0]), n.constant([1.0, 2.0, 3.0])),
+            [(2, 3, 4, 5)],
+            2 * 120,
+            4 * (240 + 3 + 3),
+        ),
         (lambda n, x: L.shuffle(x, None, (12,)), [(3, 4)], 0, 0),
         (lambda n, x: L.shuffle(x, (1, 0)), [(3, 4)], 0, 4 * 24),
         (lambda n, a, b: L.concatenation([a, b], 0), [(3, 4), (1, 4)], 0, 4 * 32),
+        (lambda n, x: L.slice(x, (0, 1), (3, 2)), [(3, 4)], 0, 4 * (12 + 6)),
+        (lambda n, x: L.gather(x, n.constant(torch.tensor([2, 0])), 1), [(3, 4)], 0, 4 * (12 + 6) + 8 * 2),
+        (lambda n, x: L.cast(x, "float16"), [(3, 4)], 0, (4 + 2) * 12),
+        (lambda n, x: L.shape(x), [(3, 4)], 0, 0),
         (
             lambda n, x: L.pooling(x, "MAX", (2, 2), stride=(2, 2), pre_padding=(0, 0), post_padding=(0, 0)),
             [(1, 2, 4, 4)],
@@ -59,6 +71,12 @@ def test_a_convolution():
 def test_costs(build, shapes, flops, moved):
     layer = of(build, *shapes).layers[-1]
     assert (layer.flops, layer.bytes) == (flops, moved)
+
+
+def test_a_constant_costs_where_it_is_read():
+    constant, total = of(lambda n, x: x + n.constant(torch.ones(3, 4)), (3, 4)).layers
+    assert (constant.type, constant.parameters, constant.flops, constant.bytes) == ("CONSTANT", 12, 0, 0)
+    assert (total.type, total.parameters, total.flops, total.bytes) == ("ELEMENTWISE", 0, 12, 4 * 36)
 
 
 def test_half_precision_moves_half_the_bytes():

@@ -1,6 +1,8 @@
 """The documentation's Python runs as it stands: each file's blocks in order, in one namespace."""
 
+import ast
 import re
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,40 @@ def test_code_on_the_readme_is_short():
     (block,) = blocks(ROOT / "README.md")
     network = block[block.index("@td.network") : block.index("weights = Reference")]
     assert len([line for line in network.split("\n") if line.strip()]) <= 20
+
+
+def test_the_versions_on_the_readme_are_those_that_were_looked_at():
+    def shown(column, words):
+        """The versions in the rows of the table that say so in a column."""
+        rows = [line.strip("| ").split(" | ") for line in (ROOT / "README.md").read_text().split("\n")]
+        rows = [row for row in rows if row[0].startswith("TensorRT") and len(row) == 4 and words in row[column]]
+        return {
+            (row[0].split()[0].lower(), version) for row in rows for version in re.findall(r"\d+\.\d+\.\d+", row[0])
+        }
+
+    stems = [path.stem.rpartition("-") for path in (ROOT / "tests/data/api").glob("*.json")]
+    assert shown(3, "yes") == {(product, ".".join(version.split(".")[:3])) for product, _, version in stems}
+    pinned = re.search(r"^tensorrt_rtx_cu13==(\d+\.\d+\.\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert shown(2, "in every run of the tests") == {("tensorrt-rtx", pinned[1])}
+
+
+def imported(file):
+    """The modules and folders of trtdsl that a file of it imports."""
+    package = ".".join(file.relative_to(ROOT).parts[:-1])
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parts = resolve_name("." * node.level + (node.module or ""), package).split(".")[1:2]
+            yield from parts or [alias.name for alias in node.names]
+
+
+def test_the_house_is_as_it_is_drawn():
+    """What is drawn is there, and imports what is drawn below it; the one exception is the one that is told."""
+    drawing = re.search(r"^```\n(.*?)^```", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+    floors = {name: row for row, line in enumerate(drawing.split("\n")) for name in re.findall("[a-z]+", line[:32])}
+    assert {"cli", "check", "build", "spec", "weights", "interpret", "functional", "layers", "backend"} <= floors.keys()
+    upwards = set()
+    for name, floor in floors.items():
+        folder = ROOT / "trtdsl" / name
+        for file in folder.glob("**/*.py") if folder.is_dir() else [folder.with_suffix(".py")]:
+            upwards |= {(name, other) for other in imported(file) if floors.get(other, floor) < floor}
+    assert upwards == {("tensor", "functional")}

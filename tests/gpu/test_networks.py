@@ -40,10 +40,7 @@ def three_ways(spec, env_index, weights):
     return run(feeds), td.interpret(network, feeds), expected
 
 
-@pytest.mark.parametrize("env_index", [0, 1], ids=["min", "opt"])
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_three_ways(spec, env_index, weights):
-    executed, interpreted, expected = three_ways(spec, env_index, weights)
+def assert_equal(executed, interpreted, expected):
     for output in expected:
         for got, other, what in (
             (executed[output], expected[output], "engine and torch"),
@@ -52,6 +49,25 @@ def test_three_ways(spec, env_index, weights):
         ):
             result = compare(output, got, other)
             assert result.passed, f"{what} differ: {result}"
+
+
+@pytest.mark.parametrize("env_index", [0, 1], ids=["min", "opt"])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_three_ways(spec, env_index, weights):
+    assert_equal(*three_ways(spec, env_index, weights))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=f"torch {torch.__version__} has no CUDA here")
+def test_stgcn_three_ways_on_torch_cuda_tensors(tmp_path):
+    spec = td.load_spec(str(NETWORKS / "stgcn.py"))
+    config = td.BuildConfig(tf32=False)
+    engine = td.load_engine(td.build(spec, tmp_path / "stgcn.engine", config=config, run_check=False).engine)
+    feeds = td.sample_feeds(spec, {"N": 2}, torch.Generator().manual_seed(7))
+    with torch.inference_mode():
+        expected = {"logits": spec.reference_module(spec.open_weights())(feeds["x"])}
+    executed = engine(x=feeds["x"].cuda())
+    assert executed["logits"].is_cuda
+    assert_equal({"logits": executed["logits"].cpu()}, td.interpret(spec.define(), feeds), expected)
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])

@@ -1,11 +1,14 @@
 """ST-GCN: equal to torch, in few layers, and every weight matters."""
 
 import sys
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
 from support import assert_close, evaluate, layer_types
+from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -64,17 +67,65 @@ def test_state_dict_has_the_names_of_the_original_implementation(spec):
     assert spec.open_weights().shapes["A"] == (3, 18, 18)
 
 
-def test_partitions_are_those_of_the_paper(spec):
-    """Each joint's row of the normalised adjacency matrix is split in three, and the columns of all sum to one."""
-    partitions = spec.open_weights().get("A")
-    torch.testing.assert_close(partitions.sum((0, 1)), torch.ones(18))
-    assert ((partitions > 0).sum(0) <= 1).all()
-    assert torch.equal(partitions[0], torch.diag(torch.diag(partitions[0])))
-    # openpose: the neck (1) is the centre; the elbow (3) lies farther than the shoulder (2), nearer than the wrist (4)
-    assert partitions[1, 3, 2] > 0
-    assert partitions[2, 2, 3] > 0
-    assert partitions[1, 4, 3] > 0
-    assert partitions[2, 1, 2] > 0
+# Joints from the body's centre outwards, bone by bone.
+OPENPOSE = [  # 1 neck, 2 to 4 and 5 to 7 arms, 8 to 10 and 11 to 13 legs, 0 nose, 14 to 17 eyes and ears
+    *((1, 2, 3, 4), (1, 5, 6, 7), (2, 8, 9, 10), (5, 11, 12, 13)),
+    *((1, 0, 14, 16), (0, 15, 17)),
+]
+NTU = [  # 20 spine, 2 neck, 3 head, 4 to 7 and 8 to 11 arms, 21 to 24 fingers, 1 and 0 spine to the hips, 12 to 19 legs
+    *((20, 2, 3), (20, 4, 5, 6, 7, 22, 21), (20, 8, 9, 10, 11, 24, 23)),
+    *((20, 1, 0), (0, 12, 13, 14, 15), (0, 16, 17, 18, 19)),
+]
+
+
+@pytest.mark.parametrize(("name", "bones"), [("stgcn", OPENPOSE), ("stgcn_ntu", NTU)])
+def test_partitions_are_those_of_the_paper(name, bones):
+    """Section 3.3: a joint itself, its neighbours away from the centre and those towards it, all of one weight.
+
+    In the authors' order: ``A[1, v, w]`` is what w gets from a neighbour v farther from the centre, ``A[2, v, w]`` what
+    it gets from a nearer one.
+    """
+    spec = td.load_spec(f"{FILE}:{name}")
+    joints = spec.inputs["x"].shape[3]
+    expected = torch.zeros(3, joints, joints)
+    expected[0] = torch.eye(joints)
+    for chain in bones:
+        for near, far in pairwise(chain):
+            expected[1, far, near] = expected[2, near, far] = 1
+    expected /= expected.sum((0, 1))
+    assert int((expected[1] > 0).sum()) == joints - 1  # every joint but the centre hangs on one bone
+    torch.testing.assert_close(spec.open_weights().get("A"), expected)
+    torch.testing.assert_close(spec.reference_class()().A, expected)
+
+
+@pytest.mark.parametrize("name", ["stgcn", "stgcn_ntu"])
+def test_activations_stay_of_order_one(name, made_weights):
+    """Also with other input than the weights were made with: convolutions give deviations of one, batch norms have the
+    statistics of what they get, and what blocks hand on neither fades nor explodes.
+    """
+    spec = td.load_spec(f"{FILE}:{name}")
+    module = spec.reference_module(spec.open_weights(made_weights(name)))
+    seen, off = [], []
+
+    def look(path, part, given, y):
+        if isinstance(part, nn.Conv2d):
+            fits = 0.9 < y.std() < 1.1
+        elif isinstance(part, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            normal = nn.functional.batch_norm(*given, part.running_mean, part.running_var).transpose(0, 1).flatten(1)
+            fits = normal.mean(1).abs().max() < 0.3 and normal.std(1).min() > 0.7 and normal.std(1).max() < 1.3
+        else:
+            fits = 0.3 < y.std() < 3
+        seen.append(path)
+        if not fits:
+            off.append(path)
+
+    for path, part in module.named_modules():
+        if isinstance(part, (nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, type(module.st_gcn_networks[0]))):
+            part.register_forward_hook(partial(look, path))
+    with torch.inference_mode():
+        module(*td.sample_feeds(spec, {"N": 1}, torch.Generator().manual_seed(7)).values())
+    assert len(seen) == 10 * (1 + 2 + 2) + 2 * (1 + 1) + 2  # blocks; two residuals; data_bn and fcn
+    assert not off
 
 
 def test_every_weight_matters(spec):

@@ -1,0 +1,78 @@
+"""What an installation brings: by platform, by extra, and in the versions that CI pins."""
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from trtdsl import cli
+
+tomllib = pytest.importorskip("tomllib", reason="Python 3.10 does not read TOML")
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def named(texts):
+    """The requirements by their names, as pip compares them."""
+    requirements = map(Requirement, texts)
+    return {canonicalize_name(requirement.name): requirement for requirement in requirements}
+
+
+REQUIRED = named(PROJECT["dependencies"])
+PINS = named(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1] not in ("", "#"))
+
+
+def test_what_trtdsl_stands_on():
+    expected = {"numpy", "torch", "safetensors", "cuda-python", "tensorrt-rtx-cu13", "typer", "rich"}
+    assert expected <= REQUIRED.keys()
+    served = [f"3.{minor}" for minor in range(8, 15) if f"3.{minor}" in SpecifierSet(PROJECT["requires-python"])]
+    assert served == ["3.10", "3.11", "3.12", "3.13", "3.14"]
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "rtx", "cuda"),
+    [
+        ("linux", "x86_64", True, True),
+        ("win32", "AMD64", True, True),
+        ("linux", "aarch64", False, True),  # TensorRT-RTX has no wheel for it
+        ("darwin", "arm64", False, False),
+    ],
+)
+def test_each_platform_gets_what_there_is_for_it(system, machine, rtx, cuda):
+    def wanted(name):
+        marker = REQUIRED[name].marker
+        return marker is None or marker.evaluate({"sys_platform": system, "platform_machine": machine})
+
+    assert (wanted("tensorrt-rtx-cu13"), wanted("cuda-python")) == (rtx, cuda)
+    assert all(wanted(name) for name in REQUIRED if name not in ("tensorrt-rtx-cu13", "cuda-python"))
+
+
+def test_extras():
+    assert named(EXTRAS["tensorrt"]).keys() == {"tensorrt"}
+    assert {"pytest", "hypothesis"} <= named(EXTRAS["test"]).keys()
+    assert {"ruff", "pyright"} <= named(EXTRAS["dev"]).keys()
+    assert "test" in named(EXTRAS["dev"])["trtdsl"].extras
+
+
+def test_the_console_script_is_the_command_line():
+    assert PROJECT["scripts"].keys() == {"trtdsl"}
+    assert EntryPoint("trtdsl", PROJECT["scripts"]["trtdsl"], "console_scripts").load() is cli.main
+
+
+def test_everything_that_ci_installs_is_pinned_within_its_range():
+    assert [str(PINS[name]) for name in ("torch", "tensorrt-rtx-cu13")] == [
+        "torch==2.13.0",
+        "tensorrt_rtx_cu13==1.7.1.116",
+    ]
+    for texts in (PROJECT["dependencies"], EXTRAS["test"], EXTRAS["dev"], EXTRAS["models"]):
+        for name, requirement in named(texts).items():
+            if name != "trtdsl":
+                (pin,) = PINS[name].specifier
+                assert pin.operator == "=="
+                assert pin.version in requirement.specifier, f"{requirement} is pinned to {pin.version}"
+    assert "-c constraints.txt" in (ROOT / "Makefile").read_text()
