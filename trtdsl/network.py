@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from .backend import Backend, get_backend
 from .claims import Claims
@@ -19,6 +19,7 @@ from .profile import Profile, as_profiles
 from .shape import Dim, Size, SizeLike, shape_text, value
 from .tensor import Tensor
 
+R = TypeVar("R")
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
 MAX_DIMS = 8
@@ -206,6 +207,18 @@ class Network:
             self._operation = operation
 
     # -- what the layers floor calls ---------------------------------------------------------------------------------
+
+    def resumed(self, operation: Operation | None, scopes: list[str], add: Callable[..., R], *arguments: Any) -> R:
+        """What ``add`` gives; its layers get the name and the place that they would have got in that call."""
+        before = self._operation, self._scopes
+        self._operation, self._scopes = operation, scopes
+        try:
+            return add(*arguments)
+        except TrtdslError as error:
+            error.location = error.location or (operation.location if operation else None)
+            raise
+        finally:
+            self._operation, self._scopes = before
 
     def add_input(self, name: str, spec: Input) -> Tensor:
         """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""

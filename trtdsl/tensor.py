@@ -6,7 +6,7 @@ Every operator is one call into :mod:`trtdsl.functional`, where its arguments ar
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .dtypes import dtype_name
@@ -23,13 +23,13 @@ OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "matmul": "matmul", "true
 
 
 class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
-    """A value in a network: an ITensor, or a constant that has not become a layer yet.
+    """A value in a network: an ITensor, or what becomes one where a layer needs it: a constant, or a shuffle.
 
     ``shape`` has an int for a static dimension, a :class:`~trtdsl.shape.Size` for a dynamic one; ``dtype`` is torch's.
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 
-    __slots__ = ("_handle", "data", "dtype", "name", "network", "scope", "shape", "sources")
+    __slots__ = ("_handle", "data", "dtype", "later", "name", "network", "scope", "shape", "sources")
     __hash__ = object.__hash__
     __array_ufunc__ = None  # numpy leaves `array + tensor` to the Tensor
 
@@ -58,6 +58,7 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
         name: str = "",
         scope: str = "",
         sources: tuple[str, ...] = (),
+        later: Callable[[], Tensor] | None = None,
     ):
         self.network = network
         self.shape = shape
@@ -67,13 +68,23 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
         self.name = name
         self.scope = scope
         self.sources = sources
+        self.later = later
 
     @property
     def trt(self) -> Any:
-        """The ITensor; a constant becomes an IConstantLayer the first time."""
+        """The ITensor; a constant becomes an IConstantLayer the first time, and what is added ``later`` is added."""
         if self._handle is None:
-            self._handle = self.network.materialize(self)
+            if self.later is None:
+                self._handle = self.network.materialize(self)
+            else:
+                made = self.later()
+                self._handle, self.name = made.trt, made.name
         return self._handle
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether there is an ITensor already."""
+        return self._handle is not None
 
     @property
     def is_constant(self) -> bool:

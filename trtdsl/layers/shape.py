@@ -24,9 +24,9 @@ def shape(x: Tensor) -> Tensor:
     (2,)
     """
     network = x.network
-    key = ("shape", x.name)
     if x.is_constant:
         return network.constant(torch.tensor(x.data.shape, dtype=torch.int64))
+    key = ("shape", x.trt.name)
     if key not in network.cache:
         network.cache[key] = add_layer(lambda site, x: site.definition.add_shape(x), x, shape=(x.ndim,))
     return network.cache[key]

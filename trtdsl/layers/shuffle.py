@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from ..errors import DefinitionError, ShapeError
 from ..lazy import torch
@@ -13,6 +13,56 @@ from ..shape import Shape, SizeLike, bounds, is_static, product, shape_text
 from ..tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 from .shape import size_tensor
+
+T = TypeVar("T")
+
+
+class Steps(NamedTuple):
+    """What one IShuffleLayer does: it transposes, reshapes (None: it does not) and transposes again."""
+
+    first: tuple[int, ...]
+    reshape: Shape | None
+    second: tuple[int, ...]
+
+    def after(self, earlier: Steps) -> Steps | None:
+        """One layer's steps for two layers' that follow one another; None where it takes two.
+
+        >>> heads = Steps((0, 1), (8, 4, 16), (1, 0, 2))  # a reshape and a transpose
+        >>> Steps((1, 0, 2), (8, 64), (0, 1)).after(heads)  # and back
+        Steps(first=(0, 1), reshape=(8, 64), second=(0, 1))
+        >>> Steps((0, 1, 2), (32, 16), (0, 1)).after(heads) is None
+        True
+        """
+        if earlier.reshape is None:
+            return Steps(_permuted(earlier.first, self.first), self.reshape, self.second)
+        if self.reshape is None:
+            return Steps(earlier.first, earlier.reshape, _permuted(earlier.second, self.first))
+        between = [axis for axis in _permuted(earlier.second, self.first) if earlier.reshape[axis] != 1]
+        return Steps(earlier.first, self.reshape, self.second) if between == sorted(between) else None
+
+    def on(self, shape: Shape) -> Steps:
+        """The same for a tensor of that shape, without the reshape where it changes nothing."""
+        if self.reshape is None or self.reshape != _permuted(shape, self.first):
+            return self
+        return Steps(_permuted(self.first, self.second), None, tuple(range(len(self.second))))
+
+    def result(self, shape: Shape) -> Shape:
+        """The shape that comes out of a tensor of that shape."""
+        return _permuted(shape, self.first) if self.reshape is None else _permuted(self.reshape, self.second)
+
+
+class Later:
+    """A shuffle that has not become a layer yet, and the author's call that it is for."""
+
+    __slots__ = ("operation", "scopes", "source", "steps")
+
+    def __init__(self, source: Tensor, steps: Steps):
+        network = source.network
+        self.source, self.steps = source, steps
+        self.operation, self.scopes = network._operation, list(network._scopes)
+
+    def __call__(self) -> Tensor:
+        return self.source.network.resumed(self.operation, self.scopes, _added, self.source, self.steps)
 
 
 @operation
@@ -26,6 +76,7 @@ def shuffle(
 
     ``reshape`` has the sizes wanted (no -1). Dynamic ones are expressed by TensorRT's placeholders, 0 for a size that
     stays and -1 for one that follows from the others, and by a shape tensor only where these do not suffice.
+    The layer is added where another one needs it: shuffles that follow one another are one layer where one can do it.
 
     Raises ShapeError when the number of elements would change.
 
@@ -33,44 +84,76 @@ def shuffle(
     >>> shuffle(x, (0, 2, 1), (x.shape[0], 12)).shape
     (N, 12)
     """
-    network, before = x.network, tuple(range(x.ndim))
-    first = before if first_transpose is None else _permutation(first_transpose, before)
-    between: Shape = x.shape if first is before else tuple([x.shape[axis] for axis in first])
-    target: Shape = between if reshape is None else tuple(reshape)
-    after = tuple(range(len(target)))
-    second = after if second_transpose is None else _permutation(second_transpose, after)
-    result: Shape = target if second is after else tuple([target[axis] for axis in second])
-    if target == between:
-        # One transpose says what two do, and none is needed for what stays as it is.
-        first = tuple([first[axis] for axis in second])
-        if first == before:
-            return x
-        second, dims, sizes = after, None, None
-    else:
-        _check_elements(network, between, target)
-        dims, sizes = _reshape_dims(network, between, target)
+    network, identity = x.network, tuple(range(x.ndim))
+    first = identity if first_transpose is None else _permutation(first_transpose, identity)
+    target = _permuted(x.shape, first) if reshape is None else tuple(reshape)
     if len(target) > MAX_DIMS:
         raise DefinitionError(f"{shape_text(target)} has {len(target)} dimensions; TensorRT has at most {MAX_DIMS}")
+    if reshape is not None:
+        _check_elements(network, _permuted(x.shape, first), target)
+    identity = tuple(range(len(target)))
+    second = identity if second_transpose is None else _permutation(second_transpose, identity)
+    steps = Steps(first, target, second).on(x.shape)
+    if steps.reshape is None and steps.first == identity:
+        return x
+    if x.is_constant:
+        return _added(x, steps)
+    source, steps = _from_source(x, steps)
+    shape = steps.result(source.shape)
+    if steps.reshape is None and steps.first == identity:
+        return source
+    if not is_static(shape):
+        for size in shape:
+            network.claims.not_negative(size, network._operation)
+    later = Later(source, steps)
+    scope = ".".join(later.scopes) if later.scopes else source.scope
+    return Tensor(network, shape, x.dtype, name="a shuffle", scope=scope, later=later)
+
+
+def _from_source(x: Tensor, steps: Steps) -> tuple[Tensor, Steps]:
+    """Where the steps begin, with those of a shuffle that is no layer yet before them."""
+    earlier = x.later
+    if not isinstance(earlier, Later) or x.is_layer:
+        return x, steps
+    composed = steps.after(earlier.steps)
+    if composed is None:
+        return x, steps
+    source = earlier.source
+    composed = composed.on(source.shape)
+    if _needs_sizes(source.shape, composed) and not _needs_sizes(x.shape, steps):
+        return x, steps
+    return source, composed
+
+
+def _added(x: Tensor, steps: Steps) -> Tensor:
+    """The layer, or its value where that of ``x`` is known."""
+    first, reshape, second = steps
+    dims = _placeholders(x.shape, steps)
+    sizes = size_tensor(x.network, reshape) if reshape is not None and dims is None else None
 
     def add(site, x, sizes):
         layer = site.definition.add_shuffle(x)
         if layer is None:
             return None
-        if first != before:
+        if first != tuple(range(len(first))):
             layer.first_transpose = first
         if sizes is not None:
             layer.set_input(1, sizes)
             layer.zero_is_placeholder = False
-        elif dims is not None:
+        elif reshape is not None:
             layer.reshape_dims = dims
-            if 0 in target:
+            if 0 in reshape:
                 layer.zero_is_placeholder = False
-        if second != after:
+        if reshape is not None and second != tuple(range(len(second))):
             layer.second_transpose = second
         return layer
 
     evaluate = (lambda x: _shuffled(x, first, dims, second)) if sizes is None else None
-    return add_layer(add, x, sizes, shape=result, evaluate=evaluate)
+    return add_layer(add, x, sizes, shape=steps.result(x.shape), evaluate=evaluate)
+
+
+def _permuted(values: Sequence[T], permutation: Sequence[int]) -> tuple[T, ...]:
+    return tuple([values[axis] for axis in permutation])
 
 
 def _permutation(axes: Sequence[int], identity: tuple[int, ...]) -> tuple[int, ...]:
@@ -92,12 +175,22 @@ def _check_elements(network: Network, before: Shape, after: Shape) -> None:
     network.claims.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network._operation)
 
 
-def _reshape_dims(network: Network, before: Shape, after: Shape) -> tuple[tuple[int, ...] | None, Tensor | None]:
-    """The static dims with placeholders, or a shape tensor where these cannot express the sizes."""
-    if is_static(after):
-        return after, None  # type: ignore[return-value]
+def _needs_sizes(shape: Shape, steps: Steps) -> bool:
+    """Whether the reshape takes a shape tensor."""
+    return steps.reshape is not None and not is_static(steps.reshape) and _placeholders(shape, steps) is None
+
+
+def _placeholders(shape: Shape, steps: Steps) -> tuple[int, ...] | None:
+    """The sizes of the reshape as TensorRT takes them: 0 copies the size at its place, -1 follows from the others.
+
+    None where these cannot express them, and where there is no reshape.
+    """
+    after = steps.reshape
+    if after is None or is_static(after):
+        return after  # type: ignore[return-value]
     if 0 in after:
-        return None, size_tensor(network, after)
+        return None
+    before = _permuted(shape, steps.first)
     dims: list[int] = []
     for axis, size in enumerate(after):
         if isinstance(size, int):
@@ -106,9 +199,7 @@ def _reshape_dims(network: Network, before: Shape, after: Shape) -> tuple[tuple[
             dims.append(0)
         else:
             dims.append(-1)
-    if dims.count(-1) <= 1:
-        return tuple(dims), None
-    return None, size_tensor(network, after)
+    return tuple(dims) if dims.count(-1) <= 1 else None
 
 
 def _transposes(node: Node) -> bool:
