@@ -179,6 +179,13 @@ class Network:
             tensor = tensor.detach()
         return Tensor(self, shape, tensor.dtype, data=tensor, sources=sources)
 
+    def weight(self, name: str, data: torch.Tensor) -> Tensor:
+        """As :meth:`constant`, of a CPU tensor without history: the weight of that name in the state_dict."""
+        shape = tuple(data.shape)
+        if shape:
+            self.backend.data_type(data.dtype)
+        return Tensor(self, shape, data.dtype, data=data, sources=(name,))
+
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         """Layers added inside are named under ``name``."""

@@ -47,20 +47,23 @@ class Weights:
 
     def __init__(self, source: Source):
         self.used: set[str] = set()
+        self.shapes: dict[str, tuple[int, ...]]
+        self.dtypes: dict[str, str]
         self._tensors: dict[str, torch.Tensor] = {}
         if isinstance(source, Mapping):
             self.path = None
-            self._tensors.update(source)
+            self._tensors.update((name, _plain(name, tensor)) for name, tensor in source.items())
             self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
             self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
             self.path = Path(source)
             self._file, self._start, header = _open(self.path)
-            self.shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
-            self.dtypes = {
-                name: SAFETENSORS_DTYPES.get(entry["dtype"], str(entry["dtype"])) for name, entry in header.items()
-            }
-            self._places = {name: entry["data_offsets"] for name, entry in header.items()}
+            self.shapes, self.dtypes, self._places = {}, {}, {}
+            for name, entry in header.items():
+                kind: str = entry["dtype"]
+                self.shapes[name] = tuple(entry["shape"])
+                self.dtypes[name] = SAFETENSORS_DTYPES.get(kind, kind)
+                self._places[name] = entry["data_offsets"]
 
     @cached_property
     def children(self) -> dict[str, list[str]]:
@@ -85,18 +88,21 @@ class Weights:
     def get(self, name: str) -> torch.Tensor:
         """The tensor of that name: a view of the mapped file where it is one."""
         self.used.add(name)
-        return self._view(name)
+        return self._value(name)
 
-    def _view(self, name: str) -> torch.Tensor:
-        tensor = self._tensors.get(name)
-        if tensor is None:  # a view of the mapped file: its pages are read when they are needed
-            mapped = self._mapped if self.dtypes[name] == "float32" else None
-            if mapped is None:
-                tensor = self._file.get_tensor(name)
-            else:
-                shape, part = self.shapes[name], mapped[1][name]
-                tensor = part if len(shape) == 1 else part.view(shape)
-            self._tensors[name] = tensor
+    def _value(self, name: str) -> torch.Tensor:
+        return self._tensors[name] if name in self._tensors else self._read(name)
+
+    def _read(self, name: str) -> torch.Tensor:
+        """A view of the mapped file: its pages are read when they are needed."""
+        mapped = self._mapped if self.dtypes[name] == "float32" else None
+        if mapped is None:
+            tensor = self._file.get_tensor(name)
+        else:
+            tensor, shape = mapped[1][name], self.shapes[name]
+            if len(shape) != 1:
+                tensor = tensor.view(shape)
+        self._tensors[name] = tensor
         return tensor
 
     def metadata(self) -> Mapping[str, str] | None:
@@ -135,7 +141,7 @@ class Weights:
     def add_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
         """Further tensors, which are not the file's: those that a module makes for itself."""
         for name, tensor in buffers.items():
-            self._tensors[name] = tensor
+            self._tensors[name] = _plain(name, tensor)
             self.shapes[name], self.dtypes[name] = tuple(tensor.shape), dtype_name(tensor.dtype)
             self.used.add(name)
 
@@ -161,7 +167,7 @@ class Weights:
         else:
             for name in sorted(self.shapes):
                 digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
-                digest.update(self._view(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
+                digest.update(self._value(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
     def _surely_finite(self) -> bool:
@@ -190,7 +196,7 @@ class Weights:
         return numbers, dict(zip(ordered, parts, strict=True))
 
     def _nonfinite(self, name: str) -> str | None:
-        tensor = self._view(name)
+        tensor = self._value(name)
         if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2:
             return None
         if math.isfinite(tensor.sum(dtype=torch.float32).item()):  # NaN and Inf survive every sum
@@ -207,6 +213,13 @@ class Weights:
             raise WeightsError(
                 f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
             )
+
+
+def _plain(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """The values alone of what a state_dict holds; UsageError for a tensor that is not on the CPU."""
+    if not tensor.is_cpu:
+        raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
+    return tensor.detach()
 
 
 def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
@@ -269,7 +282,7 @@ class Scope:
         if name in weights.children:
             return Scope(self._network, weights, f"{name}.")
         if name in weights.shapes:
-            tensor = self._tensors[name] = self._network.constant(weights.get(name), source=name)
+            tensor = self._tensors[name] = self._network.weight(name, weights.get(name))
             return tensor
         if isinstance(key, slice):
             numbers = self._numbers()

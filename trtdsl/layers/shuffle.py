@@ -42,7 +42,7 @@ class Steps(NamedTuple):
 
     def on(self, shape: Shape) -> Steps:
         """The same for a tensor of that shape, without the reshape where it changes nothing."""
-        if self.reshape is None or self.reshape != _permuted(shape, self.first):
+        if self.reshape is not None and self.reshape != _permuted(shape, self.first):
             return self
         return Steps(_permuted(self.first, self.second), None, tuple(range(len(self.second))))
 
@@ -84,24 +84,27 @@ def shuffle(
     >>> shuffle(x, (0, 2, 1), (x.shape[0], 12)).shape
     (N, 12)
     """
-    network, identity = x.network, tuple(range(x.ndim))
-    first = identity if first_transpose is None else _permutation(first_transpose, identity)
-    target = _permuted(x.shape, first) if reshape is None else tuple(reshape)
-    if len(target) > MAX_DIMS:
-        raise DefinitionError(f"{shape_text(target)} has {len(target)} dimensions; TensorRT has at most {MAX_DIMS}")
+    network, shape = x.network, x.shape
+    first = identity = tuple(range(len(shape)))
+    if first_transpose is not None:
+        first = _permutation(first_transpose, identity)
+        shape = _permuted(shape, first)
     if reshape is not None:
-        _check_elements(network, _permuted(x.shape, first), target)
-    identity = tuple(range(len(target)))
-    second = identity if second_transpose is None else _permutation(second_transpose, identity)
-    steps = Steps(first, target, second).on(x.shape)
-    if steps.reshape is None and steps.first == identity:
-        return x
-    if x.is_constant:
-        return _added(x, steps)
-    source, steps = _from_source(x, steps)
-    shape = steps.result(source.shape)
+        _check_elements(network, shape, reshape := tuple(reshape))
+        shape = reshape
+    if len(shape) > MAX_DIMS:
+        raise DefinitionError(f"{shape_text(shape)} has {len(shape)} dimensions; TensorRT has at most {MAX_DIMS}")
+    second = identity = tuple(range(len(shape)))
+    if second_transpose is not None:
+        second = _permutation(second_transpose, identity)
+        shape = _permuted(shape, second)
+    source, steps = x, Steps(first, reshape, second).on(x.shape)
+    if isinstance(x.later, Later) and not x.is_layer:
+        source, steps = _joined(x, x.later, steps)
     if steps.reshape is None and steps.first == identity:
         return source
+    if x.data is not None:
+        return _added(x, steps)
     if not is_static(shape):
         for size in shape:
             network.claims.not_negative(size, network._operation)
@@ -110,11 +113,8 @@ def shuffle(
     return Tensor(network, shape, x.dtype, name="a shuffle", scope=scope, later=later)
 
 
-def _from_source(x: Tensor, steps: Steps) -> tuple[Tensor, Steps]:
-    """Where the steps begin, with those of a shuffle that is no layer yet before them."""
-    earlier = x.later
-    if not isinstance(earlier, Later) or x.is_layer:
-        return x, steps
+def _joined(x: Tensor, earlier: Later, steps: Steps) -> tuple[Tensor, Steps]:
+    """Where the steps begin, with those of the shuffle before them, which gives ``x``."""
     composed = steps.after(earlier.steps)
     if composed is None:
         return x, steps
@@ -153,7 +153,7 @@ def _added(x: Tensor, steps: Steps) -> Tensor:
 
 
 def _permuted(values: Sequence[T], permutation: Sequence[int]) -> tuple[T, ...]:
-    return tuple([values[axis] for axis in permutation])
+    return tuple(map(values.__getitem__, permutation))
 
 
 def _permutation(axes: Sequence[int], identity: tuple[int, ...]) -> tuple[int, ...]:
