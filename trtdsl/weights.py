@@ -91,18 +91,16 @@ class Weights:
         return self._value(name)
 
     def _value(self, name: str) -> torch.Tensor:
-        return self._tensors[name] if name in self._tensors else self._read(name)
-
-    def _read(self, name: str) -> torch.Tensor:
-        """A view of the mapped file: its pages are read when they are needed."""
-        mapped = self._mapped if self.dtypes[name] == "float32" else None
-        if mapped is None:
-            tensor = self._file.get_tensor(name)
-        else:
-            tensor, shape = mapped[1][name], self.shapes[name]
-            if len(shape) != 1:
-                tensor = tensor.view(shape)
-        self._tensors[name] = tensor
+        tensor = self._tensors.get(name)
+        if tensor is None:  # a view of the mapped file: its pages are read when they are needed
+            mapped = self._mapped if self.dtypes[name] == "float32" else None
+            if mapped is None:
+                tensor = self._file.get_tensor(name)
+            else:
+                tensor, shape = mapped[1][name], self.shapes[name]
+                if len(shape) != 1:
+                    tensor = tensor.view(shape)
+            self._tensors[name] = tensor
         return tensor
 
     def metadata(self) -> Mapping[str, str] | None:
