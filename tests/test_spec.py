@@ -247,3 +247,10 @@ def test_weights_left_aside_and_tensors_that_are_not_stored():
     spec = td.network(**options, buffers=True, unused=["head", "scale"])(network)
     report = td.check(spec, weights=state, dims={"N": (1, 2, 3)})  # forward is given y first: inputs go by name
     assert report.passed
+
+
+def test_a_reference_whose_state_dict_fails_is_named_with_its_line(small):
+    reference = small / "reference.py"
+    reference.write_text(reference.read_text() + "\n    def state_dict(self, *given, **more):\n        return 1 / 0\n")
+    with pytest.raises(td.DefinitionError, match=r"reference.py:16: the reference cannot be made: ZeroDivisionError"):
+        load_spec(str(small / "small.py")).define()

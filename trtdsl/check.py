@@ -9,12 +9,12 @@ from typing import Any
 
 from .backend import Backend
 from .dtypes import as_dtype, dtype_name
-from .errors import FeedError, MismatchError, UsageError
+from .errors import DefinitionError, FeedError, MismatchError, TrtdslError, UsageError
 from .interpret import Interpreter
 from .lazy import torch
 from .network import Input, Network
 from .profile import Profile, Range
-from .shape import value
+from .shape import shape_text, value
 from .spec import NetworkSpec, authors_errors, call_reference
 from .weights import Source
 
@@ -174,9 +174,9 @@ def check(
         if progress is not None:
             progress(at or "the one shape")
         feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed))
-        with authors_errors(doing=f"the reference fails{f' at {at}' * bool(at)}: "):
+        with authors_errors(reference.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
             returned = _reference_outputs(reference, feeds, network.precision)
-        expected = named_outputs(returned, list(network.outputs))
+            expected = named_outputs(returned, list(network.outputs))
         tolerance = None
         if network.precision is not None:  # outputs keep float32, with the errors of what ran inside
             tolerance = TOLERANCES[dtype_name(network.precision)]
@@ -229,7 +229,8 @@ def make_feeds(
 ) -> dict[str, torch.Tensor]:
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
 
-    Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype.
+    Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
+    DefinitionError for one that fails, TrtdslError where there is not the memory for one.
     """
     feeds = {}
     for name, tensor in network.inputs.items():
@@ -240,21 +241,33 @@ def make_feeds(
 
 def _draw(name: str, spec: Input, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     dtype, sample = as_dtype(spec.dtype), spec.sample
+    if callable(sample):
+        with authors_errors(sample, f"the sample of input {name!r} fails: "):
+            drawn = sample(shape, generator)
+        if not isinstance(drawn, torch.Tensor) or tuple(drawn.shape) != shape or drawn.dtype != dtype:
+            kind = f"{drawn.dtype} {tuple(drawn.shape)}" if isinstance(drawn, torch.Tensor) else type(drawn).__name__
+            raise FeedError(f"the sample of input {name!r} is {kind}, not {dtype} {shape}")
+        return drawn
+    if sample is None and not dtype.is_floating_point and dtype != torch.bool:
+        raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
+    try:
+        return _random(dtype, sample, shape, generator)
+    except RuntimeError as error:  # torch's allocator has no MemoryError; nor are its numbers' ranges checked before
+        reason = str(error).split("\n")[0]
+        raise TrtdslError(f"input {name!r} of shape {shape_text(shape)} cannot be drawn: {reason}") from error
+
+
+def _random(
+    dtype: torch.dtype, sample: tuple[float, float] | None, shape: tuple[int, ...], generator: torch.Generator
+) -> torch.Tensor:
+    if sample is None and dtype == torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
     if sample is None:
-        if dtype == torch.bool:
-            return torch.rand(shape, generator=generator) < 0.5
-        if not dtype.is_floating_point:
-            raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
         return torch.randn(shape, generator=generator).to(dtype)
-    if isinstance(sample, tuple):
-        low, high = sample
-        if dtype.is_floating_point:
-            return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
-        return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
-    drawn = sample(shape, generator)
-    if tuple(drawn.shape) != shape or drawn.dtype != dtype:
-        raise FeedError(f"the sample of input {name!r} is {drawn.dtype} {tuple(drawn.shape)}, not {dtype} {shape}")
-    return drawn
+    low, high = sample
+    if dtype.is_floating_point:
+        return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
+    return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
 
 
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -266,13 +279,20 @@ def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Ge
 
 
 def named_outputs(returned: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """What the reference returned, by the network's output names: a mapping by its own, a tuple in order."""
+    """What the reference returned, by the network's output names: a mapping by its own, a tuple in order.
+
+    Raises DefinitionError for anything else.
+    """
     if isinstance(returned, torch.Tensor):
         returned = (returned,)
     if is_dataclass(returned) and not isinstance(returned, (type, Mapping)):
         returned = {part.name: getattr(returned, part.name) for part in fields(returned)}
     if isinstance(returned, Mapping):
         return {str(name): tensor for name, tensor in returned.items() if isinstance(tensor, torch.Tensor)}
+    if not isinstance(returned, (tuple, list)):
+        raise DefinitionError(
+            f"the reference gives a {type(returned).__name__}, not a tensor, a tuple or a dict of them"
+        )
     tensors = list(_flatten(returned))
     labels = [*names, *(f"reference output {index}" for index in range(len(names), len(tensors)))]
     return dict(zip(labels, tensors, strict=False))

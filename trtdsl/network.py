@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Union
 
 from .backend import Backend, get_backend
@@ -22,6 +23,7 @@ from .tensor import Tensor
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
 MAX_DIMS = 8
+MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Input:
     values (integers: ``low <= value < high``), or ``sample(shape, generator) -> torch.Tensor``; None draws from the
     normal distribution (floating-point inputs only).
 
+    Raises UsageError for a shape or a sample that is none of these.
+
     >>> Input(("N", 3, 8 * Dim("H"))).shape
     (N, 3, 8*H)
     """
@@ -42,12 +46,20 @@ class Input:
     sample: tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shape, (tuple, list)):
+            raise UsageError(f"an input's shape is a tuple, such as ('N', 3), not {self.shape!r}")
         shape = tuple(Dim(size) if isinstance(size, str) else size for size in self.shape)
         for size in shape:
             if isinstance(size, bool) or not isinstance(size, (int, Size)):
                 raise UsageError(f"an input's dimension is an int, a Dim, a name or a Size, not {size!r}")
             if isinstance(size, int) and size < 0:
                 raise UsageError(f"an input's dimension must not be negative: {size} (a dynamic one has a name)")
+            if isinstance(size, int) and size > MAX_SIZE:
+                raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
+        sample = self.sample
+        pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
+        if not (sample is None or callable(sample) or pair):
+            raise UsageError(f"an input's sample is (low, high) or a function of shape and generator, not {sample!r}")
         object.__setattr__(self, "shape", shape)
 
 

@@ -103,10 +103,10 @@ class NetworkSpec:
         if self.reference is None:
             return None
         if "expected" not in self._state:
-            with _without_values():
-                module = self.reference_class()()
+            with self._reference() as module:
+                state = module.state_dict()
             self._state["expected"] = {
-                name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in module.state_dict().items()
+                name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in state.items()
             }
         return self._state["expected"]
 
@@ -128,23 +128,38 @@ class NetworkSpec:
         return self._state["reference"]
 
     def reference_module(self, weights: Weights | None) -> torch.nn.Module:
-        """The torch reference in evaluation mode with these weights loaded."""
-        if weights is None:
-            return self.reference_class()().eval().requires_grad_(False)
-        with _without_values():
-            module = self.reference_class()()
-        state = module.state_dict()  # its metadata tells the module that the weights are of its own version
-        for name in state:
-            if name not in weights.shapes:  # the counters of training steps need not be in the file
-                state[name] = torch.zeros((), dtype=torch.int64)
-        state.update((name, weights.get(name)) for name in weights.shapes)
-        module.load_state_dict(state, assign=True)
-        return module.eval().requires_grad_(False)
+        """The torch reference in evaluation mode with these weights loaded.
+
+        Raises DefinitionError, with the author's line, where the class or its module fails.
+        """
+        with self._reference(values=weights is None) as module:
+            if weights is not None:
+                state = module.state_dict()  # its metadata tells the module that the weights are of its own version
+                for name in state:
+                    if name not in weights.shapes:  # the counters of training steps need not be in the file
+                        state[name] = torch.zeros((), dtype=torch.int64)
+                state.update((name, weights.get(name)) for name in weights.shapes)
+                module.load_state_dict(state, assign=True)
+            return module.eval().requires_grad_(False)
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
         """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""
-        with _without_values():
-            return _outside_state(self.reference_class()())
+        with self._reference() as module:
+            return _outside_state(module)
+
+    @contextlib.contextmanager
+    def _reference(self, *, values: bool = False) -> Iterator[torch.nn.Module]:
+        """The module that the reference's class makes, its parameters filled only with ``values``.
+
+        What goes wrong in making it, or with it inside the block, is the author's error.
+        """
+        make = self.reference_class()
+        with authors_errors(self.function, "the reference cannot be made: "):
+            with contextlib.nullcontext() if values else _without_values():
+                module = make()
+            if not isinstance(module, torch.nn.Module):
+                raise UsageError(f"{self.name}: the reference makes a {type(module).__name__}, not a torch.nn.Module")
+            yield module
 
     def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
         """What stands in the place of some dimensions: one size, or the dimension with another range."""
@@ -215,6 +230,16 @@ def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
+def _as_inputs(given: Any) -> dict[str, Input]:
+    """The inputs by name; UsageError for anything else."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"inputs is a dict of td.Input(…) by name, not {given!r}")
+    for name, spec in given.items():
+        if not isinstance(spec, Input):
+            raise UsageError(f"input {name!r} is a td.Input(…), not {spec!r}")
+    return dict(given)
+
+
 def network(
     *,
     inputs: Mapping[str, Input],
@@ -235,7 +260,8 @@ def network(
     leaves aside are named in ``unused``, one by one or by module. With ``buffers`` the scope also has what the
     reference makes for itself and does not store: buffers and attributes that are not in its state_dict.
 
-    Raises UsageError, with its line, for a profile with an unknown dimension or a range that is not within its Dim's.
+    Raises UsageError, with its line, for what is none of these, and for a profile with an unknown dimension or a range
+    that is not within its Dim's.
 
     >>> @td.network(inputs={"x": td.Input(("N", 3))})
     ... def double(x):
@@ -244,6 +270,9 @@ def network(
     (N, 3)
     """
 
+    if not (reference is None or isinstance(reference, str) or callable(reference)):
+        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {reference!r}")
+
     def make(function: Callable[..., Any]) -> NetworkSpec:
         file = Path(function.__code__.co_filename)
         located = file if file.is_file() else None
@@ -251,7 +280,7 @@ def network(
         return NetworkSpec(
             name or function.__name__,
             function,
-            dict(inputs),
+            _as_inputs(inputs),
             path,
             reference,
             located,
@@ -372,7 +401,10 @@ def _import_path(file: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def authors_errors(function: Callable[..., Any] | None = None, doing: str = "") -> Iterator[None]:
-    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line."""
+    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line.
+
+    So it does with SystemExit: a file that calls ``exit()`` would end the command as if all had gone well.
+    """
     try:
         yield
     except TrtdslError as error:
@@ -382,8 +414,8 @@ def authors_errors(function: Callable[..., Any] | None = None, doing: str = "") 
     except SyntaxError as error:
         location = Location(error.filename or "?", error.lineno or 0)
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
-    except Exception as error:
-        text = f"{doing}{type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:
+        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ")
         raise DefinitionError(text, location=_last_place(error, function)) from error
 
 
@@ -393,7 +425,10 @@ def _last_place(error: BaseException, function: Callable[..., Any] | None) -> Lo
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     if frames:
         return Location(frames[-1].filename, frames[-1].lineno or 0)
-    return Location(function.__code__.co_filename, function.__code__.co_firstlineno) if function else None
+    code = getattr(function, "__code__", None)  # a class has none, nor what is written in C
+    if code is None or not _is_authors(code.co_filename):
+        return None
+    return Location(code.co_filename, code.co_firstlineno)
 
 
 def _is_authors(file: str) -> bool:
