@@ -19,7 +19,7 @@ from .network import Input, Network
 from .profile import Profile, Range, as_bounds, as_profiles
 from .shape import PACKAGE, Dim, Size, substitute
 from .tensor import Tensor
-from .weights import Scope, Source, Weights
+from .weights import IGNORED, Scope, Source, Weights
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,7 @@ class NetworkSpec:
         """
         with self._reference(values=weights is None) as module:
             if weights is not None:
-                state = module.state_dict()  # its metadata tells the module that the weights are of its own version
-                for name in state:
-                    if name not in weights.shapes:  # the counters of training steps need not be in the file
-                        state[name] = torch.zeros((), dtype=torch.int64)
-                state.update((name, weights.get(name)) for name in weights.shapes)
-                module.load_state_dict(state, assign=True)
+                module.load_state_dict(_filled(module.state_dict(), weights), assign=True)
             return module.eval().requires_grad_(False)
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
@@ -218,6 +213,20 @@ def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -
     """What the module gives: feeds go by name where forward has parameters of all these names, otherwise in order."""
     parameters = inspect.signature(module.forward).parameters
     return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
+
+
+def _filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.Tensor]:
+    """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
+
+    A counter of training steps is the file's where it fits the module's: neither needs to have the other's.
+    """
+    counters = {name: tensor for name, tensor in state.items() if name.endswith(IGNORED)}
+    state.clear()
+    state.update(counters)
+    for name, shape in weights.shapes.items():
+        if not name.endswith(IGNORED) or (name in counters and tuple(counters[name].shape) == shape):
+            state[name] = weights.get(name)
+    return state
 
 
 def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
