@@ -310,11 +310,12 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
 
     Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
     under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
-    is dropped. Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of
-    tensors by name, WeightsError naming the tensors that safetensors does not hold.
+    is dropped. Raises UsageError when there is no such file or ``output`` cannot be written, CorruptFileError for
+    anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold.
     """
-    from .files import write_atomically
+    from .files import check_writable, write_atomically
 
+    check_writable(output)
     try:
         state = torch.load(source, map_location="cpu", weights_only=True)
     except FileNotFoundError:
