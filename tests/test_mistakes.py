@@ -3,6 +3,9 @@
 import json
 
 import pytest
+import torch
+
+import trtdsl as td
 
 HEAD = """\
 import sys
@@ -45,12 +48,12 @@ def mistake(command_line, tmp_path):
     def judge(text, code, words, *arguments):
         file = tmp_path / "net.py"
         file.write_text(HEAD + text)
+        lines = [number for number, line in enumerate(file.read_text().split("\n"), 1) if "# here" in line]
         done = command_line(tmp_path)(*(arguments or ("build",)), file, "--json", code=code)
         error = json.loads(done.stdout)["error"]
         assert error["exit_code"] == code
         assert words in error["message"]
         assert done.stderr.count("error: ") == 1
-        lines = [number for number, line in enumerate(file.read_text().split("\n"), 1) if "# here" in line]
         place = error["location"] and (error["location"]["file"], error["location"]["line"])
         assert place == ((str(file), lines[0]) if lines else None)
         assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["net.py"]
@@ -93,12 +96,70 @@ def test_of_the_reference(mistake, text, code, words):
         (network(inputs="{'x': (2, 3)}", mark=HERE), 2, "input 'x' is a td.Input(…), not (2, 3)"),
         (network(inputs="[td.Input((2,))]", mark=HERE), 2, "inputs is a dict of td.Input(…) by name, not [Input("),
         (with_input("td.Input((N, 3), sample=lambda shape, generator: 1 / 0)"), 3, "of input 'x' fails: ZeroDivision"),
-        (network(inputs="{'x': td.Input((2,), sample=lambda *given: None)}"), 2, "is NoneType, not torch.float32 (2,)"),
-        (network(inputs="{'x': td.Input((2,), 'int32', sample=(3, 3))}"), 8, "input 'x' of shape (2,) cannot be dra"),
+        (with_input("td.Input((2,), sample=lambda *given: None)"), 2, "the sample of input 'x' is a NoneType, not a t"),
+        (network(inputs="{'x': td.Input((2,), 'int32', sample=(3, 3))}"), 2, "no int32 in a sample of (3, 3)"),
+        *[
+            (with_input(f"td.Input((2,), sample={sample})"), 2, "sample is (low, high) or a function of shape and")
+            for sample in ("5", "(1,)", "('a', 'b')", "[0, 1]")
+        ],
+        (with_input("td.Input(2, 3)"), 2, "an input's shape is a tuple, such as ('N', 3), not 2"),
+        (with_input("td.Input((2, -3))"), 2, "an input's dimension must not be negative: -3"),
+        (with_input("td.Input((2**31,))"), 2, "an input's dimension is at most 2147483647, not 2147483648"),
+        (network(inputs="{'x': td.Input((1,) * 9)}", mark=HERE), 3, "input 'x' has 9 dimensions; TensorRT has at most"),
+        (network(inputs="{'x': td.Input((1,), 'float46')}", mark=HERE), 2, "unknown dtype 'float46'"),
+        (
+            network(inputs="{3: td.Input((1,))}", mark=HERE),
+            2,
+            "the name of an input is a text that is not empty, not 3",
+        ),
+        (network(inputs="{'': td.Input((1,))}", mark=HERE), 2, "the name of an input is a text that is not empty"),
     ],
 )
 def test_of_the_inputs(mistake, text, code, words):
     mistake(text, code, words)
+
+
+@pytest.mark.parametrize("name", ["3", "None", "''"])
+def test_of_the_outputs(mistake, name):
+    mistake(
+        network(body=f"return {{{name}: F.relu(x)}}", mark=HERE),
+        2,
+        f"an output is a text that is not empty, not {name}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"x = '\0'\n", "null bytes"),
+        (b"# coding: nonsense\n", "SyntaxError: unknown encoding: nonsense"),
+        (b"eval('1 +')\n", "SyntaxError: "),
+    ],
+)
+def test_of_files_that_are_no_python(command_line, tmp_path, text, words):
+    (tmp_path / "net.py").write_bytes(text)
+    error = json.loads(command_line(tmp_path)("build", "net.py", "--json", code=3).stdout)["error"]
+    assert words in error["message"]
+    assert error["location"] == {"file": str(tmp_path / "net.py"), "line": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--compute-capability", "8.9", "--compute-capability", "8.9"), "compute capability 8.9 is given twice"),
+        (("-j", "0"), "-j must be at least 1, not 0"),
+        (("-j", "-1"), "-j must be at least 1, not -1"),
+    ],
+)
+def test_of_options(mistake, options, words):
+    mistake(network(), 2, words, "build", *options)
+
+
+def test_of_weights_for_a_network_without_any():
+    spec = td.network(inputs={"x": td.Input((2,))}, name="bare")(lambda x: x)
+    with pytest.raises(td.UsageError, match=r"test_mistakes.py:\d+: bare takes no weights, and was given some"):
+        spec.define(weights={"a": torch.ones(2)})
+    assert spec.define().outputs
 
 
 @pytest.mark.parametrize(

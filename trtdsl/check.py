@@ -244,15 +244,17 @@ def _draw(name: str, spec: Input, shape: tuple[int, ...], generator: torch.Gener
     if callable(sample):
         with authors_errors(sample, f"the sample of input {name!r} fails: "):
             drawn = sample(shape, generator)
-        if not isinstance(drawn, torch.Tensor) or tuple(drawn.shape) != shape or drawn.dtype != dtype:
-            kind = f"{drawn.dtype} {tuple(drawn.shape)}" if isinstance(drawn, torch.Tensor) else type(drawn).__name__
-            raise FeedError(f"the sample of input {name!r} is {kind}, not {dtype} {shape}")
+            if not isinstance(drawn, torch.Tensor):
+                raise FeedError(f"the sample of input {name!r} is a {type(drawn).__name__}, not a tensor")
+            if tuple(drawn.shape) != shape or drawn.dtype != dtype:
+                kind = f"{drawn.dtype} {tuple(drawn.shape)}"
+                raise FeedError(f"the sample of input {name!r} is {kind}, not {dtype} {shape}")
         return drawn
     if sample is None and not dtype.is_floating_point and dtype != torch.bool:
         raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
     try:
         return _random(dtype, sample, shape, generator)
-    except RuntimeError as error:  # torch's allocator has no MemoryError; nor are its numbers' ranges checked before
+    except RuntimeError as error:  # of torch's allocator, which has no MemoryError
         reason = str(error).split("\n")[0]
         raise TrtdslError(f"input {name!r} of shape {shape_text(shape)} cannot be drawn: {reason}") from error
 
@@ -267,6 +269,8 @@ def _random(
     low, high = sample
     if dtype.is_floating_point:
         return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
+    if int(low) >= int(high):
+        raise UsageError(f"there is no {dtype_name(dtype)} in a sample of {sample}: high is not in it")
     return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
 
 

@@ -69,6 +69,9 @@ class BuildConfig:
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        for text in self.compute_capabilities:
+            if self.compute_capabilities.count(text) > 1:
+                raise UsageError(f"compute capability {text} is given twice")
 
     def facts(self) -> dict[str, Any]:
         """What was asked for, for the manifest; the timing cache changes no result and is left out."""

@@ -113,6 +113,7 @@ class Network:
     def output(self, tensor: Tensor, name: str) -> None:
         """Marks ``tensor`` as the output ``name``."""
         with self.operation("output"):
+            _check_name(name, "output")
             if name in self.outputs or name in self.inputs:
                 raise UsageError(f"the name {name!r} is taken by another input or output")
             if not isinstance(tensor, Tensor):
@@ -196,26 +197,27 @@ class Network:
 
     def add_input(self, name: str, spec: Input) -> Tensor:
         """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""
-        location = here()
-        if name in self.inputs:
-            raise UsageError(f"the network has an input {name!r} already", location=location)
-        if len(spec.shape) > MAX_DIMS:
-            raise DefinitionError(
-                f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}", location=location
-            )
-        shape = tuple(self._known(size) for size in spec.shape)
-        dtype = as_dtype(spec.dtype)
-        self._take_name(name)
-        data_type = self.backend.data_type(dtype)
-        with self.backend.listen() as messages:
-            dims = tuple(size if isinstance(size, int) else -1 for size in shape)
-            handle = self.definition.add_input(name, data_type, dims)
-        if handle is None:
-            raise DefinitionError(f"input {name!r}: {messages.summary()}", location=location)
-        for axis, size in enumerate(shape):
-            if isinstance(size, Dim):
-                handle.set_dimension_name(axis, size.name)
-        self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
+        with self.operation("input"):
+            _check_name(name, "input")
+            if name in self.inputs:
+                raise UsageError(f"the network has an input {name!r} already")
+            if len(spec.shape) > MAX_DIMS:
+                raise DefinitionError(
+                    f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}"
+                )
+            shape = tuple(self._known(size) for size in spec.shape)
+            dtype = as_dtype(spec.dtype)
+            self._take_name(name)
+            data_type = self.backend.data_type(dtype)
+            with self.backend.listen() as messages:
+                dims = tuple(size if isinstance(size, int) else -1 for size in shape)
+                handle = self.definition.add_input(name, data_type, dims)
+            if handle is None:
+                raise DefinitionError(f"input {name!r}: {messages.summary()}")
+            for axis, size in enumerate(shape):
+                if isinstance(size, Dim):
+                    handle.set_dimension_name(axis, size.name)
+            self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
         return self.inputs[name]
 
     def _known(self, size: SizeLike) -> SizeLike:
@@ -358,6 +360,11 @@ class Network:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
         return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {self.definition.num_layers} layers)"
+
+
+def _check_name(name: Any, what: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"the name of an {what} is a text that is not empty, not {name!r}")
 
 
 def _common_parent(modules: frozenset[str]) -> str:

@@ -81,12 +81,12 @@ class NetworkSpec:
                 opened.add_buffers(self.reference_buffers())
         inputs = self._with_dims(replaced)
         with network.current(), _import_path(self.file), authors_errors(self.function):
-            tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
+            with network.operation("input", location=self._place):  # of what is added here, whoever called define
+                tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
             arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
             self._check_signature(len(arguments))
             outputs = self._outputs(self.function(*arguments))
-            code = self.function.__code__  # the place of what is added for them, whoever called define
-            with network.operation("output", location=Location(code.co_filename, code.co_firstlineno)):
+            with network.operation("output", location=self._place):
                 for name, tensor in outputs.items():
                     network.output(tensor, name)
         if opened is not None:
@@ -182,17 +182,29 @@ class NetworkSpec:
             for name, spec in self.inputs.items()
         }
 
-    def _check_signature(self, count: int) -> None:
+    @property
+    def _place(self) -> Location:
+        """Where the author's function stands."""
+        return Location(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
+
+    def _takes(self, count: int) -> bool:
         try:
             inspect.signature(self.function).bind(*[None] * count)
         except TypeError:
-            wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
-            code = self.function.__code__
-            raise DefinitionError(
-                f"{self.name}{inspect.signature(self.function)} must take its inputs"
-                f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})",
-                location=Location(code.co_filename, code.co_firstlineno),
-            ) from None
+            return False
+        return True
+
+    def _check_signature(self, count: int) -> None:
+        if self._takes(count):
+            return
+        if self.weights is None and count > len(self.inputs) and self._takes(len(self.inputs)):
+            raise UsageError(f"{self.name} takes no weights, and was given some", location=self._place)
+        wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
+        raise DefinitionError(
+            f"{self.name}{inspect.signature(self.function)} must take its inputs"
+            f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})",
+            location=self._place,
+        )
 
     def _outputs(self, returned: Any) -> dict[str, Tensor]:
         if isinstance(returned, Tensor):
@@ -201,11 +213,10 @@ class NetworkSpec:
             return {f"output_{index}": tensor for index, tensor in enumerate(returned)}
         if isinstance(returned, Mapping) and returned:
             return dict(returned)
-        code = self.function.__code__
         raise DefinitionError(
             f"{self.name} must return its outputs (a Tensor, a tuple, or a dict by name), "
             f"not {type(returned).__name__}",
-            location=Location(code.co_filename, code.co_firstlineno),
+            location=self._place,
         )
 
 
@@ -366,7 +377,7 @@ def load_module(path: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _import_path(path), authors_errors():
+    with _import_path(path), authors_errors(path):
         spec.loader.exec_module(module)
     return module
 
@@ -409,37 +420,42 @@ def _import_path(file: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def authors_errors(function: Callable[..., Any] | None = None, doing: str = "") -> Iterator[None]:
+def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str = "") -> Iterator[None]:
     """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line.
 
-    So it does with SystemExit: a file that calls ``exit()`` would end the command as if all had gone well.
+    Where none of the author's lines raised it, the place is that of the ``author``: a function, or a file. SystemExit
+    is an error, too: a file that calls ``exit()`` would end the command as if all had gone well.
     """
     try:
         yield
     except TrtdslError as error:
         if error.location is None:
-            error.location = _last_place(error, function)
+            error.location = _last_place(error, author)
         raise
     except SyntaxError as error:
-        location = Location(error.filename or "?", error.lineno or 0)
+        located = error.filename and error.lineno and _is_authors(error.filename)
+        location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
     except (Exception, SystemExit) as error:
         text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ")
-        raise DefinitionError(text, location=_last_place(error, function)) from error
+        raise DefinitionError(text, location=_last_place(error, author)) from error
 
 
-def _last_place(error: BaseException, function: Callable[..., Any] | None) -> Location | None:
+def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) -> Location | None:
     import traceback
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     if frames:
         return Location(frames[-1].filename, frames[-1].lineno or 0)
-    code = getattr(function, "__code__", None)  # a class has none, nor what is written in C
+    if isinstance(author, Path):
+        return Location(str(author), 1)
+    code = getattr(author, "__code__", None)  # a class has none, nor what is written in C
     if code is None or not _is_authors(code.co_filename):
         return None
     return Location(code.co_filename, code.co_firstlineno)
 
 
 def _is_authors(file: str) -> bool:
-    library = "site-packages" in file or file.startswith(("<frozen", sys.base_prefix, sys.prefix + "/lib"))
+    """Whether a file is neither trtdsl's nor a library's, nor none at all, such as ``<string>``."""
+    library = "site-packages" in file or file.startswith(("<", sys.base_prefix, sys.prefix + "/lib"))
     return not file.startswith(PACKAGE) and not library
