@@ -27,8 +27,11 @@ INSTALL = {
 # What follows a real error on a machine without a driver, and says nothing about it.
 NOISE = ("catchCudaError", "CUDA initialization failure", "cudaGetDevice")
 
-# "ITensor::getDimensions: Error Code 4: Shape Error (the text In op at /_src/…:2699)"
-ERROR = re.compile(r"Error Code \d+: [\w /]+\((?P<text>.*?)(?: In op at .*)?\)\s*$", re.DOTALL)
+# "ITensor::getDimensions: Error Code 4: Shape Error (the text In op at /_src/…:2699)", and before the text of Myelin's,
+# which names a function of its own instead of op, there is "[pass.cpp:337: check] "
+ERROR = re.compile(
+    r"Error Code \d+: [\w /]+\((?:\[\S+:\d+: \w+\] )?(?P<text>.*?)(?:\s+In \S+ at \S+:\d+)?\)\s*$", re.DOTALL
+)
 
 DTYPES = {  # TensorRT's DataType member -> torch's dtype of that name
     "FLOAT": "float32",
