@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from .backend import Backend
+from .compiler import Progress
 from .dtypes import as_dtype, dtype_name
 from .errors import DefinitionError, FeedError, MismatchError, TrtdslError, UsageError
 from .interpret import Interpreter
@@ -138,13 +139,13 @@ def check(
     seed: int = 0,
     network: Network | None = None,
     allow_nonfinite: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> CheckReport:
     """Compares a network with its torch reference at the corners of every profile and in between.
 
     ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
     the spec already defined, where the caller has it. The report says per output: greatest absolute and relative error,
-    cosine, signal to noise, and the worst element with both values.
+    cosine, signal to noise, and the worst element with both values. ``progress`` is told when a size begins and ends.
 
     Raises UsageError when there is no reference, DefinitionError when the network cannot be defined.
     """
@@ -167,12 +168,13 @@ def check(
     else:
         run = Interpreter(network)
     network.check_sizes()
+    tell = progress or (lambda phase, done, total: None)
     reference = spec.reference_module(spec.open_weights(weights))
     cases = []
     for env in profile_points(network):
         at = ", ".join(f"{name} = {size}" for name, size in env.items())
-        if progress is not None:
-            progress(at or "the one shape")
+        phase = f"checking against torch ({at or 'the one shape'})"
+        tell(phase, 0, 1)
         feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed))
         with authors_errors(reference.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
             returned = _reference_outputs(reference, feeds, network.precision)
@@ -182,6 +184,7 @@ def check(
             tolerance = TOLERANCES[dtype_name(network.precision)]
             expected = {name: tensor.float() if _is_half(tensor) else tensor for name, tensor in expected.items()}
         cases.append(Case(env, compare_outputs(run(feeds), expected, tolerance)))
+        tell(phase, 1, 1)
     return CheckReport(
         spec.name, f"{network.backend.name} {network.backend.version}", on, cases, seed, dict(TOLERANCES)
     )
