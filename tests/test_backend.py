@@ -4,6 +4,8 @@ import contextlib
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -125,3 +127,25 @@ def test_threads_listen_apart():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_what_differs_is_asked_of_the_backend_by_name():
+    """Which of the two it is, backend.py alone asks: elsewhere, what it does."""
+    package = Path(backend.__file__).parent
+    asking = [path.name for path in package.rglob("*.py") if "is_rtx" in path.read_text()]
+    assert asking == ["backend.py"]
+
+
+def test_what_differs():
+    rtx, standard = get_backend("tensorrt-rtx"), backend.Backend.__new__(backend.Backend)
+    vars(standard).update(name="tensorrt", version="11.4.0.106", is_rtx=False)
+    assert (rtx.builds_without_gpu, standard.builds_without_gpu) == (True, False)
+    assert (rtx.compiles_where_it_runs, standard.compiles_where_it_runs) == (True, False)
+    assert rtx.refusal("sparsity") == "it would be ignored"
+    assert standard.refusal("sparsity") is rtx.refusal("refit") is standard.refusal("refit") is None
+    assert "this machine alone" in standard.refusal("compute_capabilities")
+    runtime = SimpleNamespace(get_engine_validity=lambda data: (rtx.trt.EngineValidity.INVALID, len(data)))
+    name, diagnostics, bits = rtx.engine_validity(runtime, b"12")
+    assert (name, diagnostics) == ("INVALID", 2)
+    assert bits["MALFORMED_ENGINE"] > 0
+    assert standard.engine_validity(runtime, b"12") is None
