@@ -141,7 +141,7 @@ def check(
     allow_nonfinite: bool = False,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Compares a network with its torch reference at the corners of every profile and in between.
+    """Compares a network with its torch reference at the ends of every profile's ranges and in between.
 
     ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
     the spec already defined, where the caller has it. The report says per output: greatest absolute and relative error,
