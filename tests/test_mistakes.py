@@ -188,6 +188,15 @@ def test_of_leaving_the_program(mistake, text, leaving):
     mistake(text.replace("{}", leaving), 3, "SystemExit")
 
 
+def test_of_leaving_the_program_while_a_module_is_ported(command_line, tmp_path):
+    (tmp_path / "part.py").write_text(
+        "import torch\n\nclass Part(torch.nn.Module):\n    def forward(self, x): exit(0)\n"
+    )
+    done = command_line(tmp_path)("port", "part.py:Part", "--input", "x=2", "-o", "net.py", code=3)
+    assert "part.py:4: forward fails: SystemExit: 0" in done.stderr
+    assert not (tmp_path / "net.py").exists()
+
+
 def test_nobody_foresaw(mistake, command_line, tmp_path):
     """Python's own exit code 1 would say that the network differs from its reference."""
     text = "class Odd(BaseException): pass\n\nraise Odd('on purpose')\n"

@@ -19,7 +19,7 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
             raise UsageError(f"cannot write {path}: it is a directory")
         if path.exists() and not path.is_file():  # a rename would put a file in the place of a device or a pipe
             raise UsageError(f"cannot write {path}: it is not a regular file")
-        folder = path.resolve().parent  # of a link, where what it points to is
+        folder = path.resolve().parent if path.is_symlink() else path.parent
         if not folder.is_dir():
             raise UsageError(f"cannot write {path}: there is no directory {folder}")
         descriptor, name = mkstemp(dir=folder, prefix=f".{path.name}.")
