@@ -6,7 +6,11 @@ READY := $(VENV)/ready
 
 .PHONY: setup stgcn test docs lint bench
 
+NEWER := import sys; sys.exit(sys.version_info < (3, 11) and "make needs Python 3.11 or newer, as the versions in \
+	constraints.txt do: say which with make PYTHON=python3.11. On 3.10, pip install -e . takes other versions")
+
 $(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c '$(NEWER)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@

@@ -23,7 +23,7 @@ SURFACES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "
 NEWEST = "tensorrt-rtx-1.7.1.116"
 
 # What a version lacks and where trtdsl provides for that.
-RTX_ONLY = {  # asked for under `backend.is_rtx`, or refused by BuildConfig
+RTX_ONLY = {  # asked for where Backend says that it is there, or refused by BuildConfig
     *("ComputeCapability", "CudaGraphStrategy", "EngineInvalidityDiagnostics"),
     *("num_compute_capabilities", "set_compute_capability", "get_engine_validity"),
     *("create_runtime_config", "create_runtime_cache", "set_runtime_cache", "cuda_graph_strategy"),

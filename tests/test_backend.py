@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from enum import IntEnum
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ import torch
 import trtdsl as td
 from trtdsl import backend
 from trtdsl.backend import Messages, get_backend
+from trtdsl.compiler import compile_engine
 
 
 def test_auto_takes_rtx_where_there_is_no_device(monkeypatch):
@@ -103,15 +105,39 @@ def test_dtypes_both_ways():
         rtx.data_type(torch.float64)
 
 
-def test_message_summary_is_the_sentence_alone():
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ("Error Code 4: Shape Error (sizes must match In op at /_src/a/b.cpp:2699)", "sizes must match"),
+        ("Error Code 4: API Usage Error ((x) [Cat]: [2,3] In mergeInputDims at /_src/a.cpp:75)", "(x) [Cat]: [2,3]"),
+        ("Error Code 3: API Usage Error (condition: (all(p, 0)).  In set at /_src/c.h:42)", "condition: (all(p, 0))."),
+        (
+            "Error Code 1: Myelin ([pass.cpp:337: check] No kernel In Turing. In run at /_src/g.cpp:2)",
+            "No kernel In Turing.",
+        ),
+    ],
+)
+def test_message_summary_is_the_sentence_alone(message, sentence):
     messages = Messages()
     messages.append((3, "hello"))
-    messages.append(
-        (1, "ITensor::getDimensions: Error Code 4: Shape Error (sizes must match In op at /_src/a/b.cpp:2699)")
-    )
+    messages.append((1, f"ITensor::getDimensions: {message}"))
     messages.append((1, "[checkMacros.cpp::catchCudaError::250] Error Code 1: Cuda Runtime (whatever)"))
-    assert messages.summary() == "sizes must match"
+    assert messages.summary() == sentence
     assert len(messages.errors()) == 1
+
+
+def test_no_message_of_tensorrt_keeps_the_place_in_its_own_source():
+    """One that is raised where a layer is added, and one of the builder."""
+    net = td.Network(backend="tensorrt-rtx")
+    with pytest.raises(td.DefinitionError, match="dimensions mismatched at index 1") as refused:
+        td.layers.concatenation([net.input("a", (2, 3)), net.input("b", (2, 4))], 0)
+    net = td.Network(backend="tensorrt-rtx")
+    net.output(td.functional.linear(net.input("x", (2, 3)), torch.ones(3, 3)), "y")
+    with pytest.raises(td.BuildError, match="FP32 GEMM is not supported") as unbuilt:
+        compile_engine(net, td.BuildConfig(compute_capabilities=("7.5",)))
+    for caught in (refused, unbuilt):
+        assert "_src" not in str(caught.value)
+        assert ".cpp" not in str(caught.value)
 
 
 def test_threads_listen_apart():
@@ -138,3 +164,25 @@ def test_threads_listen_apart():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_what_differs_is_asked_of_the_backend_by_name():
+    """Which of the two it is, backend.py alone asks: elsewhere, what it does."""
+    package = Path(backend.__file__).parent
+    asking = [path.name for path in package.rglob("*.py") if "is_rtx" in path.read_text()]
+    assert asking == ["backend.py"]
+
+
+def test_what_differs():
+    rtx, standard = get_backend("tensorrt-rtx"), backend.Backend.__new__(backend.Backend)
+    vars(standard).update(name="tensorrt", version="11.4.0.106", is_rtx=False)
+    assert (rtx.builds_without_gpu, standard.builds_without_gpu) == (True, False)
+    assert (rtx.compiles_where_it_runs, standard.compiles_where_it_runs) == (True, False)
+    assert rtx.refusal("sparsity") == "it would be ignored"
+    assert standard.refusal("sparsity") is rtx.refusal("refit") is standard.refusal("refit") is None
+    assert "this machine alone" in standard.refusal("compute_capabilities")
+    runtime = SimpleNamespace(get_engine_validity=lambda data: (rtx.trt.EngineValidity.INVALID, len(data)))
+    name, diagnostics, bits = rtx.engine_validity(runtime, b"12")
+    assert (name, diagnostics) == ("INVALID", 2)
+    assert bits["MALFORMED_ENGINE"] > 0
+    assert standard.engine_validity(runtime, b"12") is None

@@ -176,19 +176,46 @@ def test_dry_run_writes_nothing(spec, tmp_path):
     assert not (tmp_path / "out.engine").exists()
 
 
+def unwritable(folder):
+    """Outputs that cannot be written, with why."""
+    os.mkfifo(folder / "pipe")
+    (folder / "dangling").symlink_to(folder / "no" / "a.engine")
+    (folder / "circle").symlink_to(folder / "circle")
+    return (
+        (folder / "no" / "a.engine", "there is no directory"),
+        (folder, "it is a directory"),
+        (folder / "pipe", "it is not a regular file"),
+        (folder / ("a" * 300), "File name too long"),
+        (folder / "dangling", "there is no directory .*no$"),
+        (folder / "circle", "[Ss]ymlink|levels of symbolic links"),
+    )
+
+
 def test_unwritable_outputs_are_refused_before_any_work(spec, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for output, message in (
-        (tmp_path / "no" / "a.engine", "there is no directory"),
-        (tmp_path, "it is a directory"),
-        (tmp_path / "pipe", "it is not a regular file"),
-    ):
-        with pytest.raises(td.UsageError, match=message):
-            td.build(spec, output)
+    gone = tmp_path / "gone"  # what comes first would find that it is not there
+    for output, message in unwritable(tmp_path):
+        for write in (
+            lambda output=output: td.build(spec, output, weights=gone),
+            lambda output=output: td.derive_weights(spec, gone, output=output),
+            lambda output=output: td.convert_weights(gone, output),
+        ):
+            with pytest.raises(td.UsageError, match=message):
+                write()
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     if os.geteuid() != 0:  # root may write anywhere
         tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
         with pytest.raises(td.UsageError, match="Permission denied"):
             td.build(spec, tmp_path / "a.engine")
+
+
+def test_nothing_takes_the_place_of_a_pipe(tmp_path):
+    from trtdsl.files import write_all_atomically
+
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(td.UsageError, match="pipe: it is not a regular file"):
+        write_all_atomically({tmp_path / "a": b"new", tmp_path / "pipe": b"new"})
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_options_that_the_backend_cannot_honour_are_refused(spec, tmp_path):

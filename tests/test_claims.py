@@ -37,6 +37,23 @@ def test_a_size_that_would_be_negative():
     holds(lambda x: F.conv2d(x, x.network.constant(torch.ones(1, 1, 5, 5)), padding=2), ((1, 1, H, 9),))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.avg_pool2d(x, (9, 1)),
+        lambda x: F.max_pool2d(x, (9, 1), return_indices=True)[0],
+        lambda x: F.conv2d(x, x.network.constant(torch.ones(1, 1, 9, 1)), stride=9),
+        lambda x: F.unfold(x, (9, 1), stride=(9, 1)),
+    ],
+)
+def test_a_dimension_too_short_for_a_window(function):
+    """Where H = 8, TensorRT would make an output without elements; torch refuses."""
+    message = broken(function, ((1, 1, td.Dim("H", min=8, opt=9, max=16), 9),))
+    assert "where H = 8, the size H//9 would be 0" in message
+    assert "test_claims.py:" in message
+    holds(function, ((1, 1, td.Dim("H", min=9, opt=9, max=16), 9),))
+
+
 def test_a_size_that_does_not_divide():
     message = broken(lambda x: x.reshape(x.shape[0], x.shape[1] // 2, 2), ((N, H),))
     assert "where H = 3, N = 2, the elements of a (N, H) reshaped do not match: H*N is 6, 2*(H//2)*N is 4" in message

@@ -1,5 +1,6 @@
 """The command line as a new user meets it: messages, exit codes, JSON, nothing left behind."""
 
+import io
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import trtdsl as td
 from trtdsl.cli import app
+from trtdsl.console import Progress
 
 runner = CliRunner()
 
@@ -338,6 +340,30 @@ def test_ctrl_c_leaves_nothing_behind(small):
     assert "Traceback" not in error
     assert not list(small.glob("*.engine*"))
     assert not list(small.glob(".*"))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_no_phase_outlives_its_end(small, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    spec = td.load_spec(str(small / "small.py"))
+    shown = []  # the bars, at each step
+    with Progress(silent=False) as progress:
+
+        def step(phase, done, total):
+            progress.step(phase, done, total)
+            shown.append([task.description for task in progress._bar.tasks])
+
+        td.build(spec, small / "small.engine", progress=step)
+        td.check(spec, progress=step)
+    assert ["defining the network"] in shown
+    assert ["checking against torch (N = 4)"] in shown
+    assert ["Building engine"] in shown
+    assert all(len(bars) == 1 for bars in shown if any("defining" in bar or "checking" in bar for bar in bars))
+    assert shown[-1] == []
 
 
 def test_a_closed_pipe_is_no_error(small):

@@ -7,9 +7,9 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.backend import get_backend
+from trtdsl.backend import ONLY, Backend, get_backend
 from trtdsl.compiler import compile_engine
-from trtdsl.config import HARDWARE, ONLY, TILING, VERBOSITY
+from trtdsl.config import HARDWARE, TILING, VERBOSITY
 
 BACKEND = get_backend("tensorrt-rtx")
 
@@ -80,7 +80,8 @@ def test_standard_tensorrt_takes_them_and_not_those_of_rtx():
         HardwareCompatibilityLevel=BACKEND.trt.HardwareCompatibilityLevel,
         TilingOptimizationLevel=BACKEND.trt.TilingOptimizationLevel,
     )
-    standard = SimpleNamespace(name="tensorrt", version="10.16.1.11", is_rtx=False, trt=trt)
+    standard = Backend.__new__(Backend)
+    vars(standard).update(name="tensorrt", version="10.16.1.11", is_rtx=False, trt=trt)
     td.BuildConfig(
         optimization_level=5,
         sparsity=True,

@@ -247,3 +247,37 @@ def test_weights_left_aside_and_tensors_that_are_not_stored():
     spec = td.network(**options, buffers=True, unused=["head", "scale"])(network)
     report = td.check(spec, weights=state, dims={"N": (1, 2, 3)})  # forward is given y first: inputs go by name
     assert report.passed
+
+
+def test_a_reference_whose_state_dict_fails_is_named_with_its_line(small):
+    reference = small / "reference.py"
+    reference.write_text(reference.read_text() + "\n    def state_dict(self, *given, **more):\n        return 1 / 0\n")
+    with pytest.raises(td.DefinitionError, match=r"reference.py:16: the reference cannot be made: ZeroDivisionError"):
+        load_spec(str(small / "small.py")).define()
+
+
+def test_a_reference_that_does_not_take_the_weights(small):
+    """A network that was defined with other weights than the check is given."""
+    spec = load_spec(str(small / "small.py"))
+    network = spec.define()
+    with pytest.raises(
+        td.DefinitionError, match=r"(?s)small.py:7: the reference cannot be made: .*Missing key.*fc.bias"
+    ):
+        td.check(spec, network=network, weights={"conv.bias": torch.zeros(4)})
+
+
+@pytest.mark.parametrize(
+    ("counters", "steps"),
+    [
+        ({"bn.num_batches_tracked": torch.tensor(3)}, 3),
+        ({"bn.num_batches_tracked": torch.tensor([3, 4])}, 0),
+        ({"other.num_batches_tracked": torch.tensor(3)}, 0),
+        ({}, 0),
+    ],
+)
+def test_step_counters_of_the_file_need_not_be_the_references(small, counters, steps):
+    spec = load_spec(str(small / "small.py"))
+    opened = spec.open_weights()
+    weights = {name: opened.get(name) for name in opened.shapes if name != "bn.num_batches_tracked"} | counters
+    assert td.check(spec, weights=weights, dims={"N": 2}).passed
+    assert torch.equal(spec.reference_module(td.Weights(weights)).bn.num_batches_tracked, torch.tensor(steps))

@@ -161,6 +161,30 @@ def test_convert_runs_no_code(tmp_path):
     assert not (tmp_path / "out.safetensors").exists()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns of quantized and of complex32 tensors
+def test_convert_names_what_a_file_of_weights_cannot_hold(good, tmp_path):
+    torch.save({1: torch.ones(2), 2: torch.ones(2)}, tmp_path / "numbered.pt")
+    with pytest.raises(td.CorruptFileError, match="holds no state_dict: expected a mapping from names to tensors"):
+        convert_weights(tmp_path / "numbered.pt", tmp_path / "out.safetensors")
+    odd = {
+        "coo": torch.eye(2).to_sparse(),
+        "eight": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+        "half": torch.ones(2, dtype=torch.complex32),
+        "none": torch.ones(2, device="meta"),
+    }
+    torch.save(good | odd, tmp_path / "odd.pt")
+    with pytest.raises(td.WeightsError) as caught:
+        convert_weights(tmp_path / "odd.pt", tmp_path / "out.safetensors")
+    assert str(caught.value).split("\n") == [
+        "a safetensors file does not hold these tensors:",
+        "  coo: float32, torch.sparse_coo on cpu",
+        "  eight: qint8, torch.strided on cpu",
+        "  half: complex32, torch.strided on cpu",
+        "  none: float32, torch.strided on meta",
+    ]
+    assert not (tmp_path / "out.safetensors").exists()
+
+
 def test_numbered_parts_are_taken_by_their_numbers():
     state = {f"layers.{index}.weight": torch.full((1,), float(index)) for index in (0, 3, 4, 7)}
     scope = td.Scope(td.Network(), td.Weights(state))

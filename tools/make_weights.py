@@ -1,14 +1,18 @@
-"""Makes the weights of the networks: random, the same at every run, and calibrated.
+"""Makes the weights of the networks: random, calibrated, and the same at every run, on any number of cores.
 
     python tools/make_weights.py [NAME …] [--to FOLDER]
 
 A freshly initialised network says little about its port: activations fade or explode, and batch norms are identities.
 Here every weight is drawn so that it matters, and one pass over sample inputs sets each layer's scale and each batch
 norm's statistics such that activations stay of order one.
+
+All of it is computed in float64 by one thread and rounded then. In float32 a sum's last bits depend on how many threads
+share it, and those of a logarithm on the CPU's instructions; a rounding that tips over changes every layer behind it.
 """
 
 import argparse
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -106,22 +110,36 @@ def rounded(x):
     return torch.ldexp(torch.round(mantissa * 4096) / 4096, exponent)
 
 
+@contextmanager
+def reproducible():
+    """Inside, torch computes in float64 with one thread."""
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_default_dtype(dtype)
+
+
 @torch.no_grad()
 def make(name, folder):
     file, dims = NETWORKS[name]
     spec = td.load_spec(str(ROOT / file))
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     torch.manual_seed(0)
-    module = spec.reference_class()().eval()
-    randomise(module, generator)
-    if name in PREPARATIONS:
-        PREPARATIONS[name](module)
-    feeds = td.sample_feeds(spec, dims, generator)
-    calibrate(module, list(feeds.values()))
-    if name in ADJUSTMENTS:
-        ADJUSTMENTS[name](module)
+    with reproducible():
+        module = spec.reference_class()().double().eval()
+        randomise(module, generator)
+        if name in PREPARATIONS:
+            PREPARATIONS[name](module)
+        feeds = td.sample_feeds(spec, dims, generator).values()
+        calibrate(module, [feed.double() if feed.is_floating_point() else feed for feed in feeds])
+        if name in ADJUSTMENTS:
+            ADJUSTMENTS[name](module)
     path = folder / f"{name}.safetensors"
-    save_file({key: value.contiguous() for key, value in module.state_dict().items()}, path)
+    save_file({key: value.contiguous() for key, value in module.float().state_dict().items()}, path)
     return path
 
 

@@ -27,8 +27,11 @@ INSTALL = {
 # What follows a real error on a machine without a driver, and says nothing about it.
 NOISE = ("catchCudaError", "CUDA initialization failure", "cudaGetDevice")
 
-# "ITensor::getDimensions: Error Code 4: Shape Error (the text In op at /_src/…:2699)"
-ERROR = re.compile(r"Error Code \d+: [\w /]+\((?P<text>.*?)(?: In op at .*)?\)\s*$", re.DOTALL)
+# "ITensor::getDimensions: Error Code 4: Shape Error (the text In op at /_src/…:2699)", and before the text of Myelin's,
+# which names a function of its own instead of op, there is "[pass.cpp:337: check] "
+ERROR = re.compile(
+    r"Error Code \d+: [\w /]+\((?:\[\S+:\d+: \w+\] )?(?P<text>.*?)(?:\s+In \S+ at \S+:\d+)?\)\s*$", re.DOTALL
+)
 
 DTYPES = {  # TensorRT's DataType member -> torch's dtype of that name
     "FLOAT": "float32",
@@ -43,6 +46,24 @@ DTYPES = {  # TensorRT's DataType member -> torch's dtype of that name
     "INT4": "int4",
     "FP4": "float4_e2m1fn_x2",
     "E8M0": "float8_e8m0fnu",
+}
+
+# Options of the builder that one TensorRT alone honours, and why the other does not. Measured on TensorRT-RTX 1.7: with
+# each of these the engine's bytes are the same as without it, or the builder says that it is unsupported; version
+# compatibility asks for a library that it does not come with.
+NO_EFFECT = "it would be ignored"
+ONLY = {
+    "compute_capabilities": (
+        "tensorrt-rtx",
+        "it builds for the GPU of this machine alone; leave --compute-capability out",
+    ),
+    "optimization_level": ("tensorrt", NO_EFFECT),
+    "timing_cache": ("tensorrt", "it measures no kernels when it builds"),
+    "hardware_compatibility": ("tensorrt", "name GPUs with --compute-capability"),
+    "version_compatible": ("tensorrt", "its engines are of one version"),
+    "sparsity": ("tensorrt", NO_EFFECT),
+    "aux_streams": ("tensorrt", NO_EFFECT),
+    "tiling": ("tensorrt", NO_EFFECT),
 }
 
 
@@ -141,6 +162,35 @@ class Backend:
                 if version(f"{self.name}-cu{major}") == self.version:
                     return major
         return None
+
+    @property
+    def builds_without_gpu(self) -> bool:
+        """Whether an engine is built for GPUs that need not be here (unless it is to take new weights)."""
+        return self.is_rtx
+
+    @property
+    def compiles_where_it_runs(self) -> bool:
+        """Whether an engine's kernels are compiled where it runs.
+
+        Then its execution contexts take a configuration, with a cache of kernels, and capture CUDA graphs themselves.
+        """
+        return self.is_rtx
+
+    def refusal(self, option: str) -> str | None:
+        """Why this TensorRT does not honour an option of its builder; None where it does."""
+        only, reason = ONLY.get(option, (self.name, ""))
+        return None if only == self.name else reason
+
+    def engine_validity(self, runtime: Any, data: bytes) -> tuple[str, int, dict[str, int]] | None:
+        """TensorRT-RTX's judgement of an engine, the bits of its reasons, and what each bit means.
+
+        None of TensorRT, whose deserializing only fails.
+        """
+        if not self.is_rtx:
+            return None
+        validity, diagnostics = runtime.get_engine_validity(data)
+        bits = {name: int(bit) for name, bit in self.trt.EngineInvalidityDiagnostics.__members__.items()}
+        return validity.name, int(diagnostics), bits
 
     def create_network(self) -> Any:
         """A new, strongly typed INetworkDefinition."""
@@ -278,6 +328,11 @@ def get_backend(name: str | None = None) -> Backend:
     if name not in MODULES:
         raise UsageError(f"unknown backend {name!r}: use auto, tensorrt or tensorrt-rtx")
     return _load(name)
+
+
+def backend_of(definition: Any) -> Backend:
+    """The backend that an INetworkDefinition belongs to."""
+    return get_backend("tensorrt-rtx" if "tensorrt_rtx" in type(definition).__module__ else "tensorrt")
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -44,7 +45,7 @@ def build_several(
     as it comes. Raises UsageError for two networks of one name or no folder, CancelledError after Ctrl-C.
     """
     target = Path(folder) if folder is not None else Path()
-    if not target.is_dir():
+    if not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
         raise UsageError(f"several networks are built into a directory, and {target} is none")
     labels = [name.rpartition(".py:")[2] if ".py:" in name else Path(name).stem for name in dict.fromkeys(networks)]
     twice = sorted({label for label in labels if labels.count(label) > 1})

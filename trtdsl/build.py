@@ -76,6 +76,7 @@ def build(
         backend=backend,
         allow_nonfinite=allow_nonfinite,
     )
+    tell("defining the network", 1, 1)
     config = config or BuildConfig()
     config.validate(network.backend)
     content = _content_hash(network, config)
@@ -113,12 +114,7 @@ def _known_check(spec: NetworkSpec, previous: Mapping[str, Any], run_check: bool
 
 def _check(spec: NetworkSpec, network: Network, weights: Source | None, tell: Progress) -> CheckReport:
     """The report of a check that passed; CheckFailedError for another."""
-    report = check(
-        spec,
-        weights=weights,
-        network=network,
-        progress=lambda case: tell(f"checking against torch ({case})", 0, 1),
-    )
+    report = check(spec, weights=weights, network=network, progress=tell)
     if not report.passed:
         raise CheckFailedError(report)
     return report

@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from .backend import Backend
+from .compiler import Progress
 from .dtypes import as_dtype, dtype_name
-from .errors import FeedError, MismatchError, UsageError
+from .errors import DefinitionError, FeedError, MismatchError, TrtdslError, UsageError
 from .interpret import Interpreter
 from .lazy import torch
 from .network import Input, Network
 from .profile import Profile, Range
-from .shape import value
+from .shape import shape_text, value
 from .spec import NetworkSpec, authors_errors, call_reference
 from .weights import Source
 
@@ -138,13 +139,13 @@ def check(
     seed: int = 0,
     network: Network | None = None,
     allow_nonfinite: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> CheckReport:
-    """Compares a network with its torch reference at the corners of every profile and in between.
+    """Compares a network with its torch reference at the ends of every profile's ranges and in between.
 
     ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
     the spec already defined, where the caller has it. The report says per output: greatest absolute and relative error,
-    cosine, signal to noise, and the worst element with both values.
+    cosine, signal to noise, and the worst element with both values. ``progress`` is told when a size begins and ends.
 
     Raises UsageError when there is no reference, DefinitionError when the network cannot be defined.
     """
@@ -167,21 +168,23 @@ def check(
     else:
         run = Interpreter(network)
     network.check_sizes()
+    tell = progress or (lambda phase, done, total: None)
     reference = spec.reference_module(spec.open_weights(weights))
     cases = []
     for env in profile_points(network):
         at = ", ".join(f"{name} = {size}" for name, size in env.items())
-        if progress is not None:
-            progress(at or "the one shape")
+        phase = f"checking against torch ({at or 'the one shape'})"
+        tell(phase, 0, 1)
         feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed))
-        with authors_errors(doing=f"the reference fails{f' at {at}' * bool(at)}: "):
+        with authors_errors(reference.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
             returned = _reference_outputs(reference, feeds, network.precision)
-        expected = named_outputs(returned, list(network.outputs))
+            expected = named_outputs(returned, list(network.outputs))
         tolerance = None
         if network.precision is not None:  # outputs keep float32, with the errors of what ran inside
             tolerance = TOLERANCES[dtype_name(network.precision)]
             expected = {name: tensor.float() if _is_half(tensor) else tensor for name, tensor in expected.items()}
         cases.append(Case(env, compare_outputs(run(feeds), expected, tolerance)))
+        tell(phase, 1, 1)
     return CheckReport(
         spec.name, f"{network.backend.name} {network.backend.version}", on, cases, seed, dict(TOLERANCES)
     )
@@ -229,7 +232,8 @@ def make_feeds(
 ) -> dict[str, torch.Tensor]:
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
 
-    Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype.
+    Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
+    DefinitionError for one that fails, TrtdslError where there is not the memory for one.
     """
     feeds = {}
     for name, tensor in network.inputs.items():
@@ -240,21 +244,37 @@ def make_feeds(
 
 def _draw(name: str, spec: Input, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     dtype, sample = as_dtype(spec.dtype), spec.sample
+    if callable(sample):
+        with authors_errors(sample, f"the sample of input {name!r} fails: "):
+            drawn = sample(shape, generator)
+            if not isinstance(drawn, torch.Tensor):
+                raise FeedError(f"the sample of input {name!r} is a {type(drawn).__name__}, not a tensor")
+            if tuple(drawn.shape) != shape or drawn.dtype != dtype:
+                kind = f"{drawn.dtype} {tuple(drawn.shape)}"
+                raise FeedError(f"the sample of input {name!r} is {kind}, not {dtype} {shape}")
+        return drawn
+    if sample is None and not dtype.is_floating_point and dtype != torch.bool:
+        raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
+    try:
+        return _random(dtype, sample, shape, generator)
+    except RuntimeError as error:  # of torch's allocator, which has no MemoryError
+        reason = str(error).split("\n")[0]
+        raise TrtdslError(f"input {name!r} of shape {shape_text(shape)} cannot be drawn: {reason}") from error
+
+
+def _random(
+    dtype: torch.dtype, sample: tuple[float, float] | None, shape: tuple[int, ...], generator: torch.Generator
+) -> torch.Tensor:
+    if sample is None and dtype == torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
     if sample is None:
-        if dtype == torch.bool:
-            return torch.rand(shape, generator=generator) < 0.5
-        if not dtype.is_floating_point:
-            raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
         return torch.randn(shape, generator=generator).to(dtype)
-    if isinstance(sample, tuple):
-        low, high = sample
-        if dtype.is_floating_point:
-            return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
-        return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
-    drawn = sample(shape, generator)
-    if tuple(drawn.shape) != shape or drawn.dtype != dtype:
-        raise FeedError(f"the sample of input {name!r} is {drawn.dtype} {tuple(drawn.shape)}, not {dtype} {shape}")
-    return drawn
+    low, high = sample
+    if dtype.is_floating_point:
+        return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
+    if int(low) >= int(high):
+        raise UsageError(f"there is no {dtype_name(dtype)} in a sample of {sample}: high is not in it")
+    return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
 
 
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -266,13 +286,20 @@ def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Ge
 
 
 def named_outputs(returned: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """What the reference returned, by the network's output names: a mapping by its own, a tuple in order."""
+    """What the reference returned, by the network's output names: a mapping by its own, a tuple in order.
+
+    Raises DefinitionError for anything else.
+    """
     if isinstance(returned, torch.Tensor):
         returned = (returned,)
     if is_dataclass(returned) and not isinstance(returned, (type, Mapping)):
         returned = {part.name: getattr(returned, part.name) for part in fields(returned)}
     if isinstance(returned, Mapping):
         return {str(name): tensor for name, tensor in returned.items() if isinstance(tensor, torch.Tensor)}
+    if not isinstance(returned, (tuple, list)):
+        raise DefinitionError(
+            f"the reference gives a {type(returned).__name__}, not a tensor, a tuple or a dict of them"
+        )
     tensors = list(_flatten(returned))
     labels = [*names, *(f"reference output {index}" for index in range(len(names), len(tensors)))]
     return dict(zip(labels, tensors, strict=False))

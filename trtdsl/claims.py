@@ -13,19 +13,20 @@ from .shape import Dim, Size, SizeLike, TensorDim
 
 @dataclass(frozen=True)
 class Claim:
-    """``left`` is not negative or, with a ``right``, the same as that."""
+    """``left`` is at least ``least`` or, with a ``right``, the same as that."""
 
     left: SizeLike
     right: SizeLike | None
     what: str
     operation: str
     location: Location | None
+    least: int = 0
 
     def broken(self, env: Mapping[str, int]) -> str | None:
         """What is wrong where the dimensions have the values in ``env``; None where nothing is."""
         left = _value(self.left, env)
         if self.right is None:
-            return f"{self.what} {self.left} would be {left}" if left < 0 else None
+            return f"{self.what} {self.left} would be {left}" if left < self.least else None
         right = _value(self.right, env)
         return None if left == right else f"{self.what} do not match: {self.left} is {left}, {self.right} is {right}"
 
@@ -49,17 +50,24 @@ class Claims:
         if isinstance(size, Size) and not isinstance(size, Dim):
             self._add(size, None, "the size", operation)
 
+    def positive(self, size: SizeLike, operation: Any) -> None:
+        """``operation`` has this many parts, of which it needs one."""
+        self._add(size, None, "the size", operation, least=1)
+
     def equal(self, left: SizeLike, right: SizeLike, what: str, operation: Any) -> None:
         """``operation`` needs the two to be the same."""
         if left != right:
             self._add(left, right, what, operation)
 
-    def _add(self, left: SizeLike, right: SizeLike | None, what: str, operation: Any) -> None:
+    def _add(self, left: SizeLike, right: SizeLike | None, what: str, operation: Any, least: int = 0) -> None:
+        key = left, right, least
+        if key in self._claims:
+            return
         sizes = [size for size in (left, right) if isinstance(size, Size)]
         if any(isinstance(atom, TensorDim) for size in sizes for atom in size.atoms()):
             return  # known only when the network runs
         name, location = (operation.name, operation.location) if operation else ("", None)
-        self._claims.setdefault((left, right), Claim(left, right, what, name, location))
+        self._claims[key] = Claim(left, right, what, name, location, least)
 
     def check(self, ranges: Mapping[str, tuple[int, int, int]]) -> None:
         """Tries every claim at each of the dimensions' ``(min, opt, max)``, and beside the least.

@@ -65,7 +65,7 @@ def check(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compare a network with its torch reference at the corners of every profile; exit code 1 when it differs."""
+    """Compare a network with its torch reference at the ends of every profile; exit code 1 when it differs."""
     with errors(json_, verbose), console.Progress(quiet or json_) as progress:
         spec = td.load_spec(network)
         defined = spec.define(
@@ -82,7 +82,7 @@ def check(
             weights=weights,
             seed=seed,
             network=defined,
-            progress=lambda case: progress.step(f"checking against torch ({case})", 0, 1),
+            progress=progress.step,
         )
         found = td.locate_difference(spec, defined, report, weights) if layers else None
         progress.stop()

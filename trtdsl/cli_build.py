@@ -25,6 +25,7 @@ from .cli_common import (
     print_json,
     profiles_of,
 )
+from .errors import UsageError
 
 Networks = Annotated[
     list[str], typer.Argument(metavar="NETWORK...", help="FILE.py or FILE.py:NAME; several are built each apart.")
@@ -104,6 +105,8 @@ def build(
 ) -> None:
     """Define a network, check it against torch, and write NAME.engine and NAME.engine.json."""
     with errors(json_, verbose):
+        if jobs < 1:
+            raise UsageError(f"-j must be at least 1, not {jobs}")
         config = td.BuildConfig(
             tf32=tf32,
             compute_capabilities=tuple(compute_capability or ()),

@@ -14,7 +14,7 @@ from typing import Any
 from .backend import Backend, Messages
 from .config import BuildConfig
 from .errors import BuildError, CancelledError, UsageError
-from .network import Network
+from .network import MAX_SIZE, Network
 from .profile import Profile
 
 Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
@@ -135,9 +135,13 @@ def _statistics(messages: Messages, seconds: float) -> Statistics:
 
 
 def input_shapes(network: Network, profile: Profile) -> dict[str, dict[str, list[int]]]:
-    """For every input its shape at a profile's min, opt and max."""
+    """For every input its shape at a profile's min, opt and max. Raises UsageError for a size that TensorRT lacks."""
     points = {"min": profile.at("min"), "opt": profile.at("opt"), "max": profile.at("max")}
-    return {
+    shapes = {
         name: {which: list(network.input_shape(name, sizes)) for which, sizes in points.items()}
         for name in network.inputs
     }
+    for name, at in shapes.items():
+        if max(at["max"], default=0) > MAX_SIZE:
+            raise UsageError(f"input {name!r} would be {tuple(at['max'])}: TensorRT's sizes are at most {MAX_SIZE}")
+    return shapes

@@ -19,7 +19,7 @@ VERBOSITY = {"none": "NONE", "names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"
 class BuildConfig:
     """What the builder may do; None leaves TensorRT's own default.
 
-    Which backend takes which option is in :data:`ONLY`; :meth:`validate` refuses the others by name.
+    :meth:`validate` refuses by name the options that a backend does not take (:meth:`Backend.refusal`).
 
     >>> BuildConfig(optimization_level=7)
     Traceback (most recent call last):
@@ -69,6 +69,9 @@ class BuildConfig:
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        for text in self.compute_capabilities:
+            if self.compute_capabilities.count(text) > 1:
+                raise UsageError(f"compute capability {text} is given twice")
 
     def facts(self) -> dict[str, Any]:
         """What was asked for, for the manifest; the timing cache changes no result and is left out."""
@@ -83,10 +86,10 @@ class BuildConfig:
     def validate(self, backend: Backend) -> None:
         """UsageError for an option that the backend would ignore or refuse; BackendError for what needs a GPU here."""
         for name in self.asked():
-            only, reason = ONLY.get(name, (backend.name, ""))
-            if only != backend.name:
+            reason = backend.refusal(name)
+            if reason is not None:
                 raise UsageError(f"{backend.name} has no {name.replace('_', ' ')}: {reason}")
-        if backend.is_rtx and (self.refit or self.strip_weights) and cuda_status() is not None:
+        if backend.builds_without_gpu and (self.refit or self.strip_weights) and cuda_status() is not None:
             what = "without weights" if self.strip_weights else "that can be refitted"
             raise BackendError(
                 f"TensorRT-RTX builds engines {what} only on a machine with a GPU, and {cuda_status()}: leave "
@@ -148,21 +151,3 @@ class BuildConfig:
             write_atomically(path, bytes(config.get_timing_cache().serialize()))
 
         return keep
-
-
-# Measured on TensorRT-RTX 1.7: with each of these the engine's bytes are the same as without it, or the builder says
-# that it is unsupported; version compatibility asks for a library that it does not come with.
-NO_EFFECT = "it would be ignored"
-ONLY = {
-    "compute_capabilities": (
-        "tensorrt-rtx",
-        "it builds for the GPU of this machine alone; leave --compute-capability out",
-    ),
-    "optimization_level": ("tensorrt", NO_EFFECT),
-    "timing_cache": ("tensorrt", "it measures no kernels when it builds"),
-    "hardware_compatibility": ("tensorrt", "name GPUs with --compute-capability"),
-    "version_compatible": ("tensorrt", "its engines are of one version"),
-    "sparsity": ("tensorrt", NO_EFFECT),
-    "aux_streams": ("tensorrt", NO_EFFECT),
-    "tiling": ("tensorrt", NO_EFFECT),
-}

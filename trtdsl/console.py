@@ -68,7 +68,7 @@ class Progress:
             if phase not in self._tasks:
                 self._tasks[phase] = self._bar.add_task(phase, total=total)
             self._bar.update(self._tasks[phase], completed=done, total=total)
-            if done >= total and phase != "defining the network":
+            if done >= total:
                 self._bar.remove_task(self._tasks.pop(phase))
         elif not self.silent and phase != self._last and done == 0:
             self._last = phase

@@ -35,7 +35,7 @@ def diagnose(backend: str | None = None) -> dict[str, Any]:
     try:
         chosen = get_backend(backend)
         building = f"yes, with {chosen.name} {chosen.version}"
-        if not chosen.is_rtx and device is not None:
+        if not chosen.builds_without_gpu and device is not None:
             building = f"no: {chosen.name} needs a GPU to build; use --backend tensorrt-rtx"
     except TrtdslError as error:
         building = f"no: {error.message}"

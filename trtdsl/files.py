@@ -11,22 +11,22 @@ from .errors import UsageError
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
     """The path, when a file can be made there; otherwise UsageError, before any work is done."""
-    path = Path(path)
-    if path.is_dir():
-        raise UsageError(f"cannot write {path}: it is a directory")
-    if path.exists() and not path.is_file():  # a rename would put a file in the place of a device or a pipe
-        raise UsageError(f"cannot write {path}: it is not a regular file")
     from tempfile import mkstemp
 
-    folder = path.parent
-    if not folder.is_dir():
-        raise UsageError(f"cannot write {path}: there is no directory {folder}")
+    path = Path(path)
     try:
+        if path.is_dir():
+            raise UsageError(f"cannot write {path}: it is a directory")
+        if path.exists() and not path.is_file():  # a rename would put a file in the place of a device or a pipe
+            raise UsageError(f"cannot write {path}: it is not a regular file")
+        folder = path.resolve().parent if path.is_symlink() else path.parent
+        if not folder.is_dir():
+            raise UsageError(f"cannot write {path}: there is no directory {folder}")
         descriptor, name = mkstemp(dir=folder, prefix=f".{path.name}.")
         os.close(descriptor)
         os.unlink(name)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
     return path
 
 
@@ -36,13 +36,16 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def write_all_atomically(files: Mapping[str | os.PathLike[str], bytes]) -> None:
-    """Writes several files; none is renamed before all are on disk, and none is left half-written."""
+    """Writes several files; none is renamed before all are on disk, and none is left half-written.
+
+    Raises UsageError as :func:`check_writable` does, and when writing fails.
+    """
     from tempfile import mkstemp
 
     temporary: list[tuple[str, Path]] = []
     try:
         for target, data in files.items():
-            path = Path(target).resolve()  # a link stays one: what it points to is written
+            path = check_writable(target).resolve()  # a link stays one: what it points to is written
             descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
             temporary.append((name, path))
             with os.fdopen(descriptor, "wb") as file:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from . import layers  # noqa: F401  (registers the evaluators)
-from .backend import Backend, get_backend
+from .backend import backend_of
 from .dtypes import dtype_name
 from .errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from .layers.base import Node, kind, storage
@@ -318,11 +318,6 @@ class _Body:
             needed.update(tensor.name for tensors in targets[place:] for tensor in tensors)
             programs.append(self.interpreter.sequence(stage, sorted(needed), before))
         return programs
-
-
-def backend_of(definition: Any) -> Backend:
-    """The backend that an INetworkDefinition belongs to."""
-    return get_backend("tensorrt-rtx" if "tensorrt_rtx" in type(definition).__module__ else "tensorrt")
 
 
 def topological_order(nodes: Sequence[Part], name_of: Callable[[Part], str] = lambda part: part.name) -> list[Part]:

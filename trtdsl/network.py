@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeVar, Union
 
 from .backend import Backend, get_backend
@@ -23,6 +24,7 @@ R = TypeVar("R")
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
 MAX_DIMS = 8
+MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Input:
     values (integers: ``low <= value < high``), or ``sample(shape, generator) -> torch.Tensor``; None draws from the
     normal distribution (floating-point inputs only).
 
+    Raises UsageError for a shape or a sample that is none of these.
+
     >>> Input(("N", 3, 8 * Dim("H"))).shape
     (N, 3, 8*H)
     """
@@ -43,12 +47,20 @@ class Input:
     sample: tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shape, (tuple, list)):
+            raise UsageError(f"an input's shape is a tuple, such as ('N', 3), not {self.shape!r}")
         shape = tuple(Dim(size) if isinstance(size, str) else size for size in self.shape)
         for size in shape:
             if isinstance(size, bool) or not isinstance(size, (int, Size)):
                 raise UsageError(f"an input's dimension is an int, a Dim, a name or a Size, not {size!r}")
             if isinstance(size, int) and size < 0:
                 raise UsageError(f"an input's dimension must not be negative: {size} (a dynamic one has a name)")
+            if isinstance(size, int) and size > MAX_SIZE:
+                raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
+        sample = self.sample
+        pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
+        if not (sample is None or callable(sample) or pair):
+            raise UsageError(f"an input's sample is (low, high) or a function of shape and generator, not {sample!r}")
         object.__setattr__(self, "shape", shape)
 
 
@@ -126,6 +138,7 @@ class Network:
     def output(self, tensor: Tensor, name: str) -> None:
         """Marks ``tensor`` as the output ``name``."""
         with self.operation("output"):
+            _check_name(name, "output")
             if name in self.outputs or name in self.inputs:
                 raise UsageError(f"the name {name!r} is taken by another input or output")
             if not isinstance(tensor, Tensor):
@@ -229,26 +242,27 @@ class Network:
 
     def add_input(self, name: str, spec: Input) -> Tensor:
         """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""
-        location = here()
-        if name in self.inputs:
-            raise UsageError(f"the network has an input {name!r} already", location=location)
-        if len(spec.shape) > MAX_DIMS:
-            raise DefinitionError(
-                f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}", location=location
-            )
-        shape = tuple(self._known(size) for size in spec.shape)
-        dtype = as_dtype(spec.dtype)
-        self._take_name(name)
-        data_type = self.backend.data_type(dtype)
-        with self.backend.listen() as messages:
-            dims = tuple(size if isinstance(size, int) else -1 for size in shape)
-            handle = self.definition.add_input(name, data_type, dims)
-        if handle is None:
-            raise DefinitionError(f"input {name!r}: {messages.summary()}", location=location)
-        for axis, size in enumerate(shape):
-            if isinstance(size, Dim):
-                handle.set_dimension_name(axis, size.name)
-        self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
+        with self.operation("input"):
+            _check_name(name, "input")
+            if name in self.inputs:
+                raise UsageError(f"the network has an input {name!r} already")
+            if len(spec.shape) > MAX_DIMS:
+                raise DefinitionError(
+                    f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}"
+                )
+            shape = tuple(self._known(size) for size in spec.shape)
+            dtype = as_dtype(spec.dtype)
+            self._take_name(name)
+            data_type = self.backend.data_type(dtype)
+            with self.backend.listen() as messages:
+                dims = tuple(size if isinstance(size, int) else -1 for size in shape)
+                handle = self.definition.add_input(name, data_type, dims)
+            if handle is None:
+                raise DefinitionError(f"input {name!r}: {messages.summary()}")
+            for axis, size in enumerate(shape):
+                if isinstance(size, Dim):
+                    handle.set_dimension_name(axis, size.name)
+            self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
         return self.inputs[name]
 
     def _known(self, size: SizeLike) -> SizeLike:
@@ -385,6 +399,11 @@ class Network:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
         return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {self.definition.num_layers} layers)"
+
+
+def _check_name(name: Any, what: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"the name of an {what} is a text that is not empty, not {name!r}")
 
 
 def _common_parent(modules: frozenset[str]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from .backend import Backend
 from .dtypes import dtype_name
 from .errors import ExecutionError, UnsupportedError, UsageError, WeightsError
-from .files import write_atomically
+from .files import check_writable, write_atomically
 from .fingerprint import fingerprint
 from .layers.base import Node
 from .layers.constant import read_weights
@@ -108,8 +108,11 @@ def derive_weights(
 ) -> Values:
     """The value of every layer of a network with these weights; ``output`` is a safetensors file to write them to.
 
-    That file is what :meth:`Engine.refit` takes where the network's own file is not. Raises as ``spec.define`` does.
+    That file is what :meth:`Engine.refit` takes where the network's own file is not. Raises as ``spec.define`` does,
+    and UsageError, before any work is done, for an ``output`` that cannot be written.
     """
+    if output is not None:
+        check_writable(output)
     network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
     values = layer_values(network)
     if output is not None:

@@ -19,7 +19,7 @@ from .network import Input, Network
 from .profile import Profile, Range, as_bounds, as_profiles
 from .shape import PACKAGE, Dim, Size, substitute
 from .tensor import Tensor
-from .weights import Scope, Source, Weights
+from .weights import IGNORED, Scope, Source, Weights
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class NetworkSpec:
                 opened.add_buffers(self.reference_buffers())
         inputs = self._with_dims(replaced)
         with network.current(), _import_path(self.file), authors_errors(self.function):
-            tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
+            with network.operation("input", location=self._place):  # of what is added here, whoever called define
+                tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
             arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
             self._check_signature(len(arguments))
             outputs = self._outputs(self.function(*arguments))
-            code = self.function.__code__  # the place of what is added for them, whoever called define
-            with network.operation("output", location=Location(code.co_filename, code.co_firstlineno)):
+            with network.operation("output", location=self._place):
                 for name, tensor in outputs.items():
                     network.output(tensor, name)
         if opened is not None:
@@ -103,10 +103,10 @@ class NetworkSpec:
         if self.reference is None:
             return None
         if "expected" not in self._state:
-            with _without_values():
-                module = self.reference_class()()
+            with self._reference() as module:
+                state = module.state_dict()
             self._state["expected"] = {
-                name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in module.state_dict().items()
+                name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in state.items()
             }
         return self._state["expected"]
 
@@ -128,23 +128,33 @@ class NetworkSpec:
         return self._state["reference"]
 
     def reference_module(self, weights: Weights | None) -> torch.nn.Module:
-        """The torch reference in evaluation mode with these weights loaded."""
-        if weights is None:
-            return self.reference_class()().eval().requires_grad_(False)
-        with _without_values():
-            module = self.reference_class()()
-        state = module.state_dict()  # its metadata tells the module that the weights are of its own version
-        for name in state:
-            if name not in weights.shapes:  # the counters of training steps need not be in the file
-                state[name] = torch.zeros((), dtype=torch.int64)
-        state.update((name, weights.get(name)) for name in weights.shapes)
-        module.load_state_dict(state, assign=True)
-        return module.eval().requires_grad_(False)
+        """The torch reference in evaluation mode with these weights loaded.
+
+        Raises DefinitionError, with the author's line, where the class or its module fails.
+        """
+        with self._reference(values=weights is None) as module:
+            if weights is not None:
+                module.load_state_dict(_filled(module.state_dict(), weights), assign=True)
+            return module.eval().requires_grad_(False)
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
         """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""
-        with _without_values():
-            return _outside_state(self.reference_class()())
+        with self._reference() as module:
+            return _outside_state(module)
+
+    @contextlib.contextmanager
+    def _reference(self, *, values: bool = False) -> Iterator[torch.nn.Module]:
+        """The module that the reference's class makes, its parameters filled only with ``values``.
+
+        What goes wrong in making it, or with it inside the block, is the author's error.
+        """
+        make = self.reference_class()
+        with authors_errors(self.function, "the reference cannot be made: "):
+            with contextlib.nullcontext() if values else _without_values():
+                module = make()
+            if not isinstance(module, torch.nn.Module):
+                raise UsageError(f"{self.name}: the reference makes a {type(module).__name__}, not a torch.nn.Module")
+            yield module
 
     def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
         """What stands in the place of some dimensions: one size, or the dimension with another range."""
@@ -172,17 +182,29 @@ class NetworkSpec:
             for name, spec in self.inputs.items()
         }
 
-    def _check_signature(self, count: int) -> None:
+    @property
+    def _place(self) -> Location:
+        """Where the author's function stands."""
+        return Location(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
+
+    def _takes(self, count: int) -> bool:
         try:
             inspect.signature(self.function).bind(*[None] * count)
         except TypeError:
-            wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
-            code = self.function.__code__
-            raise DefinitionError(
-                f"{self.name}{inspect.signature(self.function)} must take its inputs"
-                f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})",
-                location=Location(code.co_filename, code.co_firstlineno),
-            ) from None
+            return False
+        return True
+
+    def _check_signature(self, count: int) -> None:
+        if self._takes(count):
+            return
+        if self.weights is None and count > len(self.inputs) and self._takes(len(self.inputs)):
+            raise UsageError(f"{self.name} takes no weights, and was given some", location=self._place)
+        wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
+        raise DefinitionError(
+            f"{self.name}{inspect.signature(self.function)} must take its inputs"
+            f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})",
+            location=self._place,
+        )
 
     def _outputs(self, returned: Any) -> dict[str, Tensor]:
         if isinstance(returned, Tensor):
@@ -191,11 +213,10 @@ class NetworkSpec:
             return {f"output_{index}": tensor for index, tensor in enumerate(returned)}
         if isinstance(returned, Mapping) and returned:
             return dict(returned)
-        code = self.function.__code__
         raise DefinitionError(
             f"{self.name} must return its outputs (a Tensor, a tuple, or a dict by name), "
             f"not {type(returned).__name__}",
-            location=Location(code.co_filename, code.co_firstlineno),
+            location=self._place,
         )
 
 
@@ -203,6 +224,20 @@ def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -
     """What the module gives: feeds go by name where forward has parameters of all these names, otherwise in order."""
     parameters = inspect.signature(module.forward).parameters
     return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
+
+
+def _filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.Tensor]:
+    """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
+
+    A counter of training steps is the file's where it fits the module's: neither needs to have the other's.
+    """
+    counters = {name: tensor for name, tensor in state.items() if name.endswith(IGNORED)}
+    state.clear()
+    state.update(counters)
+    for name, shape in weights.shapes.items():
+        if not name.endswith(IGNORED) or (name in counters and tuple(counters[name].shape) == shape):
+            state[name] = weights.get(name)
+    return state
 
 
 def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -213,6 +248,16 @@ def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
             if isinstance(held, torch.Tensor):
                 found[f"{path}.{name}".lstrip(".")] = held
     return found
+
+
+def _as_inputs(given: Any) -> dict[str, Input]:
+    """The inputs by name; UsageError for anything else."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"inputs is a dict of td.Input(…) by name, not {given!r}")
+    for name, spec in given.items():
+        if not isinstance(spec, Input):
+            raise UsageError(f"input {name!r} is a td.Input(…), not {spec!r}")
+    return dict(given)
 
 
 def network(
@@ -235,7 +280,8 @@ def network(
     leaves aside are named in ``unused``, one by one or by module. With ``buffers`` the scope also has what the
     reference makes for itself and does not store: buffers and attributes that are not in its state_dict.
 
-    Raises UsageError, with its line, for a profile with an unknown dimension or a range that is not within its Dim's.
+    Raises UsageError, with its line, for what is none of these, and for a profile with an unknown dimension or a range
+    that is not within its Dim's.
 
     >>> @td.network(inputs={"x": td.Input(("N", 3))})
     ... def double(x):
@@ -244,6 +290,9 @@ def network(
     (N, 3)
     """
 
+    if not (reference is None or isinstance(reference, str) or callable(reference)):
+        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {reference!r}")
+
     def make(function: Callable[..., Any]) -> NetworkSpec:
         file = Path(function.__code__.co_filename)
         located = file if file.is_file() else None
@@ -251,7 +300,7 @@ def network(
         return NetworkSpec(
             name or function.__name__,
             function,
-            dict(inputs),
+            _as_inputs(inputs),
             path,
             reference,
             located,
@@ -328,7 +377,7 @@ def load_module(path: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _import_path(path), authors_errors():
+    with _import_path(path), authors_errors(path):
         spec.loader.exec_module(module)
     return module
 
@@ -371,31 +420,42 @@ def _import_path(file: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def authors_errors(function: Callable[..., Any] | None = None, doing: str = "") -> Iterator[None]:
-    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line."""
+def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str = "") -> Iterator[None]:
+    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line.
+
+    Where none of the author's lines raised it, the place is that of the ``author``: a function, or a file. SystemExit
+    is an error, too: a file that calls ``exit()`` would end the command as if all had gone well.
+    """
     try:
         yield
     except TrtdslError as error:
         if error.location is None:
-            error.location = _last_place(error, function)
+            error.location = _last_place(error, author)
         raise
     except SyntaxError as error:
-        location = Location(error.filename or "?", error.lineno or 0)
+        located = error.filename and error.lineno and _is_authors(error.filename)
+        location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
-    except Exception as error:
-        text = f"{doing}{type(error).__name__}: {error}"
-        raise DefinitionError(text, location=_last_place(error, function)) from error
+    except (Exception, SystemExit) as error:
+        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ")
+        raise DefinitionError(text, location=_last_place(error, author)) from error
 
 
-def _last_place(error: BaseException, function: Callable[..., Any] | None) -> Location | None:
+def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) -> Location | None:
     import traceback
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     if frames:
         return Location(frames[-1].filename, frames[-1].lineno or 0)
-    return Location(function.__code__.co_filename, function.__code__.co_firstlineno) if function else None
+    if isinstance(author, Path):
+        return Location(str(author), 1)
+    code = getattr(author, "__code__", None)  # a class has none, nor what is written in C
+    if code is None or not _is_authors(code.co_filename):
+        return None
+    return Location(code.co_filename, code.co_firstlineno)
 
 
 def _is_authors(file: str) -> bool:
-    library = "site-packages" in file or file.startswith(("<frozen", sys.base_prefix, sys.prefix + "/lib"))
+    """Whether a file is neither trtdsl's nor a library's, nor none at all, such as ``<string>``."""
+    library = "site-packages" in file or file.startswith(("<", sys.base_prefix, sys.prefix + "/lib"))
     return not file.startswith(PACKAGE) and not library

@@ -322,11 +322,12 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
 
     Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
     under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
-    is dropped. Raises UsageError when there is no such file, CorruptFileError for anything that is not a checkpoint of
-    tensors.
+    is dropped. Raises UsageError when there is no such file or ``output`` cannot be written, CorruptFileError for
+    anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold.
     """
-    from .files import write_atomically
+    from .files import check_writable, write_atomically
 
+    check_writable(output)
     try:
         state = torch.load(source, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -339,7 +340,8 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     for key in ("state_dict", "model_state_dict", "model_state", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
-    if not isinstance(state, dict) or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
+    named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
+    if not named or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise CorruptFileError(f"{source} holds no state_dict: expected a mapping from names to tensors")
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
@@ -348,7 +350,26 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
 
 
 def as_safetensors(state: Mapping[str, torch.Tensor]) -> bytes:
-    """A state_dict as a file's bytes: tensors that share memory apart, and views as what they show."""
+    """A state_dict as a file's bytes: tensors that share memory apart, and views as what they show.
+
+    Raises WeightsError naming the tensors that a file cannot hold: sparse, quantized and meta ones, among others.
+    """
     from safetensors.torch import save
 
-    return save({name: tensor.detach().clone().contiguous() for name, tensor in state.items()})
+    refusals = (KeyError, RuntimeError, ValueError)  # of torch and of safetensors
+
+    def saved(tensors: Mapping[str, torch.Tensor]) -> bytes:
+        return save({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()})
+
+    try:
+        return saved(state)
+    except refusals:  # which do not say what tensor they are about
+        problems = []
+        for name, tensor in state.items():
+            try:
+                saved({name: tensor})
+            except refusals:
+                problems.append(f"  {name}: {dtype_name(tensor.dtype)}, {tensor.layout} on {tensor.device}")
+        if not problems:
+            raise
+        raise WeightsError("a safetensors file does not hold these tensors:\n" + "\n".join(problems)) from None

@@ -38,6 +38,15 @@ def test_links_between_documents_hold():
             assert (file.parent / target).exists(), f"{file.name} links to {target}"
 
 
+def test_every_table_has_a_head():
+    """Rows that a merge left behind stand in the text without one."""
+    for file in FILES:
+        lines = ["", *file.read_text().split("\n")]
+        for number, (before, line, after) in enumerate(zip(lines, lines[1:], lines[2:]), 1):
+            if line.startswith("|") and not before.startswith("|"):
+                assert re.fullmatch(r"[|: -]+", after), f"{file.name}:{number}: a table without a head"
+
+
 def test_code_on_the_readme_is_short():
     (block,) = blocks(ROOT / "README.md")
     network = block[block.index("@td.network") : block.index("weights = Reference")]

@@ -42,7 +42,7 @@ class Captured:
         self._context.execute(handle)  # what is done once for a shape is not part of the graph
         cuda.synchronize(handle)
         self._graph: cuda.Graph | None = None
-        if not engine.backend.is_rtx:
+        if not engine.backend.compiles_where_it_runs:
             with cuda.capture(handle) as captured:
                 self._context.execute(handle)
             self._graph = captured[0]

@@ -24,7 +24,7 @@ class Context:
     def __init__(self, engine: Engine, *, graphs: bool = False):
         self.engine = engine
         with engine.backend.listen() as messages:
-            if engine.backend.is_rtx:
+            if engine.backend.compiles_where_it_runs:
                 config = engine.runtime_config(graphs=graphs or engine.cuda_graphs)
                 self.trt = engine.trt.create_execution_context(config)
             else:

@@ -116,8 +116,9 @@ class Engine:
         with self.backend.listen() as messages:
             self._runtime = self.backend.trt.Runtime(self.backend.logger)
             self._runtime.engine_host_code_allowed = allow_host_code
-            if self.backend.is_rtx:
-                self._judge(data, capability)
+            judged = self.backend.engine_validity(self._runtime, data)
+            if judged is not None:
+                loader.judge_validity(*judged, capability)
             self.trt = self._runtime.deserialize_cuda_engine(data)
         if self.trt is None:
             raise loader.judge_messages(messages, size=len(data), free=cuda.free_memory())
@@ -128,12 +129,6 @@ class Engine:
         self._cache_for = {"backend": self.backend.version, "compute_capability": capability}
         self._cache: Any = None
         self._has_weights = manifest is None or not manifest.stripped
-
-    def _judge(self, data: bytes, capability: str) -> None:
-        """TensorRT-RTX's own judgement, which has a reason for each refusal where deserializing only fails."""
-        validity, diagnostics = self._runtime.get_engine_validity(data)
-        bits = {name: int(bit) for name, bit in self.backend.trt.EngineInvalidityDiagnostics.__members__.items()}
-        loader.judge_validity(validity.name, int(diagnostics), bits, capability)
 
     def __repr__(self) -> str:
         return f"Engine({self.signature}; {self.backend.name} {self.backend.version})"

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import layers as L
 from ..errors import DefinitionError, ShapeError
+from ..layers.windows import count_windows
 from ..lazy import torch
 from ..operation import operation
 from ..shape import SizeLike, bounds, product, shape_text, size_max, size_min
@@ -318,10 +319,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     )
     x = _pad(input, (pads[1], pads[1], pads[0], pads[0]))
     n, c, *spatial = x.shape
-    counts = [(spatial[k] - (gap[k] * (size[k] - 1) + 1)) // step[k] + 1 for k in range(2)]
-    for number in counts:
-        if isinstance(number, int) and number < 1:
-            raise ShapeError(f"unfold: a window of {size} does not fit {shape_text(x.shape)}")
+    counts = [count_windows(x.network, spatial[k], gap[k] * (size[k] - 1) + 1, step[k]) for k in range(2)]
     for k in (1, 0):
         x = L.gather(x, _positions(x, counts[k], size[k], step[k], gap[k]), 2 + k)
     columns = (n, c * size[0] * size[1], counts[0] * counts[1])

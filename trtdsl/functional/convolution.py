@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
+from ..layers.windows import count_windows
 from ..lazy import torch
 from ..operation import operation
 from ..shape import is_static, product, shape_text
@@ -213,7 +214,8 @@ def _of_integers(
     ndim, size = len(stride), [int(length) for length in weight.shape[2:]]
     spatial = [length + pre[k] + post[k] for k, length in enumerate(x.shape[2:])]
     x = L.slice(x, (0, 0, *(-side for side in pre)), (*x.shape[:2], *spatial), mode="FILL")
-    counts = [(spatial[k] - (dilation[k] * (size[k] - 1) + 1)) // stride[k] + 1 for k in range(ndim)]
+    extents = [dilation[k] * (size[k] - 1) + 1 for k in range(ndim)]
+    counts = [count_windows(x.network, spatial[k], extents[k], stride[k]) for k in range(ndim)]
     zero = x.network.constant(torch.tensor(0))
     for k in reversed(range(ndim)):  # the elements of a window stand behind the window
         deltas = x.network.constant(torch.tensor([stride[k], dilation[k]]))
@@ -294,6 +296,8 @@ def _transposed(
     if any(beyond):  # outputs that no input reaches
         sizes = [size + extra for size, extra in zip(result.shape, (0, 0, *beyond), strict=True)]
         result = L.slice(result, (0,) * result.ndim, sizes, mode="FILL")
+    if 0 in result.shape[2:]:
+        raise ShapeError(f"the output {shape_text(result.shape)} would be empty, which torch refuses, too")
     if late_bias:
         assert bias is not None
         result = _add_bias(result, bias)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import layers as L
 from ..errors import ShapeError, UnsupportedError
+from ..layers.windows import check_positive, require_windows
 from ..lazy import torch
 from ..operation import operation
 from ..shape import SizeLike, floor_divide, is_static, shape_text, size_min
@@ -234,12 +235,19 @@ def _windows(
     steps: list[Any] = list(per_axis(stride, ndim, "stride")) if given else list(size)
     pads, gaps = list(per_axis(padding, ndim, "padding")), list(per_axis(dilation, ndim, "dilation"))
     for axis in range(ndim):
+        check_positive(size[axis], "kernel_size")
+        check_positive(steps[axis], "stride")
+        check_positive(gaps[axis], "dilation")
         if isinstance(size[axis], int) and 2 * pads[axis] > gaps[axis] * (size[axis] - 1) + 1:
             raise ShapeError(f"padding {pads[axis]} is more than half the window {size[axis]}")
     if ndim == 1:
         x = L.unsqueeze(x, [2])
         size, steps, pads, gaps = [1, *size], [1, *steps], [0, *pads], [1, *gaps]
-    return Windows(x, size, steps, pads, gaps, ceil_mode)
+    windows = Windows(x, size, steps, pads, gaps, ceil_mode)
+    for axis in windows.axes:
+        length, padding = windows.length(axis), 2 * windows.padding[axis]
+        require_windows(x.network, windows.count(axis), length, windows.extent(axis), padding)
+    return windows
 
 
 def _check_rank(ndim: int, x: Tensor) -> None:

@@ -12,6 +12,7 @@ from ..shape import Shape, SizeLike, shape_text
 from ..tensor import Tensor
 from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates
 from .constant import read_weights
+from .windows import count_windows
 
 
 @operation
@@ -41,8 +42,8 @@ def convolution(
     _check_channels(x.shape[1], kernel.shape[1], groups, kernel)
     spatial: list[SizeLike] = []
     for axis, length in enumerate(x.shape[2:]):
-        extent = dilation[axis] * (size[axis] - 1) + 1
-        spatial.append((length + (pre_padding[axis] + post_padding[axis] - extent)) // stride[axis] + 1)
+        extent, padding = dilation[axis] * (size[axis] - 1) + 1, pre_padding[axis] + post_padding[axis]
+        spatial.append(count_windows(x.network, length, extent, stride[axis], padding))
     maps = int(kernel.shape[0])
     shape: Shape = (x.shape[0], maps, *spatial)
 

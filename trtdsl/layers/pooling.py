@@ -11,6 +11,7 @@ from ..operation import operation
 from ..shape import Shape, SizeLike
 from ..tensor import Tensor
 from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates, member
+from .windows import check_positive
 
 
 @operation
@@ -33,6 +34,7 @@ def pooling(
     (2, 3, 4, 4)
     """
     lead = x.ndim - len(window)
+    check_positive(min(stride), "stride")
     spatial: list[SizeLike] = [
         (length + (pre_padding[axis] + post_padding[axis] - window[axis])) // stride[axis] + 1
         for axis, length in enumerate(x.shape[lead:])

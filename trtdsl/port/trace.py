@@ -171,7 +171,7 @@ class Recorder:
                 "module, or write this part by hand (td.cond, td.while_loop, F.where)",
                 location=location,
             ) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             text = str(error).split("\nWhile executing")[0]
             raise DefinitionError(
                 f"forward fails: {type(error).__name__}: {text}", location=self._place_of(error)
@@ -395,7 +395,8 @@ class Recorder:
         return frame
 
     def _inside(self, file: str) -> bool:
-        return file.startswith((self.torch_folder, PACKAGE)) or file.endswith(("contextlib.py", "functools.py"))
+        inside = (self.torch_folder, PACKAGE, "<frozen")  # the last is Python itself, whose exit() is written in it
+        return file.startswith(inside) or file.endswith(("contextlib.py", "functools.py"))
 
     def here(self) -> Location | None:
         """The author's line that is running."""

@@ -1,0 +1,65 @@
+"""Convolution, pooling and unfolding refuse the windows that torch refuses, and take the others."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+
+# By torch's module or ours: windows of k, every s, with a padding of p, along the third dimension of (1, 3, length, 2).
+FUNCTIONS = {
+    "avg_pool1d": lambda M, x, k, s, p: M.avg_pool1d(x[0].flatten(1), k, s, p),
+    "avg_pool2d": lambda M, x, k, s, p: M.avg_pool2d(x, (k, 1), (s, 1), (p, 0)),
+    "max_pool3d": lambda M, x, k, s, p: M.max_pool3d(x, (1, k, 1), (1, s, 1), (0, p, 0)),
+    "ceil_mode": lambda M, x, k, s, p: M.avg_pool2d(x, (k, 1), (s, 1), (p, 0), True),
+    "max_pool2d": lambda M, x, k, s, p: M.max_pool2d(x, (k, 1), (s, 1), (p, 0), 1, True),
+    "dilation": lambda M, x, k, s, p: M.max_pool2d(x, (k, 1), (s, 1), 0, (p, 1)),
+    "return_indices": lambda M, x, k, s, p: M.max_pool2d(x, (k, 1), (s, 1), (p, 0), return_indices=True)[0],
+    "lp_pool2d": lambda M, x, k, s, p: M.lp_pool2d(x, 2, (k, 1), (s, 1)),
+    "conv1d": lambda M, x, k, s, p: M.conv1d(x[0].flatten(1), torch.zeros(2, 3, k), None, s, p),
+    "conv2d": lambda M, x, k, s, p: M.conv2d(x, torch.zeros(2, 3, k, 1), None, (s, 1), (p, 0)),
+    "conv_transpose2d": lambda M, x, k, s, p: M.conv_transpose2d(x, torch.zeros(3, 2, k, 1), None, (s, 1), (p, 0)),
+    "unfold": lambda M, x, k, s, p: M.unfold(x, (k, 1), 1, (p, 0), (s, 1)),
+}
+
+
+def shape_or_none(function, *arguments):
+    """The shape of what it gives; None where it refuses. Anything that is no refusal is raised."""
+    try:
+        return tuple(function(*arguments).shape)
+    except (td.DefinitionError, RuntimeError, ValueError):  # torch's are of the latter kinds
+        return None
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_windows_are_refused_as_by_torch(function):
+    for *window, length in itertools.product(range(5), range(4), range(3), range(1, 5)):
+        x = torch.zeros(1, 3, length, 2)
+        expected = shape_or_none(function, torch.nn.functional, x, *window)
+        assert shape_or_none(function, F, td.Network().input("x", x.shape), *window) == expected, (window, length)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: F.avg_pool2d(x, 9), "a window of 9 does not fit a dimension of 5\n"),
+        (lambda x: F.max_pool2d(x, 4, 1, 1, 3), "a window of 10 does not fit a dimension of 5 and 2 of padding\n"),
+        (lambda x: F.avg_pool2d(x, 2, 0), "stride must be at least 1, not 0\n"),
+        (lambda x: F.avg_pool2d(x, 0), "kernel_size must be at least 1, not 0\n"),
+        (lambda x: F.max_pool2d(x, 2, dilation=0), "dilation must be at least 1, not 0\n"),
+        (lambda x: F.conv2d(x, torch.ones(2, 4, 3, 3), stride=0), "stride must be at least 1, not 0\n"),
+        (lambda x: F.conv2d(x, torch.ones(2, 4, 6, 6)), "a window of 6 does not fit a dimension of 5\n"),
+        (lambda x: F.conv2d(x.int(), torch.ones(2, 4, 6, 6, dtype=torch.int32)), "a window of 6 does not fit"),
+        (lambda x: F.conv2d(x.int(), torch.ones(2, 4, 3, 3, dtype=torch.int32), stride=0), "stride must be at least 1"),
+        (lambda x: F.conv_transpose2d(x, torch.ones(4, 2, 1, 2), padding=(0, 3)), r"the output .* would be empty"),
+        (lambda x: L.pooling(x, "MAX", (2, 2), stride=(0, 0), pre_padding=(0, 0), post_padding=(0, 0)), "stride must"),
+    ],
+)
+def test_refusals_say_what_does_not_fit(function, message):
+    with pytest.raises(td.DefinitionError, match=rf"test_windows.py:\d+: {message}"):
+        function(td.Network().input("x", (1, 4, 5, 5)))

@@ -1,0 +1,34 @@
+"""Windows that move along a dimension: what convolution, pooling and unfolding refuse alike, as torch does."""
+
+from __future__ import annotations
+
+from ..errors import ShapeError
+from ..network import Network
+from ..shape import SizeLike
+
+
+def count_windows(network: Network, length: SizeLike, extent: SizeLike, stride: SizeLike, padding: int = 0) -> SizeLike:
+    """How many windows of ``extent`` elements there are, one every ``stride``, in ``length`` with ``padding`` in all.
+
+    Raises ShapeError for a stride or a window below 1, and where no window fits; with dynamic sizes that is a claim.
+    """
+    check_positive(extent, "a window")
+    check_positive(stride, "stride")
+    number = (length + (padding - extent)) // stride + 1
+    require_windows(network, number, length, extent, padding)
+    return number
+
+
+def check_positive(value: SizeLike, name: str) -> None:
+    """Raises ShapeError for a stride, a window or a dilation below 1."""
+    if isinstance(value, int) and value < 1:
+        raise ShapeError(f"{name} must be at least 1, not {value}")
+
+
+def require_windows(network: Network, number: SizeLike, length: SizeLike, extent: SizeLike, padding: int) -> None:
+    """Raises ShapeError unless there is a window; a claim where the ``number`` of them is dynamic."""
+    if not isinstance(number, int):
+        network.claims.positive(number, network._operation)
+    elif number < 1:
+        around = f" and {padding} of padding" * bool(padding)
+        raise ShapeError(f"a window of {extent} does not fit a dimension of {length}{around}")
