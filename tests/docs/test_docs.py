@@ -1,8 +1,6 @@
 """The documentation's Python runs as it stands: each file's blocks in order, in one namespace."""
 
-import ast
 import re
-from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -66,25 +64,3 @@ def test_the_versions_on_the_readme_are_those_that_were_looked_at():
     assert shown(3, "yes") == {(product, ".".join(version.split(".")[:3])) for product, _, version in stems}
     pinned = re.search(r"^tensorrt_rtx_cu13==(\d+\.\d+\.\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert shown(2, "in every run of the tests") == {("tensorrt-rtx", pinned[1])}
-
-
-def imported(file):
-    """The modules and folders of trtdsl that a file of it imports."""
-    package = ".".join(file.relative_to(ROOT).parts[:-1])
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            parts = resolve_name("." * node.level + (node.module or ""), package).split(".")[1:2]
-            yield from parts or [alias.name for alias in node.names]
-
-
-def test_the_house_is_as_it_is_drawn():
-    """What is drawn is there, and imports what is drawn below it; the one exception is the one that is told."""
-    drawing = re.search(r"^```\n(.*?)^```", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE | re.DOTALL)[1]
-    floors = {name: row for row, line in enumerate(drawing.split("\n")) for name in re.findall("[a-z]+", line[:32])}
-    assert {"cli", "check", "build", "spec", "weights", "interpret", "functional", "layers", "backend"} <= floors.keys()
-    upwards = set()
-    for name, floor in floors.items():
-        folder = ROOT / "trtdsl" / name
-        for file in folder.glob("**/*.py") if folder.is_dir() else [folder.with_suffix(".py")]:
-            upwards |= {(name, other) for other in imported(file) if floors.get(other, floor) < floor}
-    assert upwards == {("tensor", "functional")}
