@@ -9,7 +9,8 @@ import os
 import re
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, Literal
 
@@ -81,24 +82,6 @@ class Messages(list[tuple[int, str]]):
             return "TensorRT gave no message"
         match = ERROR.search(errors[0])
         return " ".join((match["text"] if match else errors[0]).split())
-
-
-class Listening:
-    """A block that collects messages: one is entered for every layer, so it is a class and not a generator."""
-
-    __slots__ = ("_messages", "_open", "_stack")
-
-    def __init__(self, stack: list[Messages], open: dict[int, Messages]):
-        self._messages, self._stack, self._open = Messages(), stack, open
-
-    def __enter__(self) -> Messages:
-        self._stack.append(self._messages)
-        self._open[id(self._messages)] = self._messages
-        return self._messages
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.pop()
-        del self._open[id(self._messages)]
 
 
 class Sinks(threading.local):
@@ -251,9 +234,22 @@ class Backend:
         texts = [_capability_text(name) for name in self.trt.ComputeCapability.__members__ if name.startswith("SM")]
         return [text for text in texts if float(text) >= 8]
 
-    def listen(self) -> Listening:
+    @property
+    def listening(self) -> list[Messages]:
+        """Who listens in this thread: the last one hears what TensorRT logs from it."""
+        return self._sinks.stack
+
+    @contextmanager
+    def listen(self) -> Iterator[Messages]:
         """Collects what TensorRT logs from this thread (or a thread of its own) inside the block."""
-        return Listening(self._sinks.stack, self._open)
+        messages = Messages()
+        self.listening.append(messages)
+        self._open[id(messages)] = messages
+        try:
+            yield messages
+        finally:
+            self.listening.pop()
+            del self._open[id(messages)]
 
     def _make_logger(self) -> Any:
         backend = self

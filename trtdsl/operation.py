@@ -131,7 +131,7 @@ def require_network(*args: Any) -> Network:
 
 def here() -> Location | None:
     """The author's place: the first frame outside trtdsl."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(2)  # trtdsl's own functions call this one
     while frame is not None:
         file = frame.f_code.co_filename
         if not _is_passed(file):

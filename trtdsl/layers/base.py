@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..backend import Backend
+from ..backend import Backend, Messages
 from ..dtypes import dtype_name
 from ..errors import DefinitionError, ShapeError, UnsupportedError
 from ..lazy import torch
@@ -118,7 +118,9 @@ def _add(add: Callable[..., Any], site: Site, handles: Sequence[Any]) -> tuple[A
     """The layer and its outputs; TensorRT reports a bad layer only when its shape is asked for."""
     backend = site.network.backend
     found: list[Output] = []
-    with backend.listen() as messages:
+    messages, listening = Messages(), backend.listening
+    listening.append(messages)  # what `with backend.listen()` does would take longer than some layers
+    try:
         try:
             layer = add(site, *handles)
         except AttributeError as error:
@@ -129,6 +131,8 @@ def _add(add: Callable[..., Any], site: Site, handles: Sequence[Any]) -> tuple[A
                     found.append((handle, handle.shape[:], backend.torch_dtype(handle.dtype)))
         except (RuntimeError, ValueError):
             layer = None
+    finally:
+        listening.pop()
     if layer is None or (messages and messages.errors()):
         raise DefinitionError(f"TensorRT refuses the layer: {messages.summary()}")
     return layer, found
