@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -57,7 +58,7 @@ class Weights:
             self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
             self.path = Path(source)
-            self._file, self._start, header = _open(self.path)
+            self._file, self._bytes, self._start, header = _open(self.path)
             self.shapes, self.dtypes, self._places = {}, {}, {}
             for name, entry in header.items():
                 kind: str = entry["dtype"]
@@ -183,12 +184,12 @@ class Weights:
     @cached_property
     def _mapped(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]] | None:
         """The file's tensors as one view of float32 elements, and each one's part; None where they are not aligned."""
-        if self.path is None:
+        if self.path is None or not self._places:
             return None
-        size = self.path.stat().st_size
+        size = len(self._bytes) - self._start
         if self._start % 4 or size % 4 or any(begin % 4 for begin, _ in self._places.values()):
             return None
-        numbers = torch.from_file(str(self.path), size=size // 4, dtype=torch.float32)[self._start // 4 :]
+        numbers = torch.frombuffer(self._bytes, dtype=torch.float32, offset=self._start)
         ordered = sorted(self._places, key=self._places.__getitem__)  # one after the other, without a gap
         parts = numbers.split([(end - begin) // 4 for begin, end in map(self._places.__getitem__, ordered)])
         return numbers, dict(zip(ordered, parts, strict=True))
@@ -224,8 +225,8 @@ def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in item[0].split(".")]
 
 
-def _open(path: Path) -> tuple[Any, int, dict[str, Any]]:
-    """The file, where its tensors begin, and what its header says of each: all of which safe_open has judged.
+def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
+    """The file, mapped, where its tensors begin, and what its header says of each: all of which safe_open has judged.
 
     A file is the header's length in 8 bytes, the header in JSON, and the tensors.
     """
@@ -236,8 +237,9 @@ def _open(path: Path) -> tuple[Any, int, dict[str, Any]]:
         with open(path, "rb") as file:
             head = file.read(8)
             opened = safe_open(os.fspath(path), "pt")
-            length = int.from_bytes(head, "little")
-            header = json.loads(file.read(length))
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        start = 8 + int.from_bytes(head, "little")
+        header = json.loads(mapped[8:start])
     except FileNotFoundError:
         raise WeightsError(f"no weights file {path}") from None
     except OSError as error:
@@ -250,7 +252,7 @@ def _open(path: Path) -> tuple[Any, int, dict[str, Any]]:
             ) from None
         raise CorruptFileError(f"{path} is truncated or not a safetensors file: {error}") from None
     header.pop("__metadata__", None)
-    return opened, 8 + length, dict(sorted(header.items()))
+    return opened, mapped, start, dict(sorted(header.items()))
 
 
 class Scope:
