@@ -14,20 +14,29 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
     from tempfile import mkstemp
 
     path = Path(path)
+    folder = _regular(path).parent
+    try:
+        descriptor, name = mkstemp(dir=folder, prefix=f".{path.name}.")
+        os.close(descriptor)
+        os.unlink(name)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    return path
+
+
+def _regular(path: Path) -> Path:
+    """The file that is written for a path: a link stays one. UsageError where there cannot be a regular file."""
     try:
         if path.is_dir():
             raise UsageError(f"cannot write {path}: it is a directory")
         if path.exists() and not path.is_file():  # a rename would put a file in the place of a device or a pipe
             raise UsageError(f"cannot write {path}: it is not a regular file")
-        folder = path.resolve().parent if path.is_symlink() else path.parent
-        if not folder.is_dir():
-            raise UsageError(f"cannot write {path}: there is no directory {folder}")
-        descriptor, name = mkstemp(dir=folder, prefix=f".{path.name}.")
-        os.close(descriptor)
-        os.unlink(name)
+        target = path.resolve() if path.is_symlink() else path
+        if not target.parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no directory {target.parent}")
+        return target
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
-    return path
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -45,7 +54,7 @@ def write_all_atomically(files: Mapping[str | os.PathLike[str], bytes]) -> None:
     temporary: list[tuple[str, Path]] = []
     try:
         for target, data in files.items():
-            path = check_writable(target).resolve()  # a link stays one: what it points to is written
+            path = _regular(Path(target))
             descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
             temporary.append((name, path))
             with os.fdopen(descriptor, "wb") as file:

@@ -185,19 +185,14 @@ class Network:
             tensor = tensor.to(torch.float32)
         if not tensor.is_cpu:
             raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
-        shape = tuple(tensor.shape)
-        if shape:  # one without dimensions takes the dtype of what it is used with
-            self.backend.data_type(tensor.dtype)
-        if tensor.requires_grad:
-            tensor = tensor.detach()
-        return Tensor(self, shape, tensor.dtype, data=tensor, sources=sources)
+        return self.plain_constant(tensor.detach() if tensor.requires_grad else tensor, sources)
 
-    def weight(self, name: str, data: torch.Tensor) -> Tensor:
-        """As :meth:`constant`, of a CPU tensor without history: the weight of that name in the state_dict."""
+    def plain_constant(self, data: torch.Tensor, sources: tuple[str, ...]) -> Tensor:
+        """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``sources``."""
         shape = tuple(data.shape)
-        if shape:
+        if shape:  # one without dimensions takes the dtype of what it is used with
             self.backend.data_type(data.dtype)
-        return Tensor(self, shape, data.dtype, data=data, sources=(name,))
+        return Tensor(self, shape, data.dtype, data=data, sources=sources)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

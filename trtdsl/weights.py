@@ -282,7 +282,7 @@ class Scope:
         if name in weights.children:
             return Scope(self._network, weights, f"{name}.")
         if name in weights.shapes:
-            tensor = self._tensors[name] = self._network.weight(name, weights.get(name))
+            tensor = self._tensors[name] = self._network.plain_constant(weights.get(name), (name,))
             return tensor
         if isinstance(key, slice):
             numbers = self._numbers()

@@ -32,7 +32,7 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
         tensor = network.constant(operand)
     else:
         raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
-    return tensor if dtype is None or tensor.dtype == dtype else L.cast(tensor, dtype)
+    return tensor if dtype is None else L.cast(tensor, dtype)
 
 
 def result_type(*operands: Any) -> torch.dtype:
@@ -107,10 +107,7 @@ def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | No
 
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
-    ranks = [len(tensor.shape) for tensor in tensors]
-    rank = max(ranks)
-    if min(ranks) == rank:
-        return list(tensors)
+    rank = max(tensor.ndim for tensor in tensors)
     return [L.unsqueeze(tensor, range(rank - tensor.ndim)) if tensor.ndim < rank else tensor for tensor in tensors]
 
 

@@ -120,15 +120,15 @@ def _joined(x: Tensor, earlier: Later, steps: Steps) -> tuple[Tensor, Steps]:
         return x, steps
     source = earlier.source
     composed = composed.on(source.shape)
-    if _needs_sizes(source.shape, composed) and not _needs_sizes(x.shape, steps):
-        return x, steps
+    if composed.reshape is not None and _dims(source.shape, composed) is None and _dims(x.shape, steps) is not None:
+        return x, steps  # together they would need a shape tensor
     return source, composed
 
 
 def _added(x: Tensor, steps: Steps) -> Tensor:
     """The layer, or its value where that of ``x`` is known."""
     first, reshape, second = steps
-    dims = _placeholders(x.shape, steps)
+    dims = _dims(x.shape, steps)
     sizes = size_tensor(x.network, reshape) if reshape is not None and dims is None else None
 
     def add(site, x, sizes):
@@ -175,22 +175,19 @@ def _check_elements(network: Network, before: Shape, after: Shape) -> None:
     network.claims.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network._operation)
 
 
-def _needs_sizes(shape: Shape, steps: Steps) -> bool:
-    """Whether the reshape takes a shape tensor."""
-    return steps.reshape is not None and not is_static(steps.reshape) and _placeholders(shape, steps) is None
-
-
-def _placeholders(shape: Shape, steps: Steps) -> tuple[int, ...] | None:
-    """The sizes of the reshape as TensorRT takes them: 0 copies the size at its place, -1 follows from the others.
-
-    None where these cannot express them, and where there is no reshape.
-    """
+def _dims(shape: Shape, steps: Steps) -> tuple[int, ...] | None:
+    """The sizes of the reshape as numbers; None where it takes a shape tensor, and where there is no reshape."""
     after = steps.reshape
     if after is None or is_static(after):
         return after  # type: ignore[return-value]
-    if 0 in after:
-        return None
-    before = _permuted(shape, steps.first)
+    return None if 0 in after else _placeholders(_permuted(shape, steps.first), after)
+
+
+def _placeholders(before: Shape, after: Shape) -> tuple[int, ...] | None:
+    """The sizes as TensorRT takes them: 0 copies the size at its place, -1 follows from the others.
+
+    None where these cannot express them.
+    """
     dims: list[int] = []
     for axis, size in enumerate(after):
         if isinstance(size, int):
@@ -263,7 +260,7 @@ def _with_axes(add: Callable[..., Any], layer: str, x: Tensor, places: Sequence[
     """``x`` with other dimensions of size 1, by a reshape or by the layer for it, where there is one."""
     if not places:
         return x
-    if _placeholders_suffice(x.shape, shape) or not hasattr(x.network.trt, layer):
+    if _placeholders(x.shape, shape) is not None or not hasattr(x.network.trt, layer):
         return shuffle(x, reshape=shape)
     return add_layer(add, x, x.network.constant(torch.tensor(places, dtype=torch.int64)), shape=shape)
 
@@ -305,8 +302,3 @@ def _squeeze(node: Node) -> Evaluate:
         return x.squeeze(tuple(places))
 
     return evaluate
-
-
-def _placeholders_suffice(before: Shape, after: Shape) -> bool:
-    moved = [s for axis, s in enumerate(after) if not isinstance(s, int) and (axis >= len(before) or before[axis] != s)]
-    return len(moved) <= 1

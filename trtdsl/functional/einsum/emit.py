@@ -44,7 +44,7 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     if lowering not in ("matmul", "native", "broadcast"):
         raise UnsupportedError(f"einsum: lowering is 'matmul', 'native' or 'broadcast', not {lowering!r}")
     dtype = _dtype(equation, tensors)
-    tensors = [_cast(tensor, dtype) for tensor in tensors]
+    tensors = [L.cast(tensor, dtype) for tensor in tensors]
     shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
     if lowering == "native":
         return _native(equation, tensors)
@@ -116,11 +116,7 @@ def emit(plan: EinsumPlan, tensors: Sequence[Tensor]) -> Tensor:
     values = list(tensors)
     for step in plan.operations:
         values.append(_emit(step, values, dtype))
-    return _cast(values[plan.result], dtype)
-
-
-def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x if x.dtype == dtype else L.cast(x, dtype)
+    return L.cast(values[plan.result], dtype)
 
 
 def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
@@ -131,12 +127,12 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
     if isinstance(step, (Multiply, MatrixMultiply)):
         # A matrix product adds up in float32; products that are added up later must not be rounded before.
         wide = isinstance(step, Multiply) and step.wide and dtype.is_floating_point
-        a, b = (_cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
+        a, b = (L.cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
         if isinstance(step, Multiply):
             return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
         ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
         return L.matrix_multiply(a, b, *ops)
-    x = _cast(values[step.x], dtype)
+    x = L.cast(values[step.x], dtype)
     if isinstance(step, Diagonal):
         flat = L.shuffle(x, step.first, step.shape)
         return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
@@ -149,8 +145,6 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
 
 def _reshape(x: Tensor, shape: Shape) -> Tensor:
     """The dimensions regrouped; sizes of 1 come and go without a shape tensor."""
-    if is_static(shape):
-        return L.shuffle(x, reshape=shape)
     before = [axis for axis, size in enumerate(x.shape) if size == 1]
     after = [axis for axis, size in enumerate(shape) if size == 1]
     if [s for s in x.shape if s != 1] == [s for s in shape if s != 1] and not (before and after):
