@@ -89,8 +89,6 @@ def add_layer(
     label = add.__qualname__.split(".")[0] if operation is None else operation.name
     layer, outputs = _add(add, network.site, [None if tensor is None else tensor.trt for tensor in operands])
     name, scope = network.name_layer(layer, label, used)
-    if len(outputs) == 1 and not isinstance(shape, list):
-        return _result(network, name, scope, outputs[0], shape)
     shapes = shape if isinstance(shape, list) else (shape,)
     results = []
     for index, output in enumerate(outputs):

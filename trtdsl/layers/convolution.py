@@ -116,15 +116,15 @@ def _set(
     groups: int,
 ) -> None:
     """Sets what is not as in a new layer."""
-    once, none = (1,) * len(stride), (0,) * len(stride)
-    if tuple(stride) != once:
-        layer.stride_nd = tuple(stride)
-    if tuple(pre_padding) != none:
-        layer.pre_padding = tuple(pre_padding)
-    if tuple(post_padding) != none:
-        layer.post_padding = tuple(post_padding)
-    if tuple(dilation) != once:
-        layer.dilation_nd = tuple(dilation)
+    parameters = {
+        "stride_nd": (stride, 1),
+        "pre_padding": (pre_padding, 0),
+        "post_padding": (post_padding, 0),
+        "dilation_nd": (dilation, 1),
+    }
+    for name, (values, default) in parameters.items():
+        if tuple(values) != (default,) * len(values):
+            setattr(layer, name, tuple(values))
     if groups != 1:
         layer.num_groups = groups
 
