@@ -15,7 +15,7 @@ import torch
 
 import trtdsl as td
 from trtdsl import config
-from trtdsl.backend import DTYPES, MODULES, get_backend
+from trtdsl.core.backend import DTYPES, MODULES, get_backend
 from trtdsl.layers.base import CLASSES, KINDS, add_layer
 
 ROOT = Path(__file__).parents[1]

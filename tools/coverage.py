@@ -9,7 +9,7 @@ import inspect
 import sys
 from pathlib import Path
 
-from trtdsl.backend import get_backend
+from trtdsl.core.backend import get_backend
 from trtdsl.layers.base import KINDS
 from trtdsl.layers.region import REGIONS
 

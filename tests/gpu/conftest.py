@@ -2,7 +2,7 @@
 
 import pytest
 
-from trtdsl.backend import cuda_status
+from trtdsl.core.backend import cuda_status
 
 
 def pytest_collection_modifyitems(items):

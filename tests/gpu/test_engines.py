@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl import errors
-from trtdsl.compiler import compile_engine
+from trtdsl.compiling.compiler import compile_engine
 from trtdsl.engine import Engine, cuda, engine_of
 from trtdsl.engine.manifest import manifest_path
 

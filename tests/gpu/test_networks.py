@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.check import compare, make_feeds, named_outputs, profile_points
+from trtdsl.checking.check import compare, named_outputs
+from trtdsl.definition.spec import NetworkSpec, load_module
 from trtdsl.engine import engine_of
-from trtdsl.spec import NetworkSpec, load_module
+from trtdsl.interpreter.feeds import make_feeds, profile_points
 
 NETWORKS = Path(__file__).parents[2] / "networks"
 SPECS = [

@@ -48,7 +48,7 @@ def two(builder: Builder, a: Any, b: Any, operation: Any) -> Any:
 
 def interpreted(build: Any, *constants: Any) -> torch.Tensor:
     """The same, by the interpreter: the operands are fed, so that nothing is folded."""
-    from trtdsl.interpret import interpret
+    from trtdsl.interpreter.interpret import interpret
 
     builder = Builder()
     feeds = {}

@@ -9,7 +9,7 @@ from cases import compare
 
 import trtdsl as td
 import trtdsl.layers as L
-from trtdsl.errors import DefinitionError, ShapeError, UnsupportedError
+from trtdsl.core.errors import DefinitionError, ShapeError, UnsupportedError
 
 i32 = torch.int32
 

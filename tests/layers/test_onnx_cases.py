@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 
-from trtdsl.backend import get_backend
-from trtdsl.interpret import Interpreter
+from trtdsl.core.backend import get_backend
+from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.layers.base import storage
 
 onnx = pytest.importorskip("onnx")

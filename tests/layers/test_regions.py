@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import trtdsl as td
 import trtdsl.layers as L
-from trtdsl.errors import DefinitionError
+from trtdsl.core.errors import DefinitionError
 from trtdsl.layers.base import Node
 from trtdsl.layers.region import partition
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.weights import Scope, Weights
+from trtdsl.definition.weights import Scope, Weights
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "networks" / "stgcn.py"

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 import trtdsl as td
-from trtdsl.compiler import compile_engine
+from trtdsl.compiling.compiler import compile_engine
 
 ROOT = Path(__file__).resolve().parents[2]
 NETWORK = str(ROOT / "networks" / "stgcn.py")

@@ -15,7 +15,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiler import compile_engine
+from trtdsl.compiling.compiler import compile_engine
 
 LOWERINGS = ("matmul", "native", "broadcast")
 N, B = td.Dim("N", min=1, opt=8, max=16), td.Dim("B", min=1, opt=4, max=8)

@@ -19,10 +19,10 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.bench import timed
-from trtdsl.compiler import compile_engine
-from trtdsl.config import BuildConfig
+from trtdsl.compiling.compiler import compile_engine
+from trtdsl.compiling.config import BuildConfig
 from trtdsl.engine import Engine, cuda
+from trtdsl.engine.bench import timed
 
 NETWORKS = Path(__file__).parents[2] / "networks"
 

@@ -19,8 +19,8 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.backend import has_cuda_device
-from trtdsl.compiler import compile_engine
+from trtdsl.compiling.compiler import compile_engine
+from trtdsl.core.backend import has_cuda_device
 from trtdsl.engine import Engine
 
 CASES = {  # image, points

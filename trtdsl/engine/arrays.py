@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..dtypes import dtype_name
-from ..errors import FeedError
-from ..lazy import np, torch
+from ..core.dtypes import dtype_name
+from ..core.errors import FeedError
+from ..core.lazy import np, torch
 from . import dlpack
 from .cuda import Memory, copy, synchronize
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UnsupportedError
+from ..core.errors import UnsupportedError
 from . import cuda
 from .arrays import Kind, View, view
 from .context import Context

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ExecutionError, OutOfMemoryError
-from ..lazy import torch
+from ..core.errors import ExecutionError, OutOfMemoryError
+from ..core.lazy import torch
 from . import cuda
 from .arrays import ITEMSIZES, DeviceArray, Kind, View, host_array, view
 from .signature import TensorInfo

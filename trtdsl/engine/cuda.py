@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..backend import cuda_status
-from ..errors import BackendError, ExecutionError, NoDriverError, OutOfMemoryError
-from ..lazy import torch
+from ..core.backend import cuda_status
+from ..core.errors import BackendError, ExecutionError, NoDriverError, OutOfMemoryError
+from ..core.lazy import torch
 
 
 def require_device() -> None:

@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..backend import Backend, get_backend
-from ..compiler import compile_engine
-from ..config import BuildConfig
-from ..dtypes import dtype_name
-from ..errors import UsageError
-from ..lazy import torch
-from ..network import Network
-from ..refit import apply, new_values
-from ..weights import Source
+from ..compiling.compiler import compile_engine
+from ..compiling.config import BuildConfig
+from ..core.backend import Backend, get_backend
+from ..core.dtypes import dtype_name
+from ..core.errors import UsageError
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.weights import Source
 from . import cuda, loader
 from .arrays import Kind, View, view
 from .capture import Captured
 from .context import Context
 from .loader import Header
 from .manifest import Manifest
+from .refit import apply, new_values
 from .runtime_cache import discard, read_runtime_cache, write_runtime_cache
 from .signature import Signature, TensorInfo
 

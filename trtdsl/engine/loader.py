@@ -1,7 +1,7 @@
 """What is judged before TensorRT sees an engine's bytes, in order: an error of its own for each thing that is wrong.
 
 The file comes first (its size, what it begins with, whose it is, the version), then the manifest (the hash of the
-bytes, what they were built for), then what is here (driver, device). :mod:`trtdsl.errors` has the table of codes, and
+bytes, what they were built for), then what is here (driver, device). `core/errors.py` has the table of codes, and
 the C++ loader makes the same judgements.
 """
 
@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..backend import Backend, Messages, cuda_status, get_backend, installed
-from ..errors import (
+from ..core.backend import Backend, Messages, cuda_status, get_backend, installed
+from ..core.errors import (
     ComputeCapabilityError,
     EngineDamagedError,
     EngineMissingError,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..backend import DTYPES as TENSORRT_DTYPES
-from ..errors import ManifestDamagedError, ManifestMissingError
+from ..core.backend import DTYPES as TENSORRT_DTYPES
+from ..core.errors import ManifestDamagedError, ManifestMissingError
 from .signature import Shapes, Signature, TensorInfo
 
 DTYPES = tuple(TENSORRT_DTYPES.values())

@@ -13,8 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ..errors import RuntimeCacheWarning
-from ..files import write_atomically
+from ..core.errors import RuntimeCacheWarning
+from ..core.files import write_atomically
 
 MARK = "trtdsl-runtime-cache"
 LINE = 4096  # more than the first line ever has

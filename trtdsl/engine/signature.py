@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import FeedDtypeError, FeedNameError, FeedPlaceError, FeedProfileError, FeedRankError, FeedShapeError
+from ..core.errors import FeedDtypeError, FeedNameError, FeedPlaceError, FeedProfileError, FeedRankError, FeedShapeError
 from .arrays import View
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # at min, opt and max

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from .. import layers as L
-from ..errors import DefinitionError, ShapeError, UnsupportedError
+from ..core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..core.lazy import np, torch
+from ..definition.network import Network
+from ..definition.operation import require_network
+from ..definition.shape import Size, SizeLike, shape_text
+from ..definition.tensor import Tensor
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
-from ..lazy import np, torch
-from ..network import Network
-from ..operation import require_network
-from ..shape import Size, SizeLike, shape_text
-from ..tensor import Tensor
 
 T = TypeVar("T")
 

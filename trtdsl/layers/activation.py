@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..lazy import torch
-from ..operation import operation
-from ..tensor import Tensor
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, member
 
 

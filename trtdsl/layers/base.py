@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..backend import Backend, Messages
-from ..dtypes import dtype_name
-from ..errors import DefinitionError, ShapeError, UnsupportedError
-from ..lazy import torch
-from ..network import Network, Site
-from ..shape import Shape, SizeLike, shape_text, tensor_dim
-from ..tensor import Tensor, sources_of
+from ..core.backend import Backend, Messages
+from ..core.dtypes import dtype_name
+from ..core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..core.lazy import torch
+from ..definition.network import Network, Site
+from ..definition.shape import Shape, SizeLike, shape_text, tensor_dim
+from ..definition.tensor import Tensor, sources_of
 
 T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out

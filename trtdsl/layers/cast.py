@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import as_dtype, dtype_name
-from ..lazy import torch
-from ..operation import operation
-from ..tensor import Tensor
+from ..core.dtypes import as_dtype, dtype_name
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DefinitionError, ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..shape import SizeLike
-from ..tensor import Tensor
+from ..core.errors import DefinitionError, ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import SizeLike
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 
 

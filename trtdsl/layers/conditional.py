@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import DefinitionError, ShapeError
-from ..network import Network
-from ..shape import SizeLike
-from ..tensor import Tensor
+from ..core.errors import DefinitionError, ShapeError
+from ..definition.network import Network
+from ..definition.shape import SizeLike
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 from .loop import outer
 from .region import Body, Region, Run, State, region

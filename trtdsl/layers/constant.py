@@ -6,13 +6,13 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from ..backend import Backend
-from ..dtypes import dtype_name
-from ..errors import UnsupportedError
-from ..lazy import np, torch
-from ..network import Operand
-from ..operation import operation, require_network
-from ..tensor import Tensor
+from ..core.backend import Backend
+from ..core.dtypes import dtype_name
+from ..core.errors import UnsupportedError
+from ..core.lazy import np, torch
+from ..definition.network import Operand
+from ..definition.operation import operation, require_network
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, evaluates, storage
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..shape import Shape, SizeLike, shape_text
-from ..tensor import Tensor
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import Shape, SizeLike, shape_text
+from ..definition.tensor import Tensor
 from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates
 from .constant import read_weights
 from .windows import count_windows

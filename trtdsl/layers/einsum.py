@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..shape import SizeLike
-from ..tensor import Tensor
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import SizeLike
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, evaluates
 
 Labels = list[str]

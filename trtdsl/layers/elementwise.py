@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..tensor import Tensor
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, broadcast, claim_match, evaluates, member
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..dtypes import as_dtype
-from ..lazy import torch
-from ..network import Network
-from ..operation import operation
-from ..shape import SizeLike, is_static
-from ..tensor import Tensor
+from ..core.dtypes import as_dtype
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.operation import operation
+from ..definition.shape import SizeLike, is_static
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 from .shape import size_tensor
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DefinitionError, ShapeError, UnsupportedError
-from ..lazy import torch
-from ..network import Network
-from ..shape import Shape, Size, SizeLike, TensorDim
-from ..tensor import Tensor
+from ..core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.shape import Shape, Size, SizeLike, TensorDim
+from ..definition.tensor import Tensor
 from .base import Node, add_layer, normalize_axis
 from .region import Body, Region, Run, State, region
 from .shape import size_tensor

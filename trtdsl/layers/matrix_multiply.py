@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..shape import Shape, SizeLike, shape_text
-from ..tensor import Tensor
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import Shape, SizeLike, shape_text
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, broadcast, claim_match, evaluates, member
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import as_dtype
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..tensor import Tensor
+from ..core.dtypes import as_dtype
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DefinitionError
-from ..lazy import torch
-from ..operation import operation
-from ..tensor import Tensor
+from ..core.errors import DefinitionError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, normalize_axis
 
 

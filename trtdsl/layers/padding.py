@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..tensor import Tensor
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 
 

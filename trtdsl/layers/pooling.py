@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..lazy import torch
-from ..operation import operation
-from ..shape import Shape, SizeLike
-from ..tensor import Tensor
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import Shape, SizeLike
+from ..definition.tensor import Tensor
 from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates, member
 from .windows import check_positive
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..dtypes import as_dtype, dtype_name
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..tensor import Tensor
+from ..core.dtypes import as_dtype, dtype_name
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 from .cast import convert
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lazy import torch
-from ..operation import operation
-from ..shape import Shape
-from ..tensor import Tensor
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import Shape
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, member, normalize_axis
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..lazy import torch
+from ..core.lazy import torch
 from .base import Node
 
 Program = Any

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ..errors import ShapeError, UnsupportedError
-from ..lazy import torch
-from ..operation import operation
-from ..shape import SizeLike, is_static
-from ..tensor import Tensor
+from ..core.errors import ShapeError, UnsupportedError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import SizeLike, is_static
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, evaluates, member
 from .shape import size_tensor
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import ShapeError
-from ..lazy import torch
-from ..network import Network
-from ..operation import operation
-from ..shape import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike, TensorDim
-from ..tensor import Tensor
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.operation import operation
+from ..definition.shape import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike, TensorDim
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates
 from .concatenation import concatenation
 from .elementwise import elementwise

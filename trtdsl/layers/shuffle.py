@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from ..errors import DefinitionError, ShapeError
-from ..lazy import torch
-from ..network import MAX_DIMS, Network
-from ..operation import operation
-from ..shape import Shape, SizeLike, bounds, is_static, product, shape_text
-from ..tensor import Tensor
+from ..core.errors import DefinitionError, ShapeError
+from ..core.lazy import torch
+from ..definition.network import MAX_DIMS, Network
+from ..definition.operation import operation
+from ..definition.shape import Shape, SizeLike, bounds, is_static, product, shape_text
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
 from .shape import size_tensor
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..shape import SizeLike, is_static
-from ..tensor import Tensor
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import SizeLike, is_static
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, add_layer, compact, evaluates, member
 from .shape import size_tensor
 

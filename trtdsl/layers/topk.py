@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import as_dtype
-from ..errors import ShapeError
-from ..lazy import torch
-from ..operation import operation
-from ..shape import Shape, Size, SizeLike
-from ..tensor import Tensor
+from ..core.dtypes import as_dtype
+from ..core.errors import ShapeError
+from ..core.lazy import torch
+from ..definition.operation import operation
+from ..definition.shape import Shape, Size, SizeLike
+from ..definition.tensor import Tensor
 from .base import Evaluate, Node, Shapes, add_layer, axes_of, compact, count, evaluates, member, normalize_axis
 from .cast import cast
 from .shape import size_tensor

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..errors import ShapeError
-from ..network import Network
-from ..shape import SizeLike
+from ..core.errors import ShapeError
+from ..definition.network import Network
+from ..definition.shape import SizeLike
 
 
 def count_windows(network: Network, length: SizeLike, extent: SizeLike, stride: SizeLike, padding: int = 0) -> SizeLike:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from trtdsl.backend import get_backend
-from trtdsl.errors import DefinitionError
-from trtdsl.interpret import Interpreter
+from trtdsl.core.backend import get_backend
+from trtdsl.core.errors import DefinitionError
+from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.layers.base import storage
 
 BACKEND = get_backend("tensorrt-rtx")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import DefinitionError
-from ...operation import operation
-from ...tensor import Tensor
+from ...core.errors import DefinitionError
+from ...definition.operation import operation
+from ...definition.tensor import Tensor
 
 
 @operation

@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...errors import UnsupportedError
-from ...network import MAX_DIMS
+from ...core.errors import UnsupportedError
+from ...definition.network import MAX_DIMS
 from .equation import Labels, text
 from .plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take
 

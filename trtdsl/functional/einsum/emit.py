@@ -8,12 +8,12 @@ from string import ascii_lowercase
 from typing import Any
 
 from ... import layers as L
-from ...errors import DefinitionError, UnsupportedError
-from ...lazy import torch
-from ...network import Network
-from ...operation import require_network
-from ...shape import Shape, is_static
-from ...tensor import Tensor
+from ...core.errors import DefinitionError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.operation import require_network
+from ...definition.shape import Shape, is_static
+from ...definition.tensor import Tensor
 from ..operands import as_tensor, result_type
 from .equation import Equation, expand, label_sizes, parse, sublists
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DefinitionError, ShapeError, UnsupportedError
-from ...network import MAX_DIMS
-from ...shape import Shape, SizeLike, bounds, shape_text
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...definition.network import MAX_DIMS
+from ...definition.shape import Shape, SizeLike, bounds, shape_text
 
 Labels = tuple[str, ...]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # what torch's sublists number

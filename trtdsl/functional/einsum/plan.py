@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...shape import Shape, SizeLike, product
+from ...definition.shape import Shape, SizeLike, product
 from .equation import Equation, Labels
 
 Axes = tuple[Labels, ...]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ...errors import DefinitionError, UsageError
-from ...shape import Dim, Shape, Size, SizeLike, hint, shape_text
+from ...core.errors import DefinitionError, UsageError
+from ...definition.shape import Dim, Shape, Size, SizeLike, hint, shape_text
 from .draft import ITEM
 from .equation import parse, text
 from .plan import EinsumPlan, Step

@@ -6,8 +6,8 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ...errors import UnsupportedError
-from ...shape import Shape, Size, hint
+from ...core.errors import UnsupportedError
+from ...definition.shape import Shape, Size, hint
 from .draft import Draft
 from .equation import Equation, Labels, label_sizes
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve

@@ -1,0 +1,410 @@
+"""The command line as a new user meets it: messages, exit codes, JSON, nothing left behind."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+import trtdsl as td
+from trtdsl.cli.console import Progress
+from trtdsl.cli.main import app
+
+runner = CliRunner()
+
+
+WIDE = """\
+import torch
+import trtdsl as td
+
+N, H, W = (td.Dim(name, min=1, opt=20, max=64) for name in ("N", "H8", "W8"))
+
+@td.network(inputs={"x": td.Input((N, 2, 4 * H, 4 * W))}, reference=torch.nn.ReLU)
+def wide(x):
+    return {"flow": x.relu()}
+"""
+
+
+@pytest.fixture
+def trtdsl(command_line, small):
+    """Runs a command line in the folder of the small network."""
+    return command_line(small)
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_build_writes_engine_and_manifest_here(trtdsl, small):
+    done = trtdsl("build", "small.py")
+    assert "small.engine: " in done.stdout
+    assert "input x: float32 (N, 3, 5, 5)\n" in done.stdout
+    assert "profile 0: N=1:2:4\n" in done.stdout
+    assert "checked against torch at 4 sizes" in done.stdout
+    assert "no engine was executed" in done.stdout
+    phases = done.stderr.splitlines()
+    assert phases[:2] == ["defining the network", "checking against torch (N = 1)"]
+    assert "Optimizing graph" in phases  # TensorRT's own
+    assert {"small.engine", "small.engine.json"} <= {path.name for path in small.iterdir()}
+    assert "is up to date" in trtdsl("build", "small.py").stdout
+    assert "is up to date" not in trtdsl("build", "small.py", "--force").stdout
+    assert trtdsl("build", "small.py", "-q").stdout == ""
+
+
+def test_build_json_is_one_object(trtdsl, small):
+    done = trtdsl("build", "small.py:small", "--json", "--dim", "N=1:2:3", "-o", "other.engine")
+    result = json.loads(done.stdout)
+    assert (result["schema"], result["kind"], result["built"]) == (1, "build", True)
+    assert result["manifest"]["profiles"][0]["inputs"]["x"]["max"] == [3, 3, 5, 5]
+    assert result["check"]["passed"]
+    assert (small / "other.engine").exists()
+
+
+def test_build_hands_its_options_on(trtdsl):
+    def manifest(*options):
+        return json.loads(trtdsl("build", "small.py", "--dry-run", "--json", *options).stdout)["manifest"]
+
+    plain, half = manifest(), manifest("--no-tf32", "--precision", "fp16")
+    assert (plain["config"]["tf32"], half["config"]["tf32"]) == (True, False)
+    assert plain["check"]["max_relative_to_scale"] < 1e-5 < half["check"]["max_relative_to_scale"]
+
+
+def test_no_check_says_so(trtdsl, small):
+    done = trtdsl("build", "small.py", "--no-check")
+    assert "not checked against torch: --no-check" in done.stdout
+    assert json.loads((small / "small.engine.json").read_text())["check"] == {"done": False, "reason": "--no-check"}
+
+
+def test_dry_run(trtdsl, small):
+    assert "nothing was written" in trtdsl("build", "small.py", "--dry-run").stdout
+    assert not list(small.glob("*.engine*"))
+
+
+def test_check_prints_a_table_and_a_sentence(trtdsl):
+    done = trtdsl("check", "small.py")
+    assert len(re.findall(r"^equal +N=\d +scores +\d×6 +[\d.e-]+ +[\d.e-]+ +(?:\d+ dB|exact)$", done.stdout, re.M)) == 4
+    assert "equals its torch reference. The network was interpreted on the CPU" in done.stdout
+    report = json.loads(trtdsl("check", "small.py", "--json").stdout)
+    assert (report["schema"], report["kind"]) == (1, "check")
+    assert report["passed"]
+    assert report["on"] == "interpreter"
+
+
+def test_check_hands_its_options_on(trtdsl):
+    def report(*options):
+        return json.loads(trtdsl("check", "small.py", "--json", *options).stdout)
+
+    def sizes(*options):
+        return [case["dims"]["N"] for case in report(*options)["cases"]]
+
+    def errors(*options):
+        return [output["max_abs"] / output["scale"] for case in report(*options)["cases"] for output in case["outputs"]]
+
+    assert sizes("--dim", "N=1:3:4") == [1, 3, 4, 2]
+    assert sizes("--profile", "N=3") == [3]
+    assert max(errors()) < 1e-5 < min(errors("--precision", "fp16"))
+    assert errors("--seed", "0") == errors() != errors("--seed", "1")
+    assert "unknown backend 'onnx'" in trtdsl("check", "small.py", "--backend", "onnx", code=2).stderr
+
+
+def test_a_mismatch_exits_with_1(trtdsl, small):
+    edit(small / "small.py", "padding=1)", "padding=1) * 1.001")
+    done = trtdsl("check", "small.py", code=1)
+    assert "DIFFERS" in done.stdout
+    assert (
+        len(re.findall(r"^output 'scores' at N=\d: \d+ of \d+ elements are out of tolerance", done.stdout, re.M)) == 4
+    )
+    report = json.loads(trtdsl("check", "small.py", "--json", code=1).stdout)
+    assert not report["passed"]
+    worst = report["cases"][0]["outputs"][0]
+    assert worst["worst_value"] != worst["worst_expected"]
+    done = trtdsl("build", "small.py", code=1)
+    assert "error: small: output 'scores' differs at N = 1" in done.stderr
+    assert "Nothing was built" in done.stderr
+    assert not (small / "small.engine").exists()
+
+
+def test_a_weights_file_in_the_place_of_a_network(trtdsl):
+    for command in ("check", "build", "inspect"):
+        said = trtdsl(command, "small.safetensors", code=2).stderr
+        assert "small.safetensors is weights, not a network: name the network's file, as NETWORK.py --weights" in said
+
+
+def test_the_table_of_a_check_fits_80_columns(trtdsl, small, monkeypatch):
+    """Three dynamic dimensions, which is what a video or an image of any size has."""
+    monkeypatch.setenv("COLUMNS", "80")
+    (small / "wide.py").write_text(WIDE)
+    lines = trtdsl("check", "wide.py").stdout.splitlines()
+    rows = [line for line in lines if line.startswith("equal")]
+    assert len(rows) == 7
+    assert all(re.fullmatch(r"equal +N=\d+ H8=\d+ W8=\d+ +flow +[\d×]+ +\S+ +\S+ +(exact|\d+ dB)", row) for row in rows)
+    assert max(len(line.rstrip()) for line in lines) <= 80
+
+
+def test_check_layers_names_the_first_submodule_that_differs(trtdsl, small):
+    assert "submodules have their output in the network" in trtdsl("check", "small.py", "--layers").stdout
+    edit(small / "small.py", "padding=1)", "padding=1) * 1.001")
+    done = trtdsl("check", "small.py", "--layers", code=1)
+    assert re.search(r"first difference: .*small\.py:\d+: layer '.*' differs from module 'bn'", done.stdout)
+    report = json.loads(trtdsl("check", "small.py", "--layers", "--json", code=1).stdout)
+    assert report["layers"]["difference"]["module"] == "bn"
+    assert report["layers"]["agreed"] == ["conv"]
+
+
+def test_inspect(trtdsl):
+    done = trtdsl("inspect", "small.py")
+    assert re.search(r"conv2d +CONVOLUTION", done.stdout)
+    summary = json.loads(trtdsl("inspect", "small.py", "--json", "--dim", "N=1:3:4").stdout)
+    layers = {layer["name"]: layer for layer in summary["layers"]}
+    assert layers["conv2d"]["flops"] == 2 * 3 * 4 * 25 * 27  # N = 3, 4 maps of 5 x 5, 3 x 3 x 3 products each
+    assert layers["conv2d"]["parameters"] == 4 * 27 + 4
+    assert layers["conv2d"]["location"].endswith("small.py:9")
+    assert summary["totals"]["layers"] == len(layers)
+
+
+def test_usage_errors_exit_with_2(trtdsl, small):
+    assert "no network file nothere.py" in trtdsl("build", "nothere.py", code=2).stderr
+    (small / "empty.py").write_text("x = 1\n")
+    assert "empty.py defines no network: mark a function with @td.network" in trtdsl("build", "empty.py", code=2).stderr
+    assert "small has no dimension 'M': it has N" in trtdsl("build", "small.py", "--dim", "M=1", code=2).stderr
+    for text in ("N", "N=", "N=1:2:3:4", "N=a"):
+        assert "expected NAME=MIN:OPT:MAX" in trtdsl("build", "small.py", "--dim", text, code=2).stderr
+    assert "needs 0 <= min <= opt <= max" in trtdsl("build", "small.py", "--dim", "N=5:1:2", code=2).stderr
+    assert "there is no directory" in trtdsl("build", "small.py", "-o", "no/where.engine", code=2).stderr
+    done = trtdsl("build", "small.py", "--compute-capability", "9.9", code=2)
+    assert "compute capability '9.9' is not one that tensorrt-rtx" in done.stderr
+    assert "unknown backend 'onnx'" in trtdsl("build", "small.py", "--backend", "onnx", code=2).stderr
+    trtdsl("build", "small.py", "--no-such-option", code=2)
+
+
+def test_definition_errors_exit_with_3_and_name_the_line(trtdsl, small):
+    edit(small / "small.py", "F.mean(x, (2, 3))", "F.mean(x, (2, 7))")
+    done = trtdsl("build", "small.py", code=3)
+    assert "small.py:11: dimension 7 is outside the 4 dimensions" in done.stderr
+    edit(small / "small.py", "F.mean(x, (2, 7))", "F.einsum('ab,bc->ac', x, x)")
+    assert "small.py:11: " in trtdsl("build", "small.py", code=3).stderr
+    edit(small / "small.py", "F.einsum('ab,bc->ac', x, x)", "x + F.mean(x, 0, keepdim=True)[:, :2]")
+    done = trtdsl("build", "small.py", code=3)
+    assert "small.py:11: the sizes of dimension 1 do not match: 4 and 2" in done.stderr
+    edit(small / "small.py", "x + F.mean(x, 0, keepdim=True)[:, :2]", "1 / 0")
+    assert "small.py:11: ZeroDivisionError" in trtdsl("build", "small.py", code=3).stderr
+    assert not list(small.glob("*.engine*"))
+
+
+def test_json_errors_are_one_object_too(trtdsl, small):
+    edit(small / "small.py", "F.mean(x, (2, 3))", "F.mean(x, (2, 7))")
+    error = json.loads(trtdsl("build", "small.py", "--json", code=3).stdout)["error"]
+    assert error["type"] == "DefinitionError"
+    assert error["exit_code"] == 3
+    assert error["location"] == {"file": str(small / "small.py"), "line": 11}
+
+
+def test_verbose_shows_the_traceback(small, monkeypatch):
+    monkeypatch.chdir(small)
+    edit(small / "small.py", "F.mean(x, (2, 3))", "1 / 0")
+    done = runner.invoke(app, ["build", "small.py", "-v"])
+    assert done.exit_code == 3
+    assert "Traceback" in done.stderr
+    assert "ZeroDivisionError: division by zero" in done.stderr
+
+
+def test_weights_errors(trtdsl, small):
+    path = small / "small.safetensors"
+    weights = load_file(path)
+    wrong = {name: tensor for name, tensor in weights.items() if name != "fc.bias"}
+    wrong["conv.weight"] = torch.zeros(4, 3, 1, 1)
+    wrong["fc.weight"] = weights["fc.weight"].double()
+    wrong["extra"] = torch.zeros(2)
+    wrong["bn.bias"] = torch.full((4,), float("nan"))
+    save_file(wrong, small / "wrong.safetensors")
+    done = trtdsl("build", "small.py", "--weights", "wrong.safetensors", code=3)
+    assert done.stderr.split("do not fit the network:\n")[1].split("\n")[:5] == [
+        "  bn.bias: has 4 NaN and 0 Inf (--allow-nonfinite builds it all the same)",
+        "  conv.weight: has shape (4, 3, 1, 1), not (4, 3, 3, 3)",
+        "  extra: unused: (2,)",
+        "  fc.bias: missing: (6,) float32 (nearest: conv.bias, bn.bias)",
+        "  fc.weight: is float64, not float32",
+    ]
+    assert (
+        "no weights file none.safetensors"
+        in trtdsl("build", "small.py", "--weights", "none.safetensors", code=3).stderr
+    )
+    path.write_bytes(path.read_bytes()[:-9])
+    assert "truncated or not a safetensors file" in trtdsl("build", "small.py", code=7).stderr
+    path.write_bytes(b"hello, this is no file of weights")
+    assert "truncated or not a safetensors file" in trtdsl("build", "small.py", code=7).stderr
+
+
+def test_nonfinite_weights_when_allowed(trtdsl, small):
+    weights = load_file(small / "small.safetensors")
+    weights["fc.bias"][0] = float("inf")
+    save_file(weights, small / "inf.safetensors")
+    trtdsl("build", "small.py", "--weights", "inf.safetensors", code=3)
+    trtdsl("build", "small.py", "--weights", "inf.safetensors", "--allow-nonfinite")
+
+
+def test_weights_convert(trtdsl, small):
+    state = load_file(small / "small.safetensors")
+    torch.save({"state_dict": state}, small / "model.pt")
+    assert "model.safetensors: 9 tensors" in trtdsl("weights", "convert", "model.pt", "model.safetensors").stdout
+    trtdsl("check", "small.py", "--weights", "model.safetensors")
+    done = trtdsl("build", "small.py", "--weights", "model.pt", code=7)
+    assert "trtdsl weights convert model.pt model.safetensors" in done.stderr
+
+
+def test_a_gpu_is_asked_for_where_there_is_none(trtdsl):
+    from trtdsl.core.backend import cuda_status
+
+    if cuda_status() is None:
+        pytest.skip("a CUDA device is here")
+    done = trtdsl("check", "small.py", "--on", "engine", code=6)
+    assert cuda_status() in done.stderr
+
+
+def test_tensorrt_that_is_not_installed(trtdsl):
+    from trtdsl.core.backend import installed
+
+    if installed("tensorrt"):
+        pytest.skip("TensorRT is installed here")
+    done = trtdsl("build", "small.py", "--backend", "tensorrt", code=6)
+    assert "the Python package tensorrt is not installed; pip install 'trtdsl[tensorrt]'" in done.stderr
+
+
+def test_no_tensorrt_at_all(trtdsl, monkeypatch):
+    from trtdsl import backend
+
+    monkeypatch.delenv("TRTDSL_BACKEND", raising=False)
+    for module in backend.MODULES.values():
+        monkeypatch.setitem(sys.modules, module, None)  # not to be imported
+    monkeypatch.setattr(backend, "_load", backend._load.__wrapped__)
+    monkeypatch.setattr(backend, "installed", backend.installed.__wrapped__)
+    for command in ("build", "check", "inspect"):
+        done = trtdsl(command, "small.py", code=6)
+        assert "error: TensorRT is missing: the Python package tensorrt_rtx is not installed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(5, "Input/output error"), "error: OSError: [Errno 5] Input/output error\n"),
+        (MemoryError("4 TiB"), "error: MemoryError: 4 TiB\n"),
+    ],
+)
+def test_what_the_machine_fails_at_exits_with_8(trtdsl, monkeypatch, error, message):
+    def fail(name):
+        raise error
+
+    monkeypatch.setattr(td, "load_spec", fail)
+    assert trtdsl("check", "small.py", code=8).stderr == message
+
+
+def test_explain_einsum_refuses(trtdsl):
+    done = trtdsl("explain", "einsum", "ij,jk->ik", "2,3", "4,5", code=3)
+    assert "label 'j' is 3 in operand 0 (i j: (2, 3)), but 4 in operand 1" in done.stderr
+    trtdsl("explain", "einsum", "ij->i", "2;3", code=2)
+
+
+def test_doctor(trtdsl):
+    assert "define, check and build networks: yes" in trtdsl("doctor").stdout
+    assert json.loads(trtdsl("doctor", "--json").stdout)["packages"]["trtdsl"] != "not installed"
+
+
+def test_ctrl_c_leaves_nothing_behind(small):
+    text = (small / "small.py").read_text()
+    (small / "small.py").write_text(
+        text.replace("    x = F.conv2d", "    import time\n    time.sleep(20)\n    x = F.conv2d")
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trtdsl.cli.main", "build", "small.py"],
+        cwd=small, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test runner's workers may ignore it
+    )  # fmt: skip
+    for line in process.stderr:
+        if "defining" in line:
+            break
+    time.sleep(1.0)
+    os.kill(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130, error
+    assert "cancelled" in error
+    assert "Traceback" not in error
+    assert not list(small.glob("*.engine*"))
+    assert not list(small.glob(".*"))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_no_phase_outlives_its_end(small, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    spec = td.load_spec(str(small / "small.py"))
+    shown = []  # the bars, at each step
+    with Progress(silent=False) as progress:
+
+        def step(phase, done, total):
+            progress.step(phase, done, total)
+            shown.append([task.description for task in progress._bar.tasks])
+
+        td.build(spec, small / "small.engine", progress=step)
+        td.check(spec, progress=step)
+    assert ["defining the network"] in shown
+    assert ["checking against torch (N = 4)"] in shown
+    assert ["Building engine"] in shown
+    assert all(len(bars) == 1 for bars in shown if any("defining" in bar or "checking" in bar for bar in bars))
+    assert shown[-1] == []
+
+
+def test_a_closed_pipe_is_no_error(small):
+    command = f"{sys.executable} -m trtdsl check small.py | head -1"
+    done = subprocess.run(command, shell=True, cwd=small, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_help_needs_neither_torch_nor_tensorrt():
+    code = (
+        "import sys\nfrom trtdsl.cli.main import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('torch', 'numpy', 'tensorrt_rtx') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+
+
+def test_explain_einsum(trtdsl):
+    arguments = (
+        "explain",
+        "einsum",
+        "nkctv,kvw->nctw",
+        "N,3,64,300,18",
+        "3,18,18",
+        "--constant",
+        "1",
+        "--dim",
+        "N=1:8:16",
+    )
+    done = trtdsl(*arguments)
+    assert "contracted k v; left n c t; right w" in done.stdout
+    assert "costs where N = 8" in done.stdout
+    plan = json.loads(trtdsl(*arguments, "--json").stdout)
+    assert (plan["schema"], plan["kind"]) == (1, "einsum")
+    assert plan["steps"][0]["kind"] == "matrix product"
+    assert plan["flops"] == 2 * 8 * 64 * 300 * 18 * 54
+    assert plan["naive"]["largest"] == 8 * 3 * 64 * 300 * 18 * 18
+    assert trtdsl("explain", "einsum", ",i->i", "", "N").stdout.startswith("(), i -> i")
+    assert "label 'j' is 3 in operand 0" in trtdsl("explain", "einsum", "ij,jk", "2,3", "4,5", code=3).stderr
+    assert "an identifier" in trtdsl("explain", "einsum", "ij", "2,3x", code=2).stderr
+    assert (
+        "constants are numbers of operands" in trtdsl("explain", "einsum", "i", "2", "--constant", "3", code=2).stderr
+    )

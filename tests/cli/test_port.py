@@ -1,0 +1,85 @@
+"""`trtdsl port` as a new user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+MODULES = Path(__file__).parents[1] / "porting" / "modules.py"
+
+
+@pytest.fixture
+def trtdsl(command_line, tmp_path):
+    return command_line(tmp_path)
+
+
+SMALL = (f"{MODULES}:Small", "--input", "image=N,3,16,16", "--dim", "N=1:2:3")
+
+
+def test_port_prints_a_file_and_says_where_the_weights_are_to_be(trtdsl, tmp_path):
+    done = trtdsl("port", *SMALL)
+    assert done.stdout.startswith('"""Small, ported from ') and done.stdout.endswith("\n")
+    assert "def small(image, w):" in done.stdout
+    assert "--weights small.safetensors writes the module's own" in done.stderr
+    assert not list(tmp_path.iterdir())
+    assert trtdsl("port", *SMALL, "-q").stderr == ""
+
+
+def test_port_check_and_build_in_three_commands(trtdsl, tmp_path):
+    done = trtdsl("port", *SMALL, "-o", "small.py", "--weights", "small.safetensors")
+    assert done.stdout == "" and "next: trtdsl check small.py" in done.stderr
+    assert "equals its torch reference" in trtdsl("check", "small.py").stdout
+    trtdsl("build", "small.py")
+    assert (tmp_path / "small.engine").exists()
+
+
+def test_port_writes_over_nothing_without_force(trtdsl, tmp_path):
+    (tmp_path / "small.py").write_text("mine")
+    done = trtdsl("port", *SMALL, "-o", "small.py", "--weights", "small.safetensors", code=2)
+    assert "small.py is there already: --force writes over it" in done.stderr
+    assert (tmp_path / "small.py").read_text() == "mine" and not (tmp_path / "small.safetensors").exists()
+    trtdsl("port", *SMALL, "-o", "small.py", "--force")
+    assert "ported from" in (tmp_path / "small.py").read_text()
+
+
+def test_port_of_what_takes_arguments(trtdsl):
+    done = trtdsl(
+        "port", "torch.nn:Conv2d", "--input", "input=N,3,8,8", "--arg", "in_channels=3", "--arg", "out_channels=4",
+        "--arg", "kernel_size=[3, 1]", "--arg", "padding=same", "--name", "conv",
+    )  # fmt: skip
+    assert 'return Conv2d(in_channels=3, out_channels=4, kernel_size=[3, 1], padding="same")' in done.stdout
+    assert 'F.conv2d(input, w.weight, w.bias, padding="same")' in done.stdout
+
+
+def test_port_says_what_has_no_counterpart_and_that_is_no_error(trtdsl):
+    done = trtdsl("port", f"{MODULES}:Fft", "--input", "x=N,8")
+    assert "1 call has no counterpart (torch.fft.rfft): see td.missing in the file" in done.stderr
+
+
+def test_port_json_is_one_object(trtdsl):
+    result = json.loads(trtdsl("port", f"{MODULES}:Fft", "--input", "x=N,8", "--json").stdout)
+    assert (result["schema"], result["kind"], result["name"], result["missing"]) == (
+        1,
+        "port",
+        "fft",
+        ["torch.fft.rfft"],
+    )
+    assert "def fft(x, w):" in result["text"]
+    error = json.loads(trtdsl("port", f"{MODULES}:Branch", "--input", "x=N,8", "--json", code=3).stdout)["error"]
+    assert error["type"] == "UnsupportedError" and error["location"]["file"].endswith("modules.py")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("torch.nn:ReLU",), 2, "ReLU.forward takes (input: torch.Tensor): give its inputs"),
+        (("torch.nn:ReLU", "--input", "N,3"), 2, "--input N,3: expected NAME=SHAPE, such as x=N,3,224,224"),
+        (("torch.nn:ReLU", "--input", "input=3", "--input", "input=4"), 2, "--input gives input twice"),
+        (("torch.nn:ReLU", "--input", "input=3", "--arg", "inplace"), 2, "--arg inplace: expected NAME=VALUE"),
+        (("torch.nn:ReLU", "--input", "input=3", "-o", "nowhere/a.py"), 2, "there is no directory nowhere"),
+        ((f"{MODULES}:Branch", "--input", "x=N,3"), 3, "depends on a tensor's values"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(trtdsl, arguments, code, message):
+    done = trtdsl("port", *arguments, code=code)
+    assert message in done.stderr and done.stdout == ""

@@ -1,0 +1,199 @@
+"""Weights: strict, all problems at once, memory-mapped."""
+
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.definition.weights import Scope, Weights, convert_weights
+
+MAPS = Path("/proc/self/maps")
+EXPECTED = {"a.weight": ((2, 3), "float32"), "a.bias": ((2,), "float32"), "b.0.scale": ((1,), "float32")}
+
+
+@pytest.fixture
+def good():
+    return {"a.weight": torch.randn(2, 3), "a.bias": torch.randn(2), "b.0.scale": torch.ones(1)}
+
+
+@pytest.fixture
+def file(good, tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file(good, path)
+    return path
+
+
+def test_fitting_weights_pass(file, good):
+    weights = Weights(file)
+    weights.check(EXPECTED)
+    assert torch.equal(weights.get("a.weight"), good["a.weight"])
+
+
+@pytest.mark.skipif(not MAPS.exists(), reason="only Linux tells what is mapped where")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_tensor_is_a_view_of_the_mapped_file(dtype, tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"a.weight": torch.ones(2, 3, dtype=dtype), "b": torch.zeros(8, dtype=dtype)}, path)
+    weights = Weights(path)
+    place = weights.get("a.weight").data_ptr()
+    mapped = [line.split()[0].split("-") for line in MAPS.read_text().splitlines() if line.endswith(str(path))]
+    assert any(int(begin, 16) <= place < int(end, 16) for begin, end in mapped)
+
+
+def test_all_problems_are_reported_together_sorted_with_both_shapes_and_the_nearest_names(good):
+    good["a.weigth"] = good.pop("a.weight")
+    good["a.bias"] = torch.randn(3)
+    good["b.0.scale"] = torch.ones(1, dtype=torch.float64)
+    good["b.10.extra"] = torch.ones(4)
+    with pytest.raises(td.WeightsError) as caught:
+        Weights(good).check(EXPECTED)
+    assert str(caught.value).split("\n") == [
+        "5 weights in the weights given do not fit the network:",
+        "  a.bias: has shape (3,), not (2,)",
+        "  a.weight: missing: (2, 3) float32 (nearest: a.weigth)",
+        "  a.weigth: unused: (2, 3) (nearest: a.weight)",
+        "  b.0.scale: is float64, not float32",
+        "  b.10.extra: unused: (4,)",
+    ]
+
+
+def test_step_counters_are_known_and_ignored(good):
+    good["bn.num_batches_tracked"] = torch.tensor(3)
+    Weights(good).check(EXPECTED | {"other.num_batches_tracked": ((), "int64")})
+
+
+def test_nan_and_inf_are_refused_unless_allowed(good):
+    good["a.bias"][0] = float("nan")
+    good["a.weight"][1, 1] = float("-inf")
+    with pytest.raises(td.WeightsError, match=r"a.bias: has 1 NaN and 0 Inf .*\n  a.weight: has 0 NaN and 1 Inf"):
+        Weights(good).check(EXPECTED)
+    Weights(good).check(EXPECTED, allow_nonfinite=True)
+
+
+def test_missing_truncated_and_foreign_files(file, tmp_path):
+    with pytest.raises(td.WeightsError, match="no weights file"):
+        Weights(tmp_path / "none.safetensors")
+    data = file.read_bytes()
+    for size in (0, 4, 30, len(data) - 1):
+        file.write_bytes(data[:size])
+        with pytest.raises(td.CorruptFileError, match="truncated or not a safetensors file"):
+            Weights(file)
+    torch.save({"a": torch.ones(1)}, file)
+    with pytest.raises(
+        td.CorruptFileError, match=r"a torch checkpoint: make it one of safetensors with `trtdsl weights"
+    ):
+        Weights(file)
+    with pytest.raises(td.WeightsError, match="cannot be read"):
+        Weights(tmp_path)
+
+
+def test_scopes_follow_names(good):
+    net = td.Network()
+    w = Scope(net, Weights(good | {"b.1.scale": torch.ones(1)}))
+    assert w.a.weight.shape == (2, 3)
+    assert w["a.weight"] is w.a.weight
+    assert w.b[0].scale.is_constant
+    assert len(w.b) == 2
+    assert [scope.scale.sources for scope in w.b] == [("b.0.scale",), ("b.1.scale",)]
+    assert "a" in w
+    assert "weight" in w.a
+    assert "c" not in w
+    assert repr(w.a) == "Scope(a: weight, bias)"
+    with pytest.raises(td.WeightsError, match="'a' is not one weight but several: weight, bias"):
+        F.softmax(w.a, -1)
+    with pytest.raises(
+        td.WeightsError, match=r"no weight 'a.wait' in the weights given \(nearest: a.weight\)"
+    ) as caught:
+        _ = w.a.wait
+    assert caught.value.location.file == __file__
+
+
+def test_every_weight_must_be_used(good):
+    weights = Weights(good)
+    _ = Scope(td.Network(), weights).a.weight
+    with pytest.raises(td.WeightsError, match=r"2 weights .*\n  a.bias: unused: \(2,\)\n  b.0.scale: unused"):
+        weights.check_all_used()
+
+
+def test_hash_is_of_the_content(file, good):
+    assert Weights(file).sha256() == Weights(file).sha256()
+    first = Weights(good).sha256()
+    good["a.bias"] = good["a.bias"] + 1
+    assert Weights(good).sha256() != first
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda s: s, lambda s: {"state_dict": s}, lambda s: {"model": s, "epoch": 3}, lambda s: {"model_state": s}],
+)
+def test_convert_writes_the_state_dict(wrap, good, tmp_path):
+    tied = {"module." + name: tensor for name, tensor in good.items()} | {"module.view": good["a.weight"].t()}
+    torch.save(wrap(tied), tmp_path / "m.pt")
+    assert set(convert_weights(tmp_path / "m.pt", tmp_path / "m.safetensors")) == {*good, "view"}
+    back = load_file(tmp_path / "m.safetensors")
+    assert torch.equal(back["a.weight"], good["a.weight"])
+    assert torch.equal(back["view"], good["a.weight"].t())
+
+
+class Evil:
+    def __reduce__(self):
+        return (open, ("/tmp/trtdsl-should-not-exist", "w"))
+
+
+def test_convert_runs_no_code(tmp_path):
+    (tmp_path / "evil.pt").write_bytes(pickle.dumps({"a": Evil()}))
+    buffer = io.BytesIO()
+    torch.save({"a": Evil()}, buffer)
+    (tmp_path / "evil2.pt").write_bytes(buffer.getvalue())
+    for name in ("evil.pt", "evil2.pt"):
+        with pytest.raises(td.CorruptFileError, match="not a torch checkpoint that loads without running code"):
+            convert_weights(tmp_path / name, tmp_path / "out.safetensors")
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(td.CorruptFileError, match="holds no state_dict"):
+        convert_weights(tmp_path / "list.pt", tmp_path / "out.safetensors")
+    with pytest.raises(td.UsageError, match="no such file"):
+        convert_weights(tmp_path / "none.pt", tmp_path / "out.safetensors")
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns of quantized and of complex32 tensors
+def test_convert_names_what_a_file_of_weights_cannot_hold(good, tmp_path):
+    torch.save({1: torch.ones(2), 2: torch.ones(2)}, tmp_path / "numbered.pt")
+    with pytest.raises(td.CorruptFileError, match="holds no state_dict: expected a mapping from names to tensors"):
+        convert_weights(tmp_path / "numbered.pt", tmp_path / "out.safetensors")
+    odd = {
+        "coo": torch.eye(2).to_sparse(),
+        "eight": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+        "half": torch.ones(2, dtype=torch.complex32),
+        "none": torch.ones(2, device="meta"),
+    }
+    torch.save(good | odd, tmp_path / "odd.pt")
+    with pytest.raises(td.WeightsError) as caught:
+        convert_weights(tmp_path / "odd.pt", tmp_path / "out.safetensors")
+    assert str(caught.value).split("\n") == [
+        "a safetensors file does not hold these tensors:",
+        "  coo: float32, torch.sparse_coo on cpu",
+        "  eight: qint8, torch.strided on cpu",
+        "  half: complex32, torch.strided on cpu",
+        "  none: float32, torch.strided on meta",
+    ]
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_numbered_parts_are_taken_by_their_numbers():
+    state = {f"layers.{index}.weight": torch.full((1,), float(index)) for index in (0, 3, 4, 7)}
+    scope = td.Scope(td.Network(), td.Weights(state))
+
+    def numbers(layers):
+        return [int(layer.weight.data) for layer in layers]
+
+    assert numbers(scope.layers) == [0, 3, 4, 7]
+    assert numbers(scope.layers[3:5]) == [3, 4]
+    assert numbers(scope.layers[:4]) == [0, 3]
+    assert numbers(scope.layers[4:]) == [4, 7]
+    assert scope.layers[1:3] == []

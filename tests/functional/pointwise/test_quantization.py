@@ -1,0 +1,137 @@
+"""Explicit quantization against torch's own, and small networks in int8, fp8 and int4, interpreted and built."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from support import assert_close, evaluate, layer_types
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.compiling.compiler import compile_engine
+
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def randn(*shape):
+    return torch.randn(*shape, generator=GENERATOR)
+
+
+def test_int8_per_tensor():
+    x = randn(4, 33) * 3
+    expected = torch.fake_quantize_per_tensor_affine(x, 0.05, 0, -128, 127)
+    assert_close(evaluate(lambda x: F.quantize(x, 0.05), x), (expected / 0.05).round().to(torch.int8))
+    assert_close(evaluate(lambda x: F.dequantize(F.quantize(x, 0.05), 0.05), x), expected)
+
+
+def test_halves_go_to_even():
+    x = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 1000.0, -1000.0])
+    assert evaluate(lambda x: F.quantize(x, 1.0), x).tolist() == [0, 2, 2, 0, -2, 127, -128]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_int8_per_channel(axis):
+    x = randn(4, 6, 5)
+    scale = torch.rand(x.shape[axis], generator=GENERATOR) * 0.1 + 0.01
+    zero = torch.zeros(len(scale), dtype=torch.int32)
+    expected = torch.fake_quantize_per_channel_affine(x, scale, zero, axis % 3, -128, 127)
+    got = evaluate(lambda x: F.dequantize(F.quantize(x, scale, axis=axis), scale, axis=axis), x)
+    assert_close(got, expected)
+
+
+def test_fp8():
+    x = randn(4, 64) * 100
+    expected = (x / 2.0).clamp(-448, 448).to(torch.float8_e4m3fn).float() * 2.0
+    got = evaluate(lambda x: F.dequantize(F.quantize(x, 2.0, "float8_e4m3fn"), 2.0), x)
+    assert_close(got, expected)
+
+
+@pytest.mark.parametrize("blocks", [(32, 2), (4, 64)])
+def test_int4_weights_in_blocks(blocks):
+    weight = randn(32, 64)
+    rows, columns = 32 // blocks[0], 64 // blocks[1]
+    tiles = weight.reshape(blocks[0], rows, blocks[1], columns)
+    scale = tiles.abs().amax((1, 3)) / 7
+    wide = scale.repeat_interleave(rows, 0).repeat_interleave(columns, 1)
+    expected = (weight / wide).round().clamp(-8, 7) * wide
+    got = evaluate(
+        lambda x: x + F.dequantize(F.quantize(x.network.constant(weight), scale, "int4"), scale), randn(1, 1)
+    )
+    assert_close(got - got[0, 0], expected - expected[0, 0])
+
+
+def quantized(kind):
+    """A linear layer with quantized weights, and what torch makes of the same numbers."""
+
+    def network(x, w):
+        if kind == "int4":  # weights alone
+            weight = td.dequantize(td.quantize(w.weight, w.weight_scale, "int4"), w.weight_scale)
+            return {"y": F.relu(x @ weight.t())}
+        dtype = {"int8": "int8", "fp8": "float8_e4m3fn"}[kind]
+        axis = 0 if kind == "int8" else None
+        weight = td.dequantize(td.quantize(w.weight, w.weight_scale, dtype, axis), w.weight_scale, axis=axis)
+        x = td.dequantize(td.quantize(x, w.input_scale, dtype), w.input_scale)
+        return {"y": F.relu(x @ weight.t())}
+
+    def narrow(x, scale):
+        scale = scale[:, None] if scale.ndim == 1 else scale
+        if kind == "fp8":
+            return (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn).float() * scale
+        if kind == "int4":
+            scale = scale.repeat_interleave(x.shape[1] // scale.shape[1], 1)
+        low, high = (-8, 7) if kind == "int4" else (-128, 127)
+        return (x / scale).round().clamp(low, high) * scale
+
+    def reference(x, weights):
+        weight = narrow(weights["weight"], weights["weight_scale"])
+        if "input_scale" in weights:
+            x = narrow(x, weights["input_scale"])
+        return torch.relu(x @ weight.t())
+
+    return network, reference
+
+
+@pytest.mark.parametrize("kind", ["int8", "fp8", "int4"])
+def test_a_network_with_scales_from_its_weights_file(kind, tmp_path):
+    weight = randn(48, 64)
+    weights = {"weight": weight, "weight_scale": weight.abs().amax(1) / 127, "input_scale": torch.tensor(0.03)}
+    if kind == "fp8":
+        weights["weight_scale"] = weight.abs().amax() / 448
+    if kind == "int4":
+        weights["weight_scale"] = weight.reshape(48, 4, 16).abs().amax(2) / 7
+        del weights["input_scale"]
+    save_file(weights, tmp_path / "w.safetensors")
+    function, reference = quantized(kind)
+    spec = td.network(
+        inputs={"x": td.Input((td.Dim("N", min=1, opt=4, max=8), 64))}, weights=str(tmp_path / "w.safetensors")
+    )(function)
+    network = spec.define()
+    x = randn(4, 64)
+    assert_close(td.interpret(network, {"x": x})["y"], reference(x, weights))
+    types = layer_types(network)
+    assert types.count("DEQUANTIZE") == (1 if kind == "int4" else 2)
+    assert types.count("QUANTIZE") == (0 if kind == "int4" else 2)
+    assert compile_engine(network).data
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: F.quantize(x, 0.5, "uint8"), td.UnsupportedError, "not to uint8"),
+        (lambda x: F.quantize(x, 0.5, "int4"), td.UnsupportedError, "int4 is for weights"),
+        (lambda x: F.quantize(x, 0.0), td.ShapeError, "positive"),
+        (lambda x: F.quantize(x, torch.tensor([1.0, -1.0]), axis=0), td.ShapeError, "positive"),
+        (lambda x: F.quantize(x, torch.ones(3), axis=0), td.ShapeError, r"must be \(2,\), not \(3,\)"),
+        (lambda x: F.quantize(x, torch.ones(2)), td.ShapeError, "axis is not given"),
+        (lambda x: F.quantize(x, torch.ones(2, 3)), td.ShapeError, "does not divide"),
+        (
+            lambda x: F.quantize(x.network.constant(torch.ones(4, 4)), torch.ones(2, 2), "int4"),
+            td.ShapeError,
+            "one dim",
+        ),
+        (lambda x: F.dequantize(x, 0.5), td.UnsupportedError, "float32"),
+        (lambda x: F.dequantize(F.quantize(x, 0.5), 0.5, "int32"), td.UnsupportedError, "not int32"),
+    ],
+)
+def test_refusals(call, error, words):
+    with pytest.raises(error, match=words):
+        call(td.Network().input("x", (2, 8)))

@@ -1,0 +1,116 @@
+"""What cannot be ported says why, with the torch module's line; what has no counterpart is marked in the file."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import trtdsl as td
+from trtdsl.porting import ported
+
+MODULES = Path(__file__).parent / "modules.py"
+
+
+def line_of(text):
+    """The number of the line in modules.py that holds the text."""
+    lines = MODULES.read_text().split("\n")
+    return f"modules.py:{next(number for number, line in enumerate(lines, 1) if text in line)}: "
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "error", "message"),
+    [
+        ("Branch", {"x": "N,3"}, td.UnsupportedError, line_of("if x.sum() > 0") + "what runs here depends on"),
+        ("BySize", {"x": "2,T"}, td.UnsupportedError, line_of("x = x[:, :4]") + "the module does one thing at T = 5"),
+        (
+            "Number",
+            {"x": "2,T"},
+            td.UnsupportedError,
+            line_of("int(x.shape[1] / 2)") + ".* gets 2 at T = 5 and 1",
+        ),
+        ("Stale", {"x": "N,3"}, td.UnsupportedError, "shares memory with one that .*modules.py:.* changed in place"),
+        ("Fails", {"x": "N,3"}, td.DefinitionError, line_of("x.reshape(7, 7)") + "forward fails: RuntimeError: shape"),
+        ("Outside", {"x": "N,3"}, td.UnsupportedError, line_of("x + CONSTANT") + ".* comes from outside of the module"),
+        ("Positions", {"x": "N,3", "mask": "N,3:int64"}, td.UsageError, "mask=SHAPE:int64:LOW:HIGH"),
+        ("Named", {"b": "N,3"}, td.UsageError, r"Named.forward needs a: it takes \(a, skipped=None, b=None\)"),
+        (
+            "Small",
+            {},
+            td.UsageError,
+            r"\(image\): give its inputs with their shapes, as --input image=N,3,224,224",
+        ),
+        ("Small", {"x": "N,3"}, td.UsageError, r"Small.forward has no parameter 'x': it takes \(image\)"),
+        ("Small", {"image": "N,3,H,8"}, td.UsageError, "dimension H has no range: give --dim H=MIN:OPT:MAX"),
+        ("Small", {"image": "N,3,8.5"}, td.UsageError, "a size is a number, a name, or 8[*]NAME, not '8.5'"),
+        ("Small", {"image": "N,3,8,8:float31"}, td.UsageError, "unknown dtype 'float31'"),
+        ("Small", {"image": "N,3,8,8:float32:1"}, td.UsageError, "expected SHAPE, SHAPE:DTYPE or"),
+        ("Small", {"image": "N,3,8,8:float32:a:b"}, td.UsageError, "LOW and HIGH are numbers"),
+        ("Nowhere", {"x": "N"}, td.UsageError, "modules.py has no 'Nowhere': it has Small, Residual, InPlace"),
+        ("CONSTANT", {"x": "N"}, td.UsageError, "CONSTANT is a Tensor: give a torch.nn.Module class"),
+        ("halves", {"x": "N"}, td.DefinitionError, "making halves: TypeError"),
+    ],
+)
+def test_a_port_that_cannot_be_says_why(name, inputs, error, message):
+    dims = {"T": (3, 5, 8)} if "2,T" in inputs.values() else {}
+    with pytest.raises(error, match=message):
+        td.port(f"{MODULES}:{name}", inputs, dims=dims)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("torch.nn", "expected MODULE:NAME or FILE.py:NAME"),
+        ("nowhere.at.all:Net", "no module 'nowhere.at.all'"),
+        ("nowhere.py:Net", "no file nowhere.py"),
+        ("torch.nn:Nothing", "torch.nn has no 'Nothing'"),
+        ("torch.nn.functional:relu", "making relu: TypeError"),
+        ("builtins:list", "list makes a list, not a torch.nn.Module"),
+    ],
+)
+def test_a_target_that_is_none_says_so(target, message):
+    with pytest.raises((td.UsageError, td.DefinitionError), match=message):
+        td.port(target, {"x": "N,3"})
+
+
+def test_a_module_or_what_cannot_be_imported_is_no_target():
+    with pytest.raises(td.UsageError, match="not the module"):
+        td.port(torch.nn.ReLU(), {"input": "N,3"})
+    with pytest.raises(td.UsageError, match="cannot be imported by name"):
+        td.port(lambda: torch.nn.ReLU(), {"input": "N,3"})
+    with pytest.raises(td.UsageError, match="--arg is for what can be imported"):
+        td.port(f"{MODULES}:Small", {"image": "N,3,8,8"}, arguments={"width": 8})
+    with pytest.raises(td.UsageError, match="no input has a dimension T"):
+        td.port("torch.nn:ReLU", {"input": "N,3"}, dims={"T": (1, 2, 3)})
+    with pytest.raises(td.UsageError, match="must be an identifier"):
+        td.port("torch.nn:ReLU", {"input": "N,3"}, name="a b")
+
+
+def test_a_class_is_a_target_and_a_fixed_dimension_is_a_number():
+    text = td.port(torch.nn.ReLU, {"input": td.Input(("N", 3))}, dims={"N": 2})
+    assert "td.Input((2, 3))" in text and "from torch.nn.modules.activation import ReLU" in text
+
+
+def test_what_has_no_counterpart_is_marked_and_says_so_when_it_is_defined(tmp_path):
+    result = ported(f"{MODULES}:Fft", {"x": "N,8"}, file=tmp_path / "x.py", weights=tmp_path / "fft.safetensors")
+    assert result.missing == ["torch.fft.rfft"]
+    lines = result.text.split("\n")
+    place = next(number for number, line in enumerate(lines) if "td.missing" in line)
+    assert (
+        lines[place].strip()
+        == 'spectrum = td.missing("torch.fft.rfft", F.linear(x, w.fc.weight, w.fc.bias), norm="ortho")'
+    )
+    assert lines[place - 1].strip().startswith("# torch.fft.rfft has no counterpart here: of (4, 8) float32 it makes")
+    (tmp_path / "fft.py").write_text(result.text)
+    spec = td.load_spec(tmp_path / "fft.py")
+    with pytest.raises(td.UnsupportedError, match=rf"fft.py:{place + 1}: torch.fft.rfft has no counterpart") as raised:
+        spec.define(weights=result.module.state_dict())
+    assert "(N, 8) float32" in str(raised.value)
+
+
+def test_the_module_itself_is_left_as_it_was():
+    module = torch.nn.Linear(3, 2)
+    from trtdsl.porting.trace import trace
+
+    before = dict(vars(module))
+    trace(module, {"input": ((2, 3), torch.float32)})
+    assert vars(module) == before and not module._forward_hooks and not module._forward_pre_hooks

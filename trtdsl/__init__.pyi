@@ -1,0 +1,135 @@
+"""What `import trtdsl as td` offers; each name is imported when it is first used."""
+
+from . import functional as functional
+from . import layers as layers
+from .building.batch import build_several as build_several
+from .building.build import Build as Build
+from .building.build import build as build
+from .checking.check import CheckReport as CheckReport
+from .checking.check import check as check
+from .checking.check import compare as compare
+from .checking.compare_layers import LayerReport as LayerReport
+from .checking.compare_layers import compare_layers as compare_layers
+from .checking.compare_layers import locate_difference as locate_difference
+from .cli.doctor import diagnose as diagnose
+from .compiling.config import BuildConfig as BuildConfig
+from .core.errors import BackendError as BackendError
+from .core.errors import BuildError as BuildError
+from .core.errors import CancelledError as CancelledError
+from .core.errors import CorruptFileError as CorruptFileError
+from .core.errors import DefinitionError as DefinitionError
+from .core.errors import EngineError as EngineError
+from .core.errors import ExecutionError as ExecutionError
+from .core.errors import FeedError as FeedError
+from .core.errors import MismatchError as MismatchError
+from .core.errors import OutOfMemoryError as OutOfMemoryError
+from .core.errors import ShapeError as ShapeError
+from .core.errors import TrtdslError as TrtdslError
+from .core.errors import UnsupportedError as UnsupportedError
+from .core.errors import UsageError as UsageError
+from .core.errors import WeightsError as WeightsError
+from .core.version import __version__ as __version__
+from .definition.network import Input as Input
+from .definition.network import Network as Network
+from .definition.profile import Profile as Profile
+from .definition.shape import Dim as Dim
+from .definition.size import Size as Size
+from .definition.size import size_max as size_max
+from .definition.size import size_min as size_min
+from .definition.spec import NetworkSpec as NetworkSpec
+from .definition.spec import load_spec as load_spec
+from .definition.spec import network as network
+from .definition.tensor import Tensor as Tensor
+from .definition.weights import Scope as Scope
+from .definition.weights import Weights as Weights
+from .definition.weights import convert_weights as convert_weights
+from .display.summary import Summary as Summary
+from .display.summary import inspect as inspect
+from .display.summary import summarize as summarize
+from .engine import Engine as Engine
+from .engine import load_engine as load_engine
+from .engine.bench import BenchReport as BenchReport
+from .engine.bench import bench as bench
+from .engine.refit import derive_weights as derive_weights
+from .engine.run import run_files as run_files
+from .engine.triton import export_triton as export_triton
+from .functional.einsum.plan import EinsumPlan as EinsumPlan
+from .functional.einsum.report import explain_einsum as explain_einsum
+from .functional.pointwise.quantization import dequantize as dequantize
+from .functional.pointwise.quantization import quantize as quantize
+from .functional.scanning.control import cond as cond
+from .functional.scanning.control import scan as scan
+from .functional.scanning.control import while_loop as while_loop
+from .interpreter.feeds import sample_feeds as sample_feeds
+from .interpreter.interpret import Interpreter as Interpreter
+from .interpreter.interpret import interpret as interpret
+from .porting import missing as missing
+from .porting import port as port
+
+__all__ = [
+    "BackendError",
+    "BenchReport",
+    "Build",
+    "BuildConfig",
+    "BuildError",
+    "CancelledError",
+    "CheckReport",
+    "CorruptFileError",
+    "DefinitionError",
+    "Dim",
+    "EinsumPlan",
+    "Engine",
+    "EngineError",
+    "ExecutionError",
+    "FeedError",
+    "Input",
+    "Interpreter",
+    "LayerReport",
+    "MismatchError",
+    "Network",
+    "NetworkSpec",
+    "OutOfMemoryError",
+    "Profile",
+    "Scope",
+    "ShapeError",
+    "Size",
+    "Summary",
+    "Tensor",
+    "TrtdslError",
+    "UnsupportedError",
+    "UsageError",
+    "Weights",
+    "WeightsError",
+    "__version__",
+    "bench",
+    "build",
+    "build_several",
+    "check",
+    "compare",
+    "compare_layers",
+    "cond",
+    "convert_weights",
+    "dequantize",
+    "derive_weights",
+    "diagnose",
+    "explain_einsum",
+    "export_triton",
+    "functional",
+    "inspect",
+    "interpret",
+    "layers",
+    "load_engine",
+    "load_spec",
+    "locate_difference",
+    "missing",
+    "network",
+    "port",
+    "quantize",
+    "run_files",
+    "sample_feeds",
+    "scan",
+    "size_max",
+    "size_min",
+    "summarize",
+    "while_loop",
+]

@@ -1,0 +1,1 @@
+"""From a network file to an engine and its manifest on disk."""

@@ -1,0 +1,91 @@
+"""Several networks built in worker processes: one failure does not hide the others."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import CancelledError, TrtdslError, UsageError
+from ..definition.spec import load_spec
+from .build import build
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one network."""
+
+    network: str
+    engine: str | None = None
+    built: bool = False
+    bytes: int | None = None
+    error: str | None = None
+    kind: str | None = None
+    """The error's class."""
+    exit_code: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def build_several(
+    networks: Sequence[str],
+    folder: str | Path | None = None,
+    *,
+    jobs: int = 1,
+    done: Callable[[Outcome], None] | None = None,
+    **options: Any,
+) -> list[Outcome]:
+    """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, each in a process.
+
+    ``options`` are those of :func:`~trtdsl.build`. Outcomes come in the order of ``networks``; ``done`` sees each
+    as it comes. Raises UsageError for two networks of one name or no folder, CancelledError after Ctrl-C.
+    """
+    target = Path(folder) if folder is not None else Path()
+    if not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
+        raise UsageError(f"several networks are built into a directory, and {target} is none")
+    labels = [name.rpartition(".py:")[2] if ".py:" in name else Path(name).stem for name in dict.fromkeys(networks)]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise UsageError(f"two networks would be written as {twice[0]}.engine: build them apart")
+    if jobs < 1:
+        raise UsageError(f"-j must be at least 1, not {jobs}")
+    import multiprocessing  # slow to import, and needed here alone
+    from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+
+    context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
+    outcomes: dict[str, Outcome] = {}
+    with ProcessPoolExecutor(min(jobs, len(networks)), context) as pool:
+        futures: dict[Future[Outcome], str] = {
+            pool.submit(_build_one, name, str(target), options): name for name in dict.fromkeys(networks)
+        }
+        try:
+            for future in as_completed(futures):
+                name = futures[future]
+                try:
+                    outcomes[name] = future.result()
+                except Exception as error:  # the process died: TensorRT's own crash, or no memory
+                    text = f"the process that built it died: {error}"
+                    outcomes[name] = Outcome(name, error=text, kind=type(error).__name__, exit_code=8)
+                if done is not None:
+                    done(outcomes[name])
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise CancelledError("cancelled; what was not complete was not written") from None
+    return [outcomes[name] for name in dict.fromkeys(networks)]
+
+
+def _build_one(name: str, folder: str, options: dict[str, Any]) -> Outcome:
+    try:
+        spec = load_spec(name)
+        result = build(spec, Path(folder) / f"{spec.name}.engine", **options)
+    except TrtdslError as error:
+        return Outcome(name, error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
+    except Exception as error:
+        text = "".join(traceback.format_exception_only(error)).strip()
+        return Outcome(name, error=text, kind=type(error).__name__, exit_code=8)
+    size = result.manifest.get("engine", {}).get("bytes")
+    return Outcome(name, str(result.engine), result.built, size)

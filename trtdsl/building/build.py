@@ -1,0 +1,252 @@
+"""From a network to an engine on disk, with a manifest that says what it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..checking.check import CheckReport, check
+from ..compiling.compiler import Plan, Progress, compile_engine, input_shapes
+from ..compiling.config import BuildConfig
+from ..core.backend import Backend
+from ..core.dtypes import dtype_name
+from ..core.errors import MismatchError
+from ..core.files import check_writable, write_all_atomically
+from ..core.version import __version__
+from ..definition.network import Network
+from ..definition.profile import Profile, Range
+from ..definition.spec import NetworkSpec
+from ..definition.weights import Source
+from ..engine.manifest import MANIFEST_SCHEMA
+from ..engine.refit import recipe
+from ..interpreter.fingerprint import fingerprint
+
+
+@dataclass(frozen=True)
+class Build:
+    """What :func:`build` left on disk, or found there unchanged."""
+
+    engine: Path
+    manifest_path: Path
+    manifest: dict[str, Any]
+    built: bool
+    """False when the engine was there already and nothing had changed, or for a dry run."""
+    report: CheckReport | None
+
+
+def build(
+    spec: NetworkSpec,
+    output: str | Path | None = None,
+    *,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
+    backend: str | Backend | None = None,
+    config: BuildConfig | None = None,
+    profiles: Sequence[Profile] | None = None,
+    run_check: bool = True,
+    force: bool = False,
+    dry_run: bool = False,
+    allow_nonfinite: bool = False,
+    progress: Progress | None = None,
+) -> Build:
+    """Defines a network, checks it against its torch reference, builds it, and writes engine and manifest.
+
+    ``output`` is ``NAME.engine`` in the working directory by default; the manifest stands beside it under
+    ``output + ".json"``. Nothing is written before all is done, and nothing is built again that has not changed
+    (unless ``force``). ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own.
+    ``run_check=False`` says so in the manifest. ``dry_run`` stops before building.
+
+    Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message,
+    UsageError for what cannot be written or what the backend cannot honour, CancelledError.
+    """
+    engine = check_writable(Path(output) if output is not None else Path(f"{spec.name}.engine"))
+    manifest_path = check_writable(engine.with_name(engine.name + ".json"))
+    tell = progress or (lambda phase, done, total: None)
+    tell("defining the network", 0, 1)
+    network = spec.define(
+        weights=weights,
+        dims=dims,
+        profiles=profiles,
+        precision=precision,
+        backend=backend,
+        allow_nonfinite=allow_nonfinite,
+    )
+    tell("defining the network", 1, 1)
+    config = config or BuildConfig()
+    config.validate(network.backend)
+    content = _content_hash(network, config)
+    previous = _read_manifest(manifest_path)
+    unchanged = not force and _is_unchanged(previous, content, engine)
+    report = None
+    checked = _known_check(spec, previous if unchanged else {}, run_check)
+    if checked is None:
+        report = _check(spec, network, weights, tell)
+        checked = _check_summary(report, _reference_hash(spec))
+    plan = None if unchanged or dry_run else compile_engine(network, config, progress=progress)
+    if unchanged:
+        manifest = {**previous, "check": checked}
+    else:
+        manifest = _manifest(spec, network, config, content, checked, weights, plan)
+    if plan is not None and (config.refit or config.strip_weights):
+        made = recipe(spec, network, engine, dims, spec.open_weights(weights))
+        manifest["refit"] = {**made, "identical": not config.refit}
+    if not dry_run and (plan is not None or manifest != previous):
+        written = {} if plan is None else {engine: plan.data}
+        write_all_atomically({**written, manifest_path: _dump(manifest)})
+    return Build(engine, manifest_path, manifest, plan is not None, report)
+
+
+def _known_check(spec: NetworkSpec, previous: Mapping[str, Any], run_check: bool) -> dict[str, Any] | None:
+    """What the manifest says of the check where none is to be made; ``previous`` is that of the very same engine."""
+    before = previous.get("check", {})
+    if not run_check:
+        return before if before.get("done") else {"done": False, "reason": "--no-check"}
+    if spec.reference is None:
+        return {"done": False, "reason": "the network has no reference"}
+    reference = _reference_hash(spec)
+    return before if reference and before.get("passed") and before.get("reference_sha256") == reference else None
+
+
+def _check(spec: NetworkSpec, network: Network, weights: Source | None, tell: Progress) -> CheckReport:
+    """The report of a check that passed; CheckFailedError for another."""
+    report = check(spec, weights=weights, network=network, progress=tell)
+    if not report.passed:
+        raise CheckFailedError(report)
+    return report
+
+
+class CheckFailedError(MismatchError):
+    """The network differs from its reference: nothing was built. ``report`` says where."""
+
+    def __init__(self, report: CheckReport):
+        try:
+            report.raise_for_mismatch()
+            message = "the check failed"
+        except MismatchError as error:
+            message = f"{error.message}. Nothing was built"
+        super().__init__(message)
+        self.report = report
+
+
+# -- the manifest ------------------------------------------------------------------------------------------------------
+
+
+def _profiles(network: Network) -> list[dict[str, Any]]:
+    """Each profile's ranges of the dimensions, and the shapes that they give the inputs."""
+    return [
+        {
+            "dims": {name: list(bounds) for name, bounds in profile.items},
+            "inputs": input_shapes(network, profile),
+        }
+        for profile in network.profiles
+    ]
+
+
+def _content_hash(network: Network, config: BuildConfig) -> str:
+    facts = {
+        "network": fingerprint(network.definition, network.backend),
+        "profiles": _profiles(network),
+        "backend": [network.backend.name, network.backend.version],
+        "trtdsl": __version__,
+        "compute_capabilities": list(config.compute_capabilities),
+        "config": config.facts(),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _reference_hash(spec: NetworkSpec) -> str | None:
+    """The hash of the reference's file; None where it is not a file, and so may have changed unseen."""
+    if not isinstance(spec.reference, str) or spec.file is None:
+        return None
+    path = spec.file.parent / spec.reference.rpartition(":")[0]
+    return hashlib.sha256(path.read_bytes() + spec.reference.encode()).hexdigest() if path.is_file() else None
+
+
+def _is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
+    if previous.get("content_sha256") != content or not engine.is_file():
+        return False
+    data = engine.read_bytes()
+    return hashlib.sha256(data).hexdigest() == previous["engine"]["sha256"]
+
+
+def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]:
+    outputs = [output for case in report.cases for output in case.outputs]
+    return {
+        "done": True,
+        "passed": report.passed,
+        "on": report.on,
+        "statement": report.statement,
+        "cases": [case.dims for case in report.cases],
+        "max_abs": max((output.max_abs for output in outputs), default=0.0),
+        "max_relative_to_scale": max(
+            (output.max_abs / output.scale for output in outputs if output.scale), default=0.0
+        ),
+        "reference_sha256": reference,
+    }
+
+
+def _manifest(
+    spec: NetworkSpec,
+    network: Network,
+    config: BuildConfig,
+    content: str,
+    checked: dict[str, Any],
+    weights: Source | None,
+    plan: Plan | None,
+) -> dict[str, Any]:
+    backend = network.backend
+    opened = spec.open_weights(weights)
+    manifest: dict[str, Any] = {
+        "schema": MANIFEST_SCHEMA,
+        "network": spec.name,
+        "trtdsl": __version__,
+        "backend": {"name": backend.name, "version": backend.version},
+        "compute_capabilities": list(config.compute_capabilities) or backend.default_compute_capabilities(),
+        "config": config.facts(),
+        "content_sha256": content,
+        "inputs": {
+            name: {
+                "dtype": dtype_name(tensor.dtype),
+                "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
+            }
+            for name, tensor in network.inputs.items()
+        },
+        "outputs": {
+            name: {
+                "dtype": dtype_name(tensor.dtype),
+                "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
+            }
+            for name, tensor in network.outputs.items()
+        },
+        "profiles": _profiles(network),
+        "weights": None
+        if opened is None
+        else {"file": opened.path.name if opened.path else None, "sha256": opened.sha256()},
+        "check": checked,
+        "layers": network.definition.num_layers,
+    }
+    if plan is not None:
+        statistics = asdict(plan.statistics)
+        manifest["build_seconds"] = round(statistics.pop("seconds"), 3)
+        manifest["statistics"] = statistics
+        manifest["engine"] = {"sha256": hashlib.sha256(plan.data).hexdigest(), "bytes": len(plan.data)}
+    return manifest
+
+
+def _dump(manifest: dict[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=2) + "\n").encode()
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of an earlier build; empty when there is none that can be trusted."""
+    try:
+        manifest = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    complete = isinstance(manifest, dict) and {"content_sha256", "engine", "check"} <= manifest.keys()
+    return manifest if complete and manifest.get("schema") == MANIFEST_SCHEMA else {}

@@ -1,0 +1,1 @@
+"""Whether a network equals its torch reference: feeds, comparison, and where the two part."""

@@ -1,0 +1,147 @@
+"""From a network to a serialized engine in memory, and what TensorRT's builder says of it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.backend import Backend, Messages
+from ..core.errors import BuildError, CancelledError, UsageError
+from ..definition.network import MAX_SIZE, Network
+from ..definition.profile import Profile
+from .config import BuildConfig
+
+Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What TensorRT's builder said of an engine, in bytes; None where it said nothing."""
+
+    activation_memory: int | None
+    weight_memory: int | None
+    scratch_memory: int | None
+    engine_layers: int | None
+    """Layers after fusion."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A serialized engine in memory."""
+
+    data: bytes
+    statistics: Statistics
+
+
+def compile_engine(
+    network: Network,
+    config: BuildConfig | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Plan:
+    """The serialized engine of a network, and what the builder said of it.
+
+    Raises BuildError with TensorRT's own message and, where it names a layer, the author's line; CancelledError after
+    Ctrl-C; UsageError for a dynamic dimension without a range.
+    """
+    backend = network.backend
+    if not network.outputs:
+        raise UsageError(f"network {network.name!r} has no output")
+    network.check_sizes()
+    builder_config = backend.builder.create_builder_config()
+    keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
+    for profile in network.profiles:
+        served = backend.builder.create_optimization_profile()
+        for name, shapes in input_shapes(network, profile).items():
+            served.set_shape(name, *(tuple(shape) for shape in shapes.values()))
+        builder_config.add_optimization_profile(served)
+    started = time.perf_counter()
+    with _monitor(backend, progress) as (monitor, cancelled), backend.listen() as messages:
+        builder_config.progress_monitor = monitor
+        data = backend.builder.build_serialized_network(network.definition, builder_config)
+    seconds = time.perf_counter() - started
+    if cancelled.is_set():
+        raise CancelledError("cancelled; nothing was written")
+    if data is None:
+        raise _build_error(network, messages)
+    keep_timing_cache()
+    return Plan(bytes(data), _statistics(messages, seconds))
+
+
+@contextlib.contextmanager
+def _monitor(backend: Backend, progress: Progress | None) -> Iterator[tuple[Any, threading.Event]]:
+    """A progress monitor that also cancels the build after Ctrl-C.
+
+    Python's own handler would raise inside TensorRT's callback; this one leaves a note that the next step finds.
+    """
+    cancelled = threading.Event()
+    sizes: dict[str, int] = {}
+    tell = progress or (lambda phase, done, total: None)
+
+    class Monitor(backend.trt.IProgressMonitor):
+        def __init__(self) -> None:
+            backend.trt.IProgressMonitor.__init__(self)
+
+        def phase_start(self, phase: str, parent: str | None, steps: int) -> None:
+            sizes[phase] = steps
+            tell(phase, 0, steps)
+
+        def step_complete(self, phase: str, step: int) -> bool:
+            tell(phase, step + 1, sizes.get(phase, step + 1))
+            return not cancelled.is_set()
+
+        def phase_finish(self, phase: str) -> None:
+            tell(phase, sizes.get(phase, 1), sizes.get(phase, 1))
+
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda number, frame: cancelled.set()) if main else None
+    try:
+        yield Monitor(), cancelled
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
+
+
+def _build_error(network: Network, messages: Messages) -> BuildError:
+    text = messages.summary()
+    named = sorted((name for name in network.locations if name in text), key=len, reverse=True)
+    location = network.locations[named[0]] if named else None
+    return BuildError(f"TensorRT cannot build {network.name!r}: {text}", location=location)
+
+
+def _statistics(messages: Messages, seconds: float) -> Statistics:
+    text = "\n".join(message for _, message in messages)
+
+    def number(label: str) -> int | None:
+        found = re.search(rf"{label}: (\d+) bytes", text)
+        return int(found[1]) if found else None
+
+    listing = text.rpartition("Engine Layer Information:")[2] if "Engine Layer Information:" in text else None
+    layers = None if listing is None else len(re.findall(r"^Layer\(", listing, re.MULTILINE))
+    return Statistics(
+        number("Total Activation Memory"),
+        number("Total Weights Memory"),
+        number("Max Scratch Memory"),
+        layers,
+        seconds,
+    )
+
+
+def input_shapes(network: Network, profile: Profile) -> dict[str, dict[str, list[int]]]:
+    """For every input its shape at a profile's min, opt and max. Raises UsageError for a size that TensorRT lacks."""
+    points = {"min": profile.at("min"), "opt": profile.at("opt"), "max": profile.at("max")}
+    shapes = {
+        name: {which: list(network.input_shape(name, sizes)) for which, sizes in points.items()}
+        for name in network.inputs
+    }
+    for name, at in shapes.items():
+        if max(at["max"], default=0) > MAX_SIZE:
+            raise UsageError(f"input {name!r} would be {tuple(at['max'])}: TensorRT's sizes are at most {MAX_SIZE}")
+    return shapes

@@ -1,0 +1,295 @@
+"""Every exception of trtdsl and the exit code that the command line gives for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The folder of trtdsl: the author's code is what lies outside of it."""
+
+
+class Location(NamedTuple):
+    """A place in the author's code: the first frame outside trtdsl."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The names most like an unknown one, for a message; empty where none is.
+
+    >>> nearest("conv1.wieght", ["conv1.weight", "conv1.bias"])
+    ' (nearest: conv1.weight)'
+    """
+    import difflib
+
+    found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.7)
+    return f" (nearest: {', '.join(found)})" if found else ""
+
+
+class TrtdslError(Exception):
+    """Base of all errors of trtdsl.
+
+    ``exit_code`` is what the command line exits with; ``location`` is the author's file and line where
+    there is one, and ``context`` are facts added on the way up (the call, its operands' shapes).
+    """
+
+    exit_code = 8
+    code: str | None = None
+    """A stable name for what can happen to an engine, the same from Python and from C++; None for anything else."""
+
+    def __init__(self, message: str, *, location: Location | None = None):
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.context: list[str] = []
+
+    def __str__(self) -> str:
+        head = f"{self.location}: {self.message}" if self.location else self.message
+        return "\n".join([head, *(f"  {line}" for line in self.context)])
+
+
+class MismatchError(TrtdslError):
+    """A network's outputs differ from its reference."""
+
+    exit_code = 1
+
+
+class UsageError(TrtdslError):
+    """The call itself is wrong: no such file, an unknown option value, an unwritable output."""
+
+    exit_code = 2
+
+
+class DefinitionError(TrtdslError):
+    """The network cannot be defined as it is written."""
+
+    exit_code = 3
+
+
+class ShapeError(DefinitionError):
+    """Operand shapes do not fit each other or the operation."""
+
+
+class UnsupportedError(DefinitionError):
+    """Legal in torch, but TensorRT (or trtdsl) cannot express it; says what to write instead."""
+
+
+class WeightsError(DefinitionError):
+    """Weights are missing, unused, misshapen, of the wrong type or not finite."""
+
+
+class FeedError(TrtdslError):
+    """A feed does not fit the network's input signature."""
+
+    exit_code = 2
+
+
+class FeedNameError(FeedError):
+    """An input is missing, or there is none of that name."""
+
+    code = "feed-name"
+
+
+class FeedDtypeError(FeedError):
+    """A feed has another dtype than its input."""
+
+    code = "feed-dtype"
+
+
+class FeedRankError(FeedError):
+    """A feed has another number of dimensions than its input."""
+
+    code = "feed-rank"
+
+
+class FeedShapeError(FeedError):
+    """A feed differs from its input in a fixed size."""
+
+    code = "feed-shape"
+
+
+class FeedPlaceError(FeedError):
+    """A feed is on another device than it is read from."""
+
+    code = "feed-place"
+
+
+class FeedProfileError(FeedError):
+    """A feed's size is outside the range that the engine was built for."""
+
+    code = "feed-profile"
+
+
+class BuildError(TrtdslError):
+    """TensorRT defined the network but could not build an engine from it."""
+
+    exit_code = 4
+
+
+class EngineError(TrtdslError):
+    """An engine does not fit this machine: other product, version or compute capability."""
+
+    exit_code = 5
+
+
+class BackendError(TrtdslError):
+    """What the command needs is not on this machine: TensorRT itself, or a CUDA device."""
+
+    exit_code = 6
+
+
+class CorruptFileError(TrtdslError):
+    """A file is truncated, damaged or not of the kind that it is said to be."""
+
+    exit_code = 7
+
+
+class CancelledError(TrtdslError):
+    """The user cancelled; nothing was left behind."""
+
+    exit_code = 130
+
+
+class ExecutionError(TrtdslError):
+    """The engine could not be executed, or the GPU reported an error."""
+
+    exit_code = 8
+    code = "execution-failed"
+
+
+class OutOfMemoryError(ExecutionError):
+    """The GPU has less memory free than is needed."""
+
+    code = "out-of-memory"
+
+    def __init__(self, needed: int | None, free: int | None, what: str = "this"):
+        wanted = "more memory" if needed is None else f"{needed:,} bytes"
+        there = "" if free is None else f", and {free:,} bytes are free"
+        super().__init__(f"out of GPU memory: {what} needs {wanted}{there}")
+        self.needed, self.free = needed, free
+
+
+# -- why an engine does not load: the file itself ----------------------------------------------------------------------
+
+
+class EngineMissingError(UsageError):
+    """There is no such engine file, or it cannot be read."""
+
+    code = "engine-missing"
+
+
+class ManifestMissingError(UsageError):
+    """There is no manifest beside the engine."""
+
+    code = "manifest-missing"
+
+
+class EngineTooShortError(CorruptFileError):
+    """The file is empty or shorter than an engine's header."""
+
+    code = "engine-too-short"
+
+
+class NotAnEngineError(CorruptFileError):
+    """The file is something else: ONNX, safetensors, a checkpoint, …"""
+
+    code = "not-an-engine"
+
+
+class EnginePrefixError(CorruptFileError):
+    """An engine begins further on in the file, after what another program put before it."""
+
+    code = "engine-prefixed"
+
+
+class EngineTruncatedError(CorruptFileError):
+    """The file ends before the engine does."""
+
+    code = "engine-truncated"
+
+
+class EngineDamagedError(CorruptFileError):
+    """The file has not the bytes that were built: flipped bits, or something put in or after it."""
+
+    code = "engine-damaged"
+
+
+class ManifestDamagedError(CorruptFileError):
+    """The manifest is not one that trtdsl wrote, or belongs to another engine."""
+
+    code = "manifest-damaged"
+
+
+# -- why an engine does not load: what is here -------------------------------------------------------------------------
+
+
+class WrongProductError(EngineError):
+    """A TensorRT engine for TensorRT-RTX, or the other way round."""
+
+    code = "wrong-product"
+
+
+class VersionMismatchError(EngineError):
+    """The engine was built by another version than is here."""
+
+    code = "version-mismatch"
+
+
+class ComputeCapabilityError(EngineError):
+    """The engine was not built for this GPU."""
+
+    code = "compute-capability"
+
+
+class LibraryMismatchError(EngineError):
+    """TensorRT's library is not the one that its Python bindings, or the headers of a program, are of."""
+
+    code = "library-mismatch"
+
+
+class MissingPluginError(EngineError):
+    """The engine needs a plugin that is not registered."""
+
+    code = "missing-plugin"
+
+
+class StrippedEngineError(EngineError):
+    """The engine was built without its weights and has not got any yet."""
+
+    code = "engine-stripped"
+
+
+class HostCodeError(EngineError):
+    """The engine carries code for the CPU, which is not run unless asked for."""
+
+    code = "host-code"
+
+
+class EngineRefusedError(EngineError):
+    """TensorRT refuses the engine for a reason of its own, given in its words."""
+
+    code = "engine-refused"
+
+
+class NoDriverError(BackendError):
+    """No CUDA device is usable: whether the engine fits one was not judged."""
+
+    code = "no-driver"
+
+
+class OldDriverError(BackendError):
+    """The CUDA driver is older than TensorRT needs: whether the engine is good was not judged."""
+
+    code = "driver-too-old"
+
+
+class RuntimeCacheWarning(UserWarning):
+    """A runtime cache was discarded, and is built anew."""
+
+    code = "runtime-cache"

@@ -1,0 +1,422 @@
+"""The network being defined: inputs, outputs, constants, layer names and the author's places."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, TypeVar, Union
+
+from ..core.backend import Backend, get_backend
+from ..core.dtypes import as_dtype
+from ..core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
+from ..core.lazy import np, torch
+from .constraints import Claims
+from .operation import CURRENT, Operation, here
+from .precision import as_precision, is_low
+from .profile import Profile, as_profiles
+from .shape import Dim, Size, SizeLike, shape_text, value
+from .tensor import Tensor
+
+R = TypeVar("R")
+Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
+
+MAX_DIMS = 8
+MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a network.
+
+    ``shape`` has an int, a :class:`Dim`, a name (a Dim whose range comes later) or a Size such as ``8 * H`` per
+    dimension. ``dtype`` is a torch dtype or its name. ``sample`` says what a check feeds: ``(low, high)`` for uniform
+    values (integers: ``low <= value < high``), or ``sample(shape, generator) -> torch.Tensor``; None draws from the
+    normal distribution (floating-point inputs only).
+
+    Raises UsageError for a shape or a sample that is none of these.
+
+    >>> Input(("N", 3, 8 * Dim("H"))).shape
+    (N, 3, 8*H)
+    """
+
+    shape: tuple[Any, ...]
+    dtype: Any = "float32"
+    sample: tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shape, (tuple, list)):
+            raise UsageError(f"an input's shape is a tuple, such as ('N', 3), not {self.shape!r}")
+        shape = tuple(Dim(size) if isinstance(size, str) else size for size in self.shape)
+        for size in shape:
+            if isinstance(size, bool) or not isinstance(size, (int, Size)):
+                raise UsageError(f"an input's dimension is an int, a Dim, a name or a Size, not {size!r}")
+            if isinstance(size, int) and size < 0:
+                raise UsageError(f"an input's dimension must not be negative: {size} (a dynamic one has a name)")
+            if isinstance(size, int) and size > MAX_SIZE:
+                raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
+        sample = self.sample
+        pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
+        if not (sample is None or callable(sample) or pair):
+            raise UsageError(f"an input's sample is (low, high) or a function of shape and generator, not {sample!r}")
+        object.__setattr__(self, "shape", shape)
+
+
+class Site:
+    """Where layers are added: a network's own definition, or a scratch one in which constants are folded."""
+
+    __slots__ = ("definition", "kept", "network", "trt")
+
+    def __init__(self, network: Network, definition: Any):
+        self.network, self.definition, self.trt = network, definition, network.trt
+        self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
+
+    def weights(self, tensor: Tensor | None, dtype: torch.dtype | None = None) -> Any:
+        """``trt.Weights`` of a constant Tensor; empty ones, of ``dtype``, for None."""
+        if tensor is None:
+            return self.trt.Weights() if dtype is None else self.trt.Weights(self.network.backend.data_type(dtype))
+        if tensor.data is None:
+            raise UnsupportedError("these weights must be constants, not values computed when the network runs")
+        return self.buffer(tensor.data)
+
+    def buffer(self, data: torch.Tensor) -> Any:
+        """``trt.Weights`` over the tensor's own memory, which is kept."""
+        data = data.contiguous()
+        self.kept.append(data)
+        return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())
+
+
+class Network:
+    """A TensorRT network under construction, and what trtdsl knows about it beyond TensorRT.
+
+    >>> import trtdsl.functional as F
+    >>> net = Network(backend="tensorrt-rtx")
+    >>> x = net.input("x", (2, "T", 3))
+    >>> net.output(F.relu(x), "y")
+    >>> net.outputs["y"].shape
+    (2, T, 3)
+    """
+
+    def __init__(
+        self,
+        name: str = "network",
+        *,
+        backend: str | Backend | None = None,
+        precision: str | None = None,
+        profiles: Sequence[Profile] = (),
+    ):
+        self.name = name
+        self._profiles = as_profiles(profiles) or (Profile(),)
+        self.precision = as_precision(precision)
+        self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
+        self.trt = self.backend.trt
+        self.definition = self.backend.create_network()
+        self.definition.name = name
+        self.inputs: dict[str, Tensor] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self.dims: dict[str, Dim] = {}
+        self.locations: dict[str, Location] = {}
+        """The author's place for each layer, by layer name."""
+        self.owners: dict[str, frozenset[str]] = {}
+        """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
+        self.site = Site(self, self.definition)
+        self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
+        self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
+        self.claims = Claims()
+        self._names: dict[str, int] = {}
+        self._scopes: list[str] = []
+        self._operation: Operation | None = None
+
+    # -- what the author calls -------------------------------------------------------------------------------------
+
+    def input(self, name: str, shape: Sequence[int | str | Size], dtype: Any = "float32") -> Tensor:
+        """Adds an input; a str in ``shape`` names a dynamic dimension. Raises UsageError for a name taken before."""
+        return self.add_input(name, Input(tuple(shape), dtype))
+
+    def output(self, tensor: Tensor, name: str) -> None:
+        """Marks ``tensor`` as the output ``name``."""
+        with self.operation("output"):
+            _check_name(name, "output")
+            if name in self.outputs or name in self.inputs:
+                raise UsageError(f"the name {name!r} is taken by another input or output")
+            if not isinstance(tensor, Tensor):
+                kind = "a size" if isinstance(tensor, Size) else f"{type(tensor).__module__}.{type(tensor).__name__}"
+                raise DefinitionError(f"output {name!r} must be a trtdsl.Tensor, not {kind}")
+            if tensor.network is not self:
+                raise UsageError(f"output {name!r} is a tensor of another network")
+            if self.precision is not None and is_low(tensor):  # outputs are float32, whatever ran inside
+                tensor = tensor.to(torch.float32)
+            handle = tensor.trt
+            if tensor.is_constant or handle.is_network_input or handle.is_network_output:
+                layer = self.definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
+                layer.name = self._take_name(f"{name}.identity")
+                self.locate(layer, layer.name)
+                handle = layer.get_output(0)
+                tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
+            if handle.name != name:
+                if name in self._names:
+                    self._rename_inner(name)
+                else:
+                    tensor.name = self._take_name(name)
+                handle.name = name
+            self.definition.mark_output(handle)
+        self.outputs[name] = tensor
+
+    def constant(self, data: Operand, dtype: Any = None, *, source: str | None = None) -> Tensor:
+        """A constant Tensor; becomes a layer only where a layer needs it as an input.
+
+        ``data`` is a torch tensor, a numpy array or a number: Python floats are float32, ints int64.
+        ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
+        """
+        sources = (source,) if source else ()
+        if isinstance(data, Tensor):
+            if dtype is None or as_dtype(dtype) == data.dtype:
+                return data
+            if not data.is_constant:
+                raise UsageError("this Tensor is computed when the network runs: use its .to(dtype)")
+            sources = data.sources
+            data = data.data
+        tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
+        if dtype is not None:
+            tensor = tensor.to(as_dtype(dtype))
+        elif isinstance(data, float):
+            tensor = tensor.to(torch.float32)
+        if not tensor.is_cpu:
+            raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
+        return self.plain_constant(tensor.detach() if tensor.requires_grad else tensor, sources)
+
+    def plain_constant(self, data: torch.Tensor, sources: tuple[str, ...]) -> Tensor:
+        """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``sources``."""
+        shape = tuple(data.shape)
+        if shape:  # one without dimensions takes the dtype of what it is used with
+            self.backend.data_type(data.dtype)
+        return Tensor(self, shape, data.dtype, data=data, sources=sources)
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Layers added inside are named under ``name``."""
+        self._scopes.append(name)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @contextmanager
+    def current(self) -> Iterator[Network]:
+        """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``)."""
+        token = CURRENT.set(self)
+        try:
+            yield self
+        finally:
+            CURRENT.reset(token)
+
+    @contextmanager
+    def authors_code(self) -> Iterator[None]:
+        """Inside, calls are the author's again: of the functions that a control flow is given."""
+        operation, self._operation = self._operation, None
+        try:
+            yield
+        finally:
+            self._operation = operation
+
+    # -- what the layers floor calls ---------------------------------------------------------------------------------
+
+    def resumed(self, operation: Operation | None, scopes: list[str], add: Callable[..., R], *arguments: Any) -> R:
+        """What ``add`` gives; its layers get the name and the place that they would have got in that call."""
+        before = self._operation, self._scopes
+        self._operation, self._scopes = operation, scopes
+        try:
+            return add(*arguments)
+        except TrtdslError as error:
+            error.location = error.location or (operation.location if operation else None)
+            raise
+        finally:
+            self._operation, self._scopes = before
+
+    def add_input(self, name: str, spec: Input) -> Tensor:
+        """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""
+        with self.operation("input"):
+            _check_name(name, "input")
+            if name in self.inputs:
+                raise UsageError(f"the network has an input {name!r} already")
+            if len(spec.shape) > MAX_DIMS:
+                raise DefinitionError(
+                    f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}"
+                )
+            shape = tuple(self._known(size) for size in spec.shape)
+            dtype = as_dtype(spec.dtype)
+            self._take_name(name)
+            data_type = self.backend.data_type(dtype)
+            with self.backend.listen() as messages:
+                dims = tuple(size if isinstance(size, int) else -1 for size in shape)
+                handle = self.definition.add_input(name, data_type, dims)
+            if handle is None:
+                raise DefinitionError(f"input {name!r}: {messages.summary()}")
+            for axis, size in enumerate(shape):
+                if isinstance(size, Dim):
+                    handle.set_dimension_name(axis, size.name)
+            self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
+        return self.inputs[name]
+
+    def _known(self, size: SizeLike) -> SizeLike:
+        for atom in size.atoms() if isinstance(size, Size) else ():
+            if not isinstance(atom, Dim):
+                raise UsageError(f"an input's size must be made of Dims: {size}")
+            known = self.dims.setdefault(atom.name, atom)
+            if known.range is None and atom.range is not None:
+                self.dims[atom.name] = atom
+            elif atom.range is not None and known.range != atom.range:
+                raise UsageError(
+                    f"two dimensions are named {atom.name}, with the ranges {known.range} and {atom.range}"
+                )
+        return size
+
+    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
+        """Gives a layer its place and a unique name, by the module whose weights it uses; and its users' scope."""
+        owners: frozenset[str] = frozenset()
+        scope = prefix = ""
+        for tensor in reversed(operands):
+            if tensor.sources:
+                owners = owners | tensor.owners if owners else tensor.owners
+            elif tensor.data is None:
+                scope = tensor.scope
+        if len(owners) == 1:
+            (owner,) = owners
+            module, _, part = owner.rpartition(".")
+            if part not in ("", operation, operation[:-2]):
+                prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
+            scope = module if owner else scope
+        elif owners:
+            scope = _common_parent(owners) or scope
+        if self._scopes:
+            scope = ".".join(self._scopes)
+        prefix = prefix or scope
+        layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
+        self.locate(layer, name)
+        self.owners[name] = owners
+        return name, scope
+
+    def locate(self, layer: Any, name: str) -> None:
+        """Remembers the author's place for a layer; its metadata says it, too."""
+        location = self._operation.location if self._operation else here()
+        if location is not None:
+            self.locations[name] = location
+            layer.metadata = f"{_last_two(location.file)}:{location.line}"
+
+    def materialize(self, tensor: Tensor) -> Any:
+        """The ITensor of a constant: the layer is added the first time that it is needed."""
+        data = tensor.data.contiguous()
+        key = None
+        if data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
+            key = ("constant", data.dtype, tuple(data.shape), bytes(_flat(data).view(torch.uint8).tolist()))
+        if key in self.cache and not tensor.sources:
+            return self.cache[key]
+        layer = self.definition.add_constant(tuple(data.shape), self.site.buffer(data))
+        name = "*".join(tensor.sources) if len(tensor.sources) in (1, 2) else "constant"
+        layer.name = name = self._take_name(name)
+        self.locate(layer, name)
+        handle = layer.get_output(0)
+        handle.name = name
+        if key is not None and not tensor.sources:
+            self.cache[key] = handle
+        return handle
+
+    def _rename_inner(self, name: str) -> None:
+        """Gives the tensor that has the name of its layer another one: an output's name is the author's to choose."""
+        for index in range(self.definition.num_layers):
+            layer = self.definition.get_layer(index)
+            for handle in map(layer.get_output, range(layer.num_outputs)):
+                if handle.name == name:
+                    handle.name = self._take_name(name)
+
+    def _take_name(self, name: str) -> str:
+        count = self._names.get(name)
+        if count is None:
+            self._names[name] = 1
+            return name
+        self._names[name] = count + 1
+        return self._take_name(f"{name}_{count}")
+
+    @contextmanager
+    def operation(self, name: str, location: Location | None = None) -> Iterator[None]:
+        """The author's call that layers are added for; the outermost one counts.
+
+        It gives the layers their name and place, and an error on its way out its place.
+        """
+        if self._operation is not None:
+            yield
+            return
+        self._operation = Operation(name, location or here())
+        try:
+            yield
+        except TrtdslError as error:
+            error.location = error.location or self._operation.location
+            raise
+        finally:
+            self._operation = None
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles that an engine of this network has, each with the range of every Dim; equal ones count once.
+
+        Raises UsageError for a dimension that is not there or has no range, and for a range outside its own.
+        """
+        profiles = self._known_profiles()
+        missing = [name for profile in profiles for name in self.dims if name not in profile.ranges]
+        if missing:
+            raise UsageError(
+                f"dimension {', '.join(dict.fromkeys(missing))} has no range: give one with "
+                f"td.Dim({missing[0]!r}, min=, opt=, max=), in each td.Profile, or --dim {missing[0]}=MIN:OPT:MAX"
+            )
+        return profiles
+
+    def _known_profiles(self) -> tuple[Profile, ...]:
+        for profile in self._profiles:
+            profile.check(self.dims, self.name)
+        return tuple(dict.fromkeys(profile.within(self.dims) for profile in self._profiles))
+
+    def check_sizes(self) -> None:
+        """Walks the network at the ends of each profile's ranges.
+
+        Raises ShapeError with the author's line for a size that would be negative, or that does not divide or match.
+        """
+        for profile in self._known_profiles():
+            self.claims.check(profile.ranges)
+
+    def input_shape(self, name: str, env: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of an input where the Dims have the values in ``env``."""
+        return tuple(value(size, env) for size in self.inputs[name].shape)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
+        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {self.definition.num_layers} layers)"
+
+
+def _check_name(name: Any, what: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"the name of an {what} is a text that is not empty, not {name!r}")
+
+
+def _common_parent(modules: frozenset[str]) -> str:
+    """The module that has all these, "" when it is the whole network."""
+    parts = [module.split(".") for module in modules]
+    shared: list[str] = []
+    for names in zip(*parts, strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return ".".join(shared)
+
+
+@functools.lru_cache(maxsize=1024)
+def _last_two(file: str) -> str:
+    return "/".join(file.split("/")[-2:])
+
+
+def _flat(data: torch.Tensor) -> torch.Tensor:
+    """The elements of a contiguous tensor in one dimension; of a single element torch keeps any stride."""
+    return data.as_strided((data.numel(),), (1,))

@@ -1,0 +1,461 @@
+"""Networks as authors write them: a function, its inputs, its weights and its torch reference."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.backend import Backend
+from ..core.dtypes import dtype_name
+from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
+from ..core.lazy import torch
+from .network import Input, Network
+from .profile import Profile, Range, as_bounds, as_profiles
+from .shape import Dim, Size, substitute
+from .tensor import Tensor
+from .weights import IGNORED, Scope, Source, Weights
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """A network that can be defined: made by :func:`network`, found by :func:`load_spec`."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: Mapping[str, Input]
+    weights: Path | None = None
+    reference: str | Callable[[], torch.nn.Module] | None = None
+    file: Path | None = None
+    profiles: tuple[Profile, ...] = ()
+    """What an engine serves and is tuned for; without any, the whole ranges of the dimensions."""
+    unused: tuple[str, ...] = ()
+    buffers: bool = False
+    _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for profile in self.profiles:
+            profile.check(self.dims, self.name)
+
+    @property
+    def dims(self) -> dict[str, Dim]:
+        """The dynamic dimensions of the inputs by name."""
+        sizes = [size for spec in self.inputs.values() for size in spec.shape if isinstance(size, Size)]
+        dims: dict[str, Dim] = {}
+        for atom in (atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)):
+            if atom.name not in dims or dims[atom.name].range is None:  # the name alone is the same dimension
+                dims[atom.name] = atom
+        return dims
+
+    def define(
+        self,
+        *,
+        weights: Source | None = None,
+        dims: Mapping[str, Range] | None = None,
+        profiles: Sequence[Profile] | None = None,
+        precision: str | None = None,
+        backend: str | Backend | None = None,
+        allow_nonfinite: bool = False,
+    ) -> Network:
+        """Runs the author's function and gives the :class:`Network`.
+
+        ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low; inputs and outputs keep their dtypes.
+        ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
+        ``(min, opt, max)`` or one fixed size, ``profiles`` replaces the spec's own. Weights are compared with the
+        reference's state_dict before the function runs, and all of them must be used by it.
+
+        Raises DefinitionError (with the author's line), WeightsError, UsageError for a dimension that is not there.
+        """
+        replaced = self._replaced(dims or {})
+        profiles = self._profiles(replaced, self.profiles if profiles is None else as_profiles(profiles))
+        network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
+        opened = self.open_weights(weights)
+        if opened is not None:
+            opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
+            if self.buffers:
+                opened.add_buffers(self.reference_buffers())
+        inputs = self._with_dims(replaced)
+        with network.current(), _import_path(self.file), authors_errors(self.function):
+            with network.operation("input", location=self._place):  # of what is added here, whoever called define
+                tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
+            arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
+            self._check_signature(len(arguments))
+            outputs = self._outputs(self.function(*arguments))
+            with network.operation("output", location=self._place):
+                for name, tensor in outputs.items():
+                    network.output(tensor, name)
+        if opened is not None:
+            opened.check_all_used(self.unused)
+        return network
+
+    def open_weights(self, weights: Source | None = None) -> Weights | None:
+        """The given weights or the spec's own; None for a network without any."""
+        source = self.weights if weights is None else weights
+        return None if source is None else Weights(source)
+
+    def expected_weights(self) -> dict[str, tuple[tuple[int, ...], str]] | None:
+        """Name, shape and dtype of every weight of the reference; None where there is no reference."""
+        if self.reference is None:
+            return None
+        if "expected" not in self._state:
+            with self._reference() as module:
+                state = module.state_dict()
+            self._state["expected"] = {
+                name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in state.items()
+            }
+        return self._state["expected"]
+
+    def reference_class(self) -> Callable[[], torch.nn.Module]:
+        """What makes the reference module; imported the first time. Raises UsageError when it is not there."""
+        if self.reference is None:
+            raise UsageError(f"{self.name} has no reference to check against: give @td.network(reference=…) one")
+        if callable(self.reference):
+            return self.reference
+        if "reference" not in self._state:
+            file, _, attribute = self.reference.rpartition(":")
+            path = Path(file) if self.file is None else self.file.parent / file
+            if not file or not path.is_file():
+                raise UsageError(f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
+            module = load_module(path)
+            if not hasattr(module, attribute):
+                raise UsageError(f"{self.name}: {path} has no {attribute!r} to be the reference")
+            self._state["reference"] = getattr(module, attribute)
+        return self._state["reference"]
+
+    def reference_module(self, weights: Weights | None) -> torch.nn.Module:
+        """The torch reference in evaluation mode with these weights loaded.
+
+        Raises DefinitionError, with the author's line, where the class or its module fails.
+        """
+        with self._reference(values=weights is None) as module:
+            if weights is not None:
+                module.load_state_dict(_filled(module.state_dict(), weights), assign=True)
+            return module.eval().requires_grad_(False)
+
+    def reference_buffers(self) -> dict[str, torch.Tensor]:
+        """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""
+        with self._reference() as module:
+            return _outside_state(module)
+
+    @contextlib.contextmanager
+    def _reference(self, *, values: bool = False) -> Iterator[torch.nn.Module]:
+        """The module that the reference's class makes, its parameters filled only with ``values``.
+
+        What goes wrong in making it, or with it inside the block, is the author's error.
+        """
+        make = self.reference_class()
+        with authors_errors(self.function, "the reference cannot be made: "):
+            with contextlib.nullcontext() if values else _without_values():
+                module = make()
+            if not isinstance(module, torch.nn.Module):
+                raise UsageError(f"{self.name}: the reference makes a {type(module).__name__}, not a torch.nn.Module")
+            yield module
+
+    def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
+        """What stands in the place of some dimensions: one size, or the dimension with another range."""
+        for name in dims:
+            if name not in self.dims:
+                raise UsageError(f"{self.name} has no dimension {name!r}: it has {', '.join(self.dims) or 'none'}")
+        bounds = {name: as_bounds(name, given) for name, given in dims.items()}
+        return {
+            name: low if isinstance(dims[name], int) else Dim(name, min=low, opt=opt, max=high)
+            for name, (low, opt, high) in bounds.items()
+        }
+
+    def _profiles(self, replaced: Mapping[str, int | Dim], profiles: Sequence[Profile]) -> list[Profile]:
+        """What the profiles are where dimensions are replaced. UsageError for one that does not fit them."""
+        dims = {**self.dims, **{name: dim for name, dim in replaced.items() if isinstance(dim, Dim)}}
+        for profile in profiles:
+            profile.check(dims, self.name)
+        return [
+            profile.fixed({n: size for n, size in replaced.items() if isinstance(size, int)}) for profile in profiles
+        ]
+
+    def _with_dims(self, replaced: Mapping[str, int | Dim]) -> dict[str, Input]:
+        return {
+            name: Input(tuple(substitute(size, replaced) for size in spec.shape), spec.dtype, spec.sample)
+            for name, spec in self.inputs.items()
+        }
+
+    @property
+    def _place(self) -> Location:
+        """Where the author's function stands."""
+        return Location(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
+
+    def _takes(self, count: int) -> bool:
+        try:
+            inspect.signature(self.function).bind(*[None] * count)
+        except TypeError:
+            return False
+        return True
+
+    def _check_signature(self, count: int) -> None:
+        if self._takes(count):
+            return
+        if self.weights is None and count > len(self.inputs) and self._takes(len(self.inputs)):
+            raise UsageError(f"{self.name} takes no weights, and was given some", location=self._place)
+        wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
+        raise DefinitionError(
+            f"{self.name}{inspect.signature(self.function)} must take its inputs"
+            f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})",
+            location=self._place,
+        )
+
+    def _outputs(self, returned: Any) -> dict[str, Tensor]:
+        if isinstance(returned, Tensor):
+            return {"output": returned}
+        if isinstance(returned, (tuple, list)) and returned:
+            return {f"output_{index}": tensor for index, tensor in enumerate(returned)}
+        if isinstance(returned, Mapping) and returned:
+            return dict(returned)
+        raise DefinitionError(
+            f"{self.name} must return its outputs (a Tensor, a tuple, or a dict by name), "
+            f"not {type(returned).__name__}",
+            location=self._place,
+        )
+
+
+def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
+    """What the module gives: feeds go by name where forward has parameters of all these names, otherwise in order."""
+    parameters = inspect.signature(module.forward).parameters
+    return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
+
+
+def _filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.Tensor]:
+    """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
+
+    A counter of training steps is the file's where it fits the module's: neither needs to have the other's.
+    """
+    counters = {name: tensor for name, tensor in state.items() if name.endswith(IGNORED)}
+    state.clear()
+    state.update(counters)
+    for name, shape in weights.shapes.items():
+        if not name.endswith(IGNORED) or (name in counters and tuple(counters[name].shape) == shape):
+            state[name] = weights.get(name)
+    return state
+
+
+def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    state = module.state_dict()
+    found = {name: buffer for name, buffer in module.named_buffers(remove_duplicate=False) if name not in state}
+    for path, part in module.named_modules():
+        for name, held in vars(part).items():
+            if isinstance(held, torch.Tensor):
+                found[f"{path}.{name}".lstrip(".")] = held
+    return found
+
+
+def _as_inputs(given: Any) -> dict[str, Input]:
+    """The inputs by name; UsageError for anything else."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"inputs is a dict of td.Input(…) by name, not {given!r}")
+    for name, spec in given.items():
+        if not isinstance(spec, Input):
+            raise UsageError(f"input {name!r} is a td.Input(…), not {spec!r}")
+    return dict(given)
+
+
+def network(
+    *,
+    inputs: Mapping[str, Input],
+    weights: str | None = None,
+    reference: str | Callable[[], torch.nn.Module] | None = None,
+    profiles: Sequence[Profile] = (),
+    name: str | None = None,
+    unused: Sequence[str] = (),
+    buffers: bool = False,
+) -> Callable[[Callable[..., Any]], NetworkSpec]:
+    """Makes a :class:`NetworkSpec` of the function below it.
+
+    The function takes a Tensor for each of ``inputs`` and, where there are ``weights``, a
+    :class:`~trtdsl.Scope` over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights``
+    (safetensors) and ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are
+    relative to the function's file. ``profiles`` are the sets of sizes that an engine is tuned for, instead of one over
+    the whole ranges of the dimensions; an engine serves each feed by the first that holds it. Weights that the network
+    leaves aside are named in ``unused``, one by one or by module. With ``buffers`` the scope also has what the
+    reference makes for itself and does not store: buffers and attributes that are not in its state_dict.
+
+    Raises UsageError, with its line, for what is none of these, and for a profile with an unknown dimension or a range
+    that is not within its Dim's.
+
+    >>> @td.network(inputs={"x": td.Input(("N", 3))})
+    ... def double(x):
+    ...     return {"y": x * 2}
+    >>> double.define().outputs["y"].shape
+    (N, 3)
+    """
+
+    if not (reference is None or isinstance(reference, str) or callable(reference)):
+        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {reference!r}")
+
+    def make(function: Callable[..., Any]) -> NetworkSpec:
+        file = Path(function.__code__.co_filename)
+        located = file if file.is_file() else None
+        path = None if weights is None else (located.parent if located else Path()) / weights
+        return NetworkSpec(
+            name or function.__name__,
+            function,
+            _as_inputs(inputs),
+            path,
+            reference,
+            located,
+            profiles=as_profiles(profiles),
+            unused=tuple(unused),
+            buffers=buffers,
+        )
+
+    return make
+
+
+def load_spec(name: str) -> NetworkSpec:
+    """The spec in ``FILE.py`` or ``FILE.py:NAME``; without a name, the one called like the file, or the only one.
+
+    Raises UsageError when there is no such file or spec, DefinitionError when the file raises.
+    """
+    file, _, wanted = str(name).partition(".py:")
+    path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
+    if not path.is_file():
+        raise UsageError(_not_a_network(str(name), path))
+    module = load_module(path)
+    specs = {spec.name: spec for spec in vars(module).values() if isinstance(spec, NetworkSpec)}
+    if not specs:
+        raise UsageError(f"{path} defines no network: mark a function with @td.network(inputs=…)")
+    if wanted:
+        if wanted not in specs:
+            raise UsageError(f"{path} has no network {wanted!r}: it has {', '.join(specs)}")
+        return specs[wanted]
+    if path.stem in specs:
+        return specs[path.stem]
+    if len(specs) > 1:
+        raise UsageError(
+            f"{path} has several networks: name one, as {path}:{next(iter(specs))} (of {', '.join(specs)})"
+        )
+    return next(iter(specs.values()))
+
+
+OTHER_FILES = {
+    ".safetensors": "weights, not a network: name the network's file, as NETWORK.py --weights {}",
+    ".pt": "a torch checkpoint: make weights of it with `trtdsl weights convert {} MODEL.safetensors`, and name the "
+    "network's file, as NETWORK.py --weights MODEL.safetensors",
+    ".engine": "an engine: `trtdsl run {}` and `trtdsl bench {}` take it; name the network's file here, as NETWORK.py",
+    ".json": "not a network: name the network's file, as NETWORK.py",
+    ".onnx": "an ONNX model, which trtdsl does not read: write the network as NETWORK.py",
+}
+OTHER_FILES |= dict.fromkeys((".pth", ".ckpt", ".bin"), OTHER_FILES[".pt"])
+OTHER_FILES |= dict.fromkeys((".plan", ".trt"), OTHER_FILES[".engine"])
+
+
+def _not_a_network(name: str, path: Path) -> str:
+    """What is wrong with the name of a network that has no file ``path``, and what to write instead."""
+    given = Path(name)
+    if given.is_dir():
+        found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
+        return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
+    if given.suffix in OTHER_FILES:
+        return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
+    if given.is_file():
+        return f"{given} is not a Python file: a network is written in NETWORK.py"
+    stem, _, wanted = name.rpartition(":")
+    if Path(f"{stem}.py").is_file():
+        return f"no network file {path}: write {stem}.py:{wanted}"
+    files = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    return f"no network file {path}{nearest(path.name, files)}"
+
+
+def load_module(path: Path) -> Any:
+    """A Python file as a module; its folder is importable meanwhile. Raises DefinitionError when it raises."""
+    import hashlib
+
+    path = path.resolve()
+    name = f"trtdsl_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _import_path(path), authors_errors(path):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _without_values() -> Iterator[None]:
+    """Parameters of modules made inside are not filled, which takes neither time nor memory; all else is as it is.
+
+    On torch's meta device a module could compute nothing while it is built, as ``torch.linspace(0, 1, 3)[k].item()``.
+    """
+    from torch.nn import Parameter
+    from torch.overrides import TorchFunctionMode
+
+    fills = {torch.Tensor.normal_, torch.Tensor.uniform_}
+
+    class Unfilled(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in fills or getattr(func, "__module__", None) == "torch.nn.init":
+                target = args[0] if args else (kwargs or {}).get("tensor")
+                if isinstance(target, Parameter):
+                    return target
+            return func(*args, **(kwargs or {}))
+
+    with Unfilled():
+        yield
+
+
+@contextlib.contextmanager
+def _import_path(file: Path | None) -> Iterator[None]:
+    if file is None:
+        yield
+        return
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+@contextlib.contextmanager
+def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str = "") -> Iterator[None]:
+    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line.
+
+    Where none of the author's lines raised it, the place is that of the ``author``: a function, or a file. SystemExit
+    is an error, too: a file that calls ``exit()`` would end the command as if all had gone well.
+    """
+    try:
+        yield
+    except TrtdslError as error:
+        if error.location is None:
+            error.location = _last_place(error, author)
+        raise
+    except SyntaxError as error:
+        located = error.filename and error.lineno and _is_authors(error.filename)
+        location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
+        raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
+    except (Exception, SystemExit) as error:
+        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ")
+        raise DefinitionError(text, location=_last_place(error, author)) from error
+
+
+def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) -> Location | None:
+    import traceback
+
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    if frames:
+        return Location(frames[-1].filename, frames[-1].lineno or 0)
+    if isinstance(author, Path):
+        return Location(str(author), 1)
+    code = getattr(author, "__code__", None)  # a class has none, nor what is written in C
+    if code is None or not _is_authors(code.co_filename):
+        return None
+    return Location(code.co_filename, code.co_firstlineno)
+
+
+def _is_authors(file: str) -> bool:
+    """Whether a file is neither trtdsl's nor a library's, nor none at all, such as ``<string>``."""
+    library = "site-packages" in file or file.startswith(("<", sys.base_prefix, sys.prefix + "/lib"))
+    return not file.startswith(PACKAGE) and not library

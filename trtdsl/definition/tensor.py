@@ -1,0 +1,281 @@
+"""Tensor: a handle on a TensorRT tensor, with torch's operators; its methods stand in :mod:`trtdsl.definition.methods`.
+
+Every operator is one call into :mod:`trtdsl.functional`, where its arguments are documented.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..core.dtypes import dtype_name
+from ..core.errors import DefinitionError
+from ..core.lazy import torch
+from .above import F
+from .methods import ConversionMethods, ElementMethods, ReductionMethods, ShapeMethods
+from .shape import Shape, SizeLike, product, shape_text
+
+if TYPE_CHECKING:
+    from .network import Network
+
+# torch calls some of its operators otherwise than its functions.
+OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "matmul": "matmul", "truediv": "div", "floordiv": "floor_divide"}
+
+
+class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
+    """A value in a network: an ITensor, or what becomes one where a layer needs it: a constant, or a shuffle.
+
+    ``shape`` has an int for a static dimension, a :class:`~trtdsl.Size` for a dynamic one; ``dtype`` is torch's.
+    A constant has its value in ``data``; operations on constants alone are computed when the network is written.
+    """
+
+    __slots__ = ("_handle", "data", "dtype", "later", "name", "network", "scope", "shape", "sources")
+    __hash__ = object.__hash__
+    __array_ufunc__ = None  # numpy leaves `array + tensor` to the Tensor
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """torch's operators take Tensors (``torch_tensor + x``); its functions have their namesakes here."""
+        name = getattr(function, "__name__", str(function))
+        plain = name.strip("_")
+        if name != plain or name in OPERATORS:
+            operator = getattr(F, OPERATORS.get(plain, plain), None)
+            if operator is not None:
+                return operator(*args, **(kwargs or {}))
+        known = (
+            f"write F.{name}, of trtdsl.functional" if hasattr(F, name) else "see docs/functions.md for what there is"
+        )
+        raise DefinitionError(f"torch's own {name} does not take a trtdsl Tensor: {known}")
+
+    def __init__(
+        self,
+        network: Network,
+        shape: Shape,
+        dtype: torch.dtype,
+        *,
+        handle: Any = None,
+        data: torch.Tensor | None = None,
+        name: str = "",
+        scope: str = "",
+        sources: tuple[str, ...] = (),
+        later: Callable[[], Tensor] | None = None,
+    ):
+        self.network = network
+        self.shape = shape
+        self.dtype = dtype
+        self._handle = handle
+        self.data: Any = data
+        self.name = name
+        self.scope = scope
+        self.sources = sources
+        self.later = later
+
+    @property
+    def trt(self) -> Any:
+        """The ITensor; a constant becomes an IConstantLayer the first time, and what is added ``later`` is added."""
+        if self._handle is None:
+            if self.later is None:
+                self._handle = self.network.materialize(self)
+            else:
+                made = self.later()
+                self._handle, self.name = made.trt, made.name
+        return self._handle
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether there is an ITensor already."""
+        return self._handle is not None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known while the network is written."""
+        return self.data is not None
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """The modules whose weights the constant was made from; "" is the network itself."""
+        return _modules(self.sources)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def numel(self) -> SizeLike:
+        """The number of elements."""
+        return product(self.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype.is_floating_point
+
+    @property
+    def device(self) -> torch.device:
+        """Where constants are made: the CPU. An engine places its values itself."""
+        return torch.device("cpu")
+
+    def __getattr__(self, name: str) -> Any:
+        hint = "see docs/functions.md for what there is"
+        if name.endswith("_") and not name.startswith("_") and hasattr(type(self), name[:-1]):
+            hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
+        elif not name.startswith("_") and hasattr(F, name):
+            hint = f"write F.{name}(x, …), of trtdsl.functional"
+        raise AttributeError(f"a Tensor has no {name!r}: {hint}")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise DefinitionError(
+            "a network's tensors do not change in place: F.where, F.cat, F.index_put, F.scatter and F.masked_fill "
+            "give a new one"
+        )
+
+    def __repr__(self) -> str:
+        kind = "constant" if self.is_constant else self.name
+        return f"Tensor({kind}: {shape_text(self.shape)} {dtype_name(self.dtype)})"
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self) -> Any:
+        return iter(F.unbind(self))
+
+    def __bool__(self) -> bool:
+        if self.is_constant and self.data.numel() == 1:
+            return bool(self.data)
+        raise DefinitionError(
+            "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
+        )
+
+    def __float__(self) -> float:
+        if self.is_constant and self.data.numel() == 1:
+            return float(self.data)
+        raise DefinitionError(
+            "a Tensor has no one value while the network is written, for Python's int(), float() and math: use the "
+            "functions of trtdsl.functional (F.sqrt, F.floor); a size is calculated with //, as h * 3 // 2"
+        )
+
+    def __int__(self) -> int:
+        return int(self.data) if self.is_constant and self.data.numel() == 1 else int(float(self))
+
+    def item(self) -> Any:
+        """The value of a constant with one element."""
+        if self.is_constant:
+            return self.data.item()
+        raise DefinitionError("only a constant has a value while the network is written")
+
+    # -- operators ---------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Tensor:
+        return F.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return F.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return F.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return F.sub(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return F.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return F.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return F.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return F.div(other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return F.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return F.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return F.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return F.remainder(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return F.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return F.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return F.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return F.matmul(other, self)
+
+    def __neg__(self) -> Tensor:
+        return F.neg(self)
+
+    def __abs__(self) -> Tensor:
+        return F.abs(self)
+
+    def __invert__(self) -> Tensor:
+        return F.bitwise_not(self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return F.bitwise_and(self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Tensor:
+        return F.bitwise_or(self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Tensor:
+        return F.bitwise_xor(self, other)
+
+    __rxor__ = __xor__
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return F.eq(self, other)
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return F.ne(self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return F.lt(self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return F.le(self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return F.gt(self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return F.ge(self, other)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return F.getitem(self, index)
+
+
+def sources_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
+    """The names of the weights that a constant made from these constants was made from."""
+    found: dict[str, None] = {}
+    for tensor in tensors:
+        for source in tensor.sources:
+            found[source] = None
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _modules(sources: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(source.rpartition(".")[0] for source in sources)

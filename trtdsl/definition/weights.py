@@ -1,0 +1,377 @@
+"""Weights by state_dict name from safetensors: memory-mapped, read one tensor at a time, strict."""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Union
+
+from ..core.dtypes import dtype_name
+from ..core.errors import CorruptFileError, UsageError, WeightsError, nearest
+from ..core.lazy import np, torch
+from .network import Network
+from .operation import here
+from .shape import shape_text
+from .tensor import Tensor
+
+Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]
+
+IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
+
+# safetensors' names for what torch calls otherwise.
+SAFETENSORS_DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+
+
+class Weights:
+    """A safetensors file, or a mapping from names to torch tensors, and which of its tensors were used.
+
+    Raises WeightsError when there is no such file, CorruptFileError when it is not safetensors or is truncated.
+    """
+
+    def __init__(self, source: Source):
+        self.used: set[str] = set()
+        self.shapes: dict[str, tuple[int, ...]]
+        self.dtypes: dict[str, str]
+        self._tensors: dict[str, torch.Tensor] = {}
+        if isinstance(source, Mapping):
+            self.path = None
+            self._tensors.update((name, _plain(name, tensor)) for name, tensor in source.items())
+            self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
+            self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
+        else:
+            self.path = Path(source)
+            self._file, self._bytes, self._start, header = _open(self.path)
+            self.shapes, self.dtypes, self._places = {}, {}, {}
+            for name, entry in header.items():
+                kind: str = entry["dtype"]
+                self.shapes[name] = tuple(entry["shape"])
+                self.dtypes[name] = SAFETENSORS_DTYPES.get(kind, kind)
+                self._places[name] = entry["data_offsets"]
+
+    @cached_property
+    def children(self) -> dict[str, list[str]]:
+        """For every module ("" is the network itself) the names of its parts, in order."""
+        found: dict[str, list[str]] = {"": []}
+        for name in self.shapes:
+            module, _, part = name.rpartition(".")
+            while module not in found:
+                found[module] = [part]
+                module, _, part = module.rpartition(".")
+            found[module].append(part)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Weights({self.label}: {len(self.shapes)} tensors)"
+
+    @property
+    def label(self) -> str:
+        """The file's name for messages."""
+        return str(self.path) if self.path else "the weights given"
+
+    def get(self, name: str) -> torch.Tensor:
+        """The tensor of that name: a view of the mapped file where it is one."""
+        self.used.add(name)
+        return self._value(name)
+
+    def _value(self, name: str) -> torch.Tensor:
+        tensor = self._tensors.get(name)
+        if tensor is None:  # a view of the mapped file: its pages are read when they are needed
+            mapped = self._mapped if self.dtypes[name] == "float32" else None
+            if mapped is None:
+                tensor = self._file.get_tensor(name)
+            else:
+                tensor, shape = mapped[1][name], self.shapes[name]
+                if len(shape) != 1:
+                    tensor = tensor.view(shape)
+            self._tensors[name] = tensor
+        return tensor
+
+    def metadata(self) -> Mapping[str, str] | None:
+        """What the safetensors file says of itself; None for a mapping or where it says nothing."""
+        return None if self.path is None else self._file.metadata()
+
+    def check(
+        self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
+    ) -> None:
+        """Compares all names, shapes and dtypes with ``expected`` and looks for NaN and Inf; reports all at once.
+
+        Raises WeightsError listing every problem, sorted by name.
+        """
+        problems: dict[str, str] = {}
+        found = dict(zip(self.shapes, zip(self.shapes.values(), self.dtypes.values(), strict=True), strict=True))
+        wanted = found if expected is None else expected
+        for name, (shape, dtype) in wanted.items() if wanted != found else ():
+            if name.endswith(IGNORED):
+                continue
+            if name not in found:
+                problems[name] = f"missing: {shape_text(shape)} {dtype}{nearest(name, found)}"
+            elif self.shapes[name] != shape:
+                problems[name] = f"has shape {shape_text(self.shapes[name])}, not {shape_text(shape)}"
+            elif self.dtypes[name] != dtype:
+                problems[name] = f"is {self.dtypes[name]}, not {dtype}"
+        for name in found.keys() - wanted.keys():
+            if not name.endswith(IGNORED):
+                problems[name] = f"unused: {shape_text(self.shapes[name])}{nearest(name, wanted)}"
+        for name in () if allow_nonfinite or self._surely_finite() else self.shapes:
+            if name not in problems and not name.endswith(IGNORED):
+                finding = self._nonfinite(name)
+                if finding:
+                    problems[name] = finding
+        self._raise(problems)
+
+    def add_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Further tensors, which are not the file's: those that a module makes for itself."""
+        for name, tensor in buffers.items():
+            self._tensors[name] = _plain(name, tensor)
+            self.shapes[name], self.dtypes[name] = tuple(tensor.shape), dtype_name(tensor.dtype)
+            self.used.add(name)
+
+    def check_all_used(self, unused: Sequence[str] = ()) -> None:
+        """Raises WeightsError naming every tensor that the network did not use, but for those in ``unused`` modules."""
+        known = tuple(f"{part}." for part in unused)
+        left = [
+            name
+            for name in self.shapes.keys() - self.used
+            if not name.endswith(IGNORED) and not f"{name}.".startswith(known)
+        ]
+        self._raise({name: f"unused: {shape_text(self.shapes[name])}" for name in left})
+
+    def sha256(self) -> str:
+        """The file's hash; for a mapping, that of names and values."""
+        import hashlib
+
+        digest = hashlib.sha256()
+        if self.path is not None:
+            with open(self.path, "rb") as file:
+                while chunk := file.read(1 << 20):
+                    digest.update(chunk)
+        else:
+            for name in sorted(self.shapes):
+                digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
+                digest.update(self._value(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def _surely_finite(self) -> bool:
+        """Whether the sum of all squares in the file, whose floating-point tensors are all float32, is finite.
+
+        NaN and Inf survive every sum, and nothing reads memory as fast as BLAS's product of a vector with itself.
+        """
+        mapped = self._mapped
+        if mapped is None or any("float" in dtype and dtype != "float32" for dtype in set(self.dtypes.values())):
+            return False
+        numbers = mapped[0].numpy()
+        with np.errstate(all="ignore"):
+            return math.isfinite(np.dot(numbers, numbers))
+
+    @cached_property
+    def _mapped(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]] | None:
+        """The file's tensors as one view of float32 elements, and each one's part; None where they are not aligned."""
+        if self.path is None or not self._places:
+            return None
+        size = len(self._bytes) - self._start
+        if self._start % 4 or size % 4 or any(begin % 4 for begin, _ in self._places.values()):
+            return None
+        numbers = torch.frombuffer(self._bytes, dtype=torch.float32, offset=self._start)
+        ordered = sorted(self._places, key=self._places.__getitem__)  # one after the other, without a gap
+        parts = numbers.split([(end - begin) // 4 for begin, end in map(self._places.__getitem__, ordered)])
+        return numbers, dict(zip(ordered, parts, strict=True))
+
+    def _nonfinite(self, name: str) -> str | None:
+        tensor = self._value(name)
+        if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2:
+            return None
+        if math.isfinite(tensor.sum(dtype=torch.float32).item()):  # NaN and Inf survive every sum
+            return None
+        if bool(torch.isfinite(tensor).all()):
+            return None  # the sum overflowed
+        nans, total = int(torch.isnan(tensor).sum()), int((~torch.isfinite(tensor)).sum())
+        return f"has {nans} NaN and {total - nans} Inf (--allow-nonfinite builds it all the same)"
+
+    def _raise(self, problems: dict[str, str]) -> None:
+        if problems:
+            lines = "\n".join(f"  {name}: {problem}" for name, problem in sorted(problems.items(), key=_natural))
+            count = f"{len(problems)} weight{'s' if len(problems) > 1 else ''}"
+            raise WeightsError(
+                f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
+            )
+
+
+def _plain(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """The values alone of what a state_dict holds; UsageError for a tensor that is not on the CPU."""
+    if not tensor.is_cpu:
+        raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
+    return tensor.detach()
+
+
+def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in item[0].split(".")]
+
+
+def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
+    """The file, mapped, where its tensors begin, and what its header says of each: all of which safe_open has judged.
+
+    A file is the header's length in 8 bytes, the header in JSON, and the tensors.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    head = b""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(8)
+            opened = safe_open(os.fspath(path), "pt")
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        start = 8 + int.from_bytes(head, "little")
+        header = json.loads(mapped[8:start])
+    except FileNotFoundError:
+        raise WeightsError(f"no weights file {path}") from None
+    except OSError as error:
+        raise WeightsError(f"the weights file {path} cannot be read: {error.strerror}") from None
+    except SafetensorError as error:
+        if head.startswith((b"PK", b"\x80")):
+            command = f"trtdsl weights convert {path} {path.with_suffix('.safetensors')}"
+            raise CorruptFileError(
+                f"{path} is a torch checkpoint: make it one of safetensors with `{command}`"
+            ) from None
+        raise CorruptFileError(f"{path} is truncated or not a safetensors file: {error}") from None
+    header.pop("__metadata__", None)
+    return opened, mapped, start, dict(sorted(header.items()))
+
+
+class Scope:
+    """Weights by name, as the attributes of a module: ``w.conv1.weight``, ``w["a.b"]``, ``w.blocks[3]``.
+
+    A leaf is a constant :class:`Tensor` of the network; anything else is a Scope. Numbered children can be iterated
+    (``for block in w.blocks``), taken in part (``w.blocks[1:]``), counted (``len(w.blocks)``) and asked for
+    (``"residual" in w``).
+    """
+
+    __slots__ = ("_network", "_prefix", "_tensors", "_weights")
+
+    def __init__(self, network: Network, weights: Weights, prefix: str = ""):
+        self._network, self._weights, self._prefix = network, weights, prefix
+        self._tensors: dict[str, Tensor] = network.cache.setdefault("weights", {})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        name = f"{self._prefix}{key}"
+        if name in self._tensors:
+            return self._tensors[name]
+        weights = self._weights
+        if name in weights.children:
+            return Scope(self._network, weights, f"{name}.")
+        if name in weights.shapes:
+            tensor = self._tensors[name] = self._network.plain_constant(weights.get(name), (name,))
+            return tensor
+        if isinstance(key, slice):
+            numbers = self._numbers()
+            return [self[number] for number in range(max(numbers, default=-1) + 1)[key] if number in numbers]
+        if isinstance(key, int) and self._prefix and key >= len(self):
+            raise IndexError(f"{self._prefix[:-1]} has {len(self)} numbered children")
+        if self._prefix and isinstance(key, str) and hasattr(Tensor, key):
+            parts = ", ".join(self._children())
+            raise WeightsError(f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=here())
+        raise WeightsError(
+            f"no weight {name!r} in {self._weights.label}{nearest(name, self._weights.shapes)}", location=here()
+        )
+
+    def __contains__(self, key: object) -> bool:
+        name = f"{self._prefix}{key}"
+        return name in self._weights.shapes or name in self._weights.children
+
+    def _children(self) -> list[str]:
+        return self._weights.children.get(self._prefix[:-1], [])
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(child) for child in self._children() if child.isdigit())
+
+    def __len__(self) -> int:
+        return len(self._numbers())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[number] for number in self._numbers()])
+
+    def __repr__(self) -> str:
+        return f"Scope({self._prefix[:-1] or '.'}: {', '.join(self._children())})"
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[str]:
+    """Writes a torch checkpoint's state_dict as safetensors and gives the names written.
+
+    Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
+    under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
+    is dropped. Raises UsageError when there is no such file or ``output`` cannot be written, CorruptFileError for
+    anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold.
+    """
+    from ..core.files import check_writable, write_atomically
+
+    check_writable(output)
+    try:
+        state = torch.load(source, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UsageError(f"no such file: {source}") from None
+    except Exception as error:
+        reason = str(error).split("\n")[0]
+        raise CorruptFileError(
+            f"{source} is not a torch checkpoint that loads without running code: {reason}"
+        ) from error
+    for key in ("state_dict", "model_state_dict", "model_state", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
+    if not named or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise CorruptFileError(f"{source} holds no state_dict: expected a mapping from names to tensors")
+    if all(name.startswith("module.") for name in state):
+        state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    write_atomically(output, as_safetensors(state))
+    return list(state)
+
+
+def as_safetensors(state: Mapping[str, torch.Tensor]) -> bytes:
+    """A state_dict as a file's bytes: tensors that share memory apart, and views as what they show.
+
+    Raises WeightsError naming the tensors that a file cannot hold: sparse, quantized and meta ones, among others.
+    """
+    from safetensors.torch import save
+
+    refusals = (KeyError, RuntimeError, ValueError)  # of torch and of safetensors
+
+    def saved(tensors: Mapping[str, torch.Tensor]) -> bytes:
+        return save({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()})
+
+    try:
+        return saved(state)
+    except refusals:  # which do not say what tensor they are about
+        problems = []
+        for name, tensor in state.items():
+            try:
+                saved({name: tensor})
+            except refusals:
+                problems.append(f"  {name}: {dtype_name(tensor.dtype)}, {tensor.layout} on {tensor.device}")
+        if not problems:
+            raise
+        raise WeightsError("a safetensors file does not hold these tensors:\n" + "\n".join(problems)) from None

@@ -1,0 +1,219 @@
+"""What a network contains: its layers with types, shapes, parameters, FLOPs, bytes and the author's lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..checking.check import SCHEMA
+from ..core.backend import Backend
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.profile import Range
+from ..definition.shape import shape_text
+from ..definition.spec import NetworkSpec
+from ..definition.weights import Source
+from ..interpreter.feeds import make_feeds
+from ..interpreter.interpret import Interpreter
+from ..layers.base import KINDS, Node, Shapes, count
+from ..layers.region import REGIONS
+from .table import as_text, make_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
+WEIGHTS = ("kernel", "bias", "scale", "shift", "power", "weights")
+"""The attributes in which layers of any type keep constants."""
+
+
+@dataclass(frozen=True)
+class TensorSummary:
+    """A tensor: ``shape`` has -1 for a size that is not known."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{shape_text(tuple('?' if size < 0 else size for size in self.shape))}"  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class LayerSummary:
+    """One layer. ``flops`` and ``bytes`` are those of all its executions; None where a size is not known."""
+
+    name: str
+    type: str
+    inputs: list[TensorSummary]
+    outputs: list[TensorSummary]
+    parameters: int
+    executions: int
+    """How often it runs: more than once in a loop, not at all in a branch that is not taken."""
+    flops: int | None
+    bytes: int | None
+    """Read and written, when each layer stands alone; a reshape moves none."""
+    location: str | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All layers of a network in the order in which they were added, and their totals."""
+
+    network: str
+    backend: str
+    layers: list[LayerSummary]
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all weights and constants."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one run; those of layers of unknown size are missing."""
+        return sum(layer.flops or 0 for layer in self.layers)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved in one run if no layers were fused."""
+        return sum(layer.bytes or 0 for layer in self.layers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        totals = {"layers": len(self.layers), "parameters": self.parameters, "flops": self.flops, "bytes": self.bytes}
+        return {"schema": SCHEMA, "kind": "summary", "totals": totals, **asdict(self)}
+
+    def layout(self, *, below: str = "") -> Table:
+        """A row for each layer, and the totals; the lines' files are shown from the folder ``below`` on."""
+        rows = [
+            [
+                layer.name, layer.type, ", ".join(map(str, layer.inputs)), ", ".join(map(str, layer.outputs)),
+                number(layer.parameters), number(layer.flops), number(layer.bytes), str(layer.executions),
+                (layer.location or "").removeprefix(below),
+            ]
+            for layer in self.layers
+        ]  # fmt: skip
+        counts = ("parameters", "FLOPs", "bytes", "times")
+        totals = [number(self.parameters), number(self.flops), number(self.bytes)]
+        return make_table(
+            ["layer", "type", "inputs", "outputs", *counts, "line"],
+            rows,
+            numbers=counts,
+            totals=[f"{len(self.layers)} layers", "", "", "", *totals, "", ""],
+        )
+
+    def __str__(self) -> str:
+        return as_text(self.layout())
+
+
+def number(value: int | None) -> str:
+    """A count with a unit of a thousand, a million, …; empty for 0, ``?`` for None.
+
+    >>> number(999), number(12_345), number(3_200_000_000), number(None)
+    ('999', '12.3 k', '3.2 G', '?')
+    """
+    if value is None:
+        return "?"
+    if value < 1000:
+        return str(value) if value else ""
+    scaled, units = float(value), iter("kMGTPE")
+    unit = ""
+    while scaled >= 1000:
+        scaled, unit = scaled / 1000, next(units)
+    return f"{scaled:.1f} {unit}"
+
+
+def summarize(network: Network | Any, feeds: Mapping[str, Any] | None = None) -> Summary:
+    """The layers of ``network``, a :class:`Network` or any ``INetworkDefinition``, with what each costs.
+
+    Shapes are those that TensorRT infers; with ``feeds`` the network is interpreted once and they are those of that
+    run, with how often each layer ran.
+
+    >>> net = td.Network()
+    >>> net.output(F.matmul(net.input("a", (2, 3)), net.input("b", (3, 4))), "y")
+    >>> summarize(net).layers[0].flops
+    48
+    """
+    interpreter = Interpreter(network)
+    shapes: dict[str, tuple[int, ...]] = {}
+    times: Counter[str] = Counter()
+    if feeds is not None:
+        shapes = {name: tuple(feed.shape) for name, feed in feeds.items()}
+
+        def observe(name: str, tensor: Any) -> None:
+            shapes[name] = tuple(tensor.shape)
+            times[name] += 1
+
+        interpreter(feeds, observe=observe)
+    name = network.name if isinstance(network, Network) else interpreter.definition.name
+    backend = f"{interpreter.backend.name} {interpreter.backend.version}"
+    layers = [_layer(interpreter, node, shapes, times, fed=feeds is not None) for node in interpreter.nodes]
+    return Summary(name, backend, layers)
+
+
+def inspect(
+    spec: NetworkSpec,
+    *,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    backend: str | Backend | None = None,
+    allow_nonfinite: bool = False,
+) -> Summary:
+    """The layers of a spec's network, interpreted once at the sizes that its first profile is tuned for.
+
+    The arguments are those of ``spec.define``.
+
+    >>> spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.exp(x))
+    >>> td.inspect(spec).layers[0].flops
+    6
+    """
+    network = spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
+    if not network.dims:
+        return summarize(network)
+    return summarize(
+        network, make_feeds(spec.inputs, network, network.profiles[0].at("opt"), torch.Generator().manual_seed(0))
+    )
+
+
+def _layer(
+    interpreter: Interpreter, node: Node, shapes: Mapping[str, tuple[int, ...]], times: Mapping[str, int], *, fed: bool
+) -> LayerSummary:
+    inputs = [None if tensor is None else _tensor(tensor, shapes) for tensor in node.inputs]
+    outputs = [_tensor(tensor, shapes) for tensor in node.outputs]
+    executions = max((times[output.name] for output in outputs), default=1) if fed else 1
+    parameters = _parameters(node)
+    present = [tensor for tensor in inputs if tensor is not None]
+    flops = moved = None
+    with interpreter.backend.listen():
+        if all(size >= 0 for tensor in (*present, *outputs) for size in tensor.shape):
+            concrete = Shapes([None if t is None else t.shape for t in inputs], [t.shape for t in outputs])
+            flops, moved = _cost(node, concrete, [*present, *outputs], parameters)
+            flops, moved = flops * executions, moved * executions
+    location = interpreter.network.locations.get(node.name) if interpreter.network else None
+    place = str(location) if location else node.layer.metadata or None
+    return LayerSummary(node.name, node.type, present, outputs, parameters, executions, flops, moved, place)
+
+
+def _tensor(tensor: Any, shapes: Mapping[str, tuple[int, ...]]) -> TensorSummary:
+    name, dtype = tensor.name, tensor.dtype.name
+    return TensorSummary(name, dtype, shapes.get(name, tuple(tensor.shape)))
+
+
+def _cost(node: Node, shapes: Shapes, tensors: Sequence[TensorSummary], parameters: int) -> tuple[int, int]:
+    """FLOPs and bytes of one execution; a region's boundary hands values over."""
+    if node.type in REGIONS:
+        return 0, 0
+    kind = KINDS[node.type]
+    if not (kind.moves(node) if callable(kind.moves) else kind.moves):
+        return kind.flops(node, shapes), 0
+    moved = sum((count(tensor.shape) * BITS.get(tensor.dtype, 32) + 7) // 8 for tensor in tensors)
+    weights = parameters * BITS.get(tensors[0].dtype, 32) // 8 if tensors else 0
+    return kind.flops(node, shapes), moved + weights
+
+
+def _parameters(node: Node) -> int:
+    """Elements of the constants that are part of the layer."""
+    return sum(int(getattr(getattr(node.layer, name, None), "size", 0)) for name in WEIGHTS)

@@ -1,0 +1,259 @@
+"""How long an engine takes on this machine's GPU: first and steady runs apart, transfers apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..compiling.compiler import compile_engine
+from ..compiling.config import BuildConfig
+from ..core.backend import Backend
+from ..core.errors import BackendError, UsageError
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.profile import Range
+from ..definition.spec import NetworkSpec, load_spec
+from ..interpreter.feeds import make_feeds
+from . import Engine, cuda, load_engine
+from .signature import Shapes
+
+T = TypeVar("T")
+SCHEMA = 1
+AGAINST = ("torch", "compile", "onnx")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds of many runs of one thing."""
+
+    name: str
+    runs: int
+    first: float
+    """The first run, with all that is done once."""
+    minimum: float
+    median: float
+    mean: float
+    p90: float
+    p99: float
+    variation: float
+    """Standard deviation over mean."""
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """What :func:`bench` measured. ``inputs`` and ``outputs`` are the transfers from and to the host, in ms."""
+
+    name: str
+    backend: str
+    device: str
+    dims: dict[str, int]
+    times: list[Times]
+    inputs: float
+    outputs: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        return {"schema": SCHEMA, "kind": "bench", **asdict(self)}
+
+
+def summarize(name: str, first: float, samples: Sequence[float]) -> Times:
+    """Times of ``samples``; percentiles are samples, the nearest from above.
+
+    >>> summarize("x", 9.0, [1.0, 2.0, 3.0, 4.0]).median
+    2.5
+    """
+    if not samples:
+        raise UsageError("at least one run is needed")
+    ordered = sorted(samples)
+
+    def percentile(share: int) -> float:
+        return ordered[-(-share * len(ordered) // 100) - 1]
+
+    import statistics
+
+    mean = statistics.fmean(ordered)
+    return Times(
+        name,
+        len(ordered),
+        first,
+        ordered[0],
+        statistics.median(ordered),
+        mean,
+        percentile(90),
+        percentile(99),
+        statistics.pstdev(ordered) / mean if mean else 0.0,
+    )
+
+
+def bench(
+    target: str | Path,
+    *,
+    runs: int = 100,
+    warm_up: int = 10,
+    dims: Mapping[str, Range] | None = None,
+    profile: int = 0,
+    precision: str | None = None,
+    against: Sequence[str] = (),
+    backend: str | Backend | None = None,
+    tf32: bool = True,
+    graphs: bool = False,
+) -> BenchReport:
+    """Times an engine (``NAME.engine``), or a network (``FILE.py[:NAME]``) built here, at the best size of a profile.
+
+    ``profile`` counts the engine's or the network's from 0. Inputs lie on the GPU already; each run is timed with CUDA
+    events. ``against`` ``"torch"``, ``"compile"`` (torch.compile) and ``"onnx"`` (exported by torch, parsed and built
+    by the same backend, in float32) measure a network's reference beside it; torch runs it under autocast where there
+    is a ``precision``. ``graphs`` captures the engine as a CUDA graph.
+
+    Raises UsageError, BackendError where there is no GPU, and as building and loading do.
+    """
+    unknown = [name for name in against if name not in AGAINST]
+    if unknown:
+        raise UsageError(f"--against {', '.join(unknown)}: known are {', '.join(AGAINST)}")
+    if runs < 1 or warm_up < 0:
+        raise UsageError("at least one run is needed, and no negative number to warm up")
+    is_network = ".py" in Path(target).name
+    if (against or precision) and not is_network:
+        option = "--against" if against else "--precision"
+        raise UsageError(f"{option} needs a network with a reference, not an engine: give FILE.py")
+    if not is_network:
+        engine = load_engine(target, backend=backend)
+        feeds = _feeds(engine, chosen(engine.signature.profiles, profile))
+        return _measure(Path(target).name, engine, feeds, profile, runs, warm_up, {}, graphs, [], cuda.Stream())
+    cuda.require_device()
+    spec = load_spec(str(target))
+    network = spec.define(dims=dims, precision=precision, backend=backend)
+    sizes = chosen(network.profiles, profile).at("opt")
+    feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
+    engine = Engine(compile_engine(network, BuildConfig(tf32=tf32)).data, backend=network.backend)
+    stream = cuda.Stream()
+    others = [(name, _other(name, spec, network, feeds, tf32, stream.handle)) for name in against]
+    return _measure(spec.name, engine, feeds, profile, runs, warm_up, sizes, graphs, others, stream)
+
+
+def chosen(profiles: Sequence[T], index: int) -> T:
+    """One of several profiles; UsageError for an index that none has."""
+    if not 0 <= index < len(profiles):
+        raise UsageError(f"there is no profile {index}: there are {len(profiles)}, counted from 0")
+    return profiles[index]
+
+
+def _feeds(engine: Engine, profile: Mapping[str, Shapes]) -> dict[str, torch.Tensor]:
+    """Normal values, or zeros of an integer type, at the best size of a profile."""
+    feeds = {}
+    for name, info in engine.signature.inputs.items():
+        shape, dtype = profile[name][1], getattr(torch, info.dtype)
+        feeds[name] = torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+    return feeds
+
+
+def _measure(
+    name: str,
+    engine: Engine,
+    feeds: Mapping[str, torch.Tensor],
+    profile: int,
+    runs: int,
+    warm_up: int,
+    dims: dict[str, int],
+    graphs: bool,
+    others: Sequence[tuple[str, Callable[[], Any]]],
+    stream: cuda.Stream,
+) -> BenchReport:
+    arrays, started = {}, time.perf_counter()
+    for key, feed in feeds.items():
+        arrays[key] = cuda.to_device(feed, engine.device, stream.handle)
+    cuda.synchronize(stream.handle)
+    copied_in = (time.perf_counter() - started) * 1e3
+
+    def call() -> Any:
+        return engine.run(arrays, outputs="device", stream=stream.handle, profile=profile)
+
+    if graphs:
+        captured = engine.capture(arrays, outputs="device", profile=profile)
+        times = [timed("engine", captured.launch, runs, warm_up, captured.stream)]
+    else:
+        times = [timed("engine", call, runs, warm_up, stream.handle)]
+    results = call()
+    cuda.synchronize(stream.handle)
+    started = time.perf_counter()
+    for array in results.values():
+        array.torch()
+    copied_out = (time.perf_counter() - started) * 1e3
+    for other, run in others:
+        handle = torch.cuda.current_stream().cuda_stream if other in ("torch", "compile") else stream.handle
+        times.append(timed(other, run, runs, warm_up, handle))
+    backend = f"{engine.backend.name} {engine.backend.version}"
+    return BenchReport(name, backend, cuda.device_name(engine.device), dims, times, copied_in, copied_out)
+
+
+def timed(name: str, call: Callable[[], Any], runs: int, warm_up: int, stream: int) -> Times:
+    """Runs ``call``, which puts work on ``stream``: once, then to warm up, then each run between two events."""
+    started = time.perf_counter()
+    call()
+    cuda.synchronize(stream)
+    first = (time.perf_counter() - started) * 1e3
+    for _ in range(warm_up):
+        call()
+    cuda.synchronize(stream)
+    samples = []
+    begin, end = cuda.Event(timing=True), cuda.Event(timing=True)
+    for _ in range(runs):
+        begin.record(stream)
+        call()
+        end.record(stream)
+        samples.append(end.milliseconds_since(begin))
+    return summarize(name, first, samples)
+
+
+def _other(
+    name: str, spec: NetworkSpec, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool, stream: int
+) -> Callable[[], Any]:
+    """What runs the network's reference another way; ONNX's engine on ``stream``, torch on its current one."""
+    module = spec.reference_module(spec.open_weights())
+    if name == "onnx":
+        engine = Engine(onnx_engine(module, network, feeds, tf32), backend=network.backend)
+        names = zip(engine.signature.inputs, feeds.values(), strict=True)
+        arrays = {key: cuda.to_device(feed, 0, stream) for key, feed in names}
+        cuda.synchronize(stream)
+        return lambda: engine.run(arrays, outputs="device", stream=stream)
+    if not torch.cuda.is_available():
+        raise BackendError(f"--against {name} needs a torch with CUDA; this is {torch.__version__}")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    module = module.cuda()
+    run = torch.compile(module) if name == "compile" else module
+    on_gpu = [feed.cuda() for feed in feeds.values()]
+
+    def call() -> Any:
+        with torch.inference_mode(), torch.autocast("cuda", network.precision, enabled=network.precision is not None):
+            return run(*on_gpu)
+
+    return call
+
+
+def onnx_engine(
+    module: torch.nn.Module, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool = True
+) -> bytes:
+    """The engine of a torch module by way of ONNX, at the sizes of ``feeds``. Raises BackendError without onnx."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise BackendError("the way by ONNX needs the package onnx: pip install 'trtdsl[onnx]'") from None
+    backend = network.backend
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.onnx")
+        torch.onnx.export(module, tuple(feeds.values()), path, dynamo=False, input_names=list(feeds))
+        with backend.listen() as messages:
+            parser = backend.trt.OnnxParser(definition := backend.create_network(), backend.logger)
+            if not parser.parse_from_file(path):
+                raise BackendError(f"TensorRT's parser does not take torch's ONNX: {messages.summary()}")
+            config = backend.builder.create_builder_config()
+            BuildConfig(tf32=tf32).apply(config, backend)
+            data = backend.builder.build_serialized_network(definition, config)
+    if data is None:
+        raise BackendError(f"TensorRT does not build torch's ONNX: {messages.summary()}")
+    return bytes(data)

@@ -1,0 +1,218 @@
+"""New weights for an engine that was built: derived as the network derives them, and checked before TensorRT has them.
+
+What an engine holds are not the weights of the state_dict but values made of them: a batch norm folded into a
+convolution, an adjacency times its importance. The recipe is the network itself. It is defined again with the new
+weights, and where its structure (every layer, name, operand and attribute but the weights' values) is the very one that
+the engine was built from, the value of each layer is the one that the layer of this name in the engine takes. Where the
+network's file is not, values derived elsewhere (:func:`derive_weights`, ``trtdsl weights derive``) are taken instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.backend import Backend
+from ..core.dtypes import dtype_name
+from ..core.errors import ExecutionError, UnsupportedError, UsageError, WeightsError
+from ..core.files import check_writable, write_atomically
+from ..core.lazy import np, torch
+from ..definition.network import Network
+from ..definition.profile import Range
+from ..definition.spec import NetworkSpec, load_spec
+from ..definition.weights import Source, Weights
+from ..interpreter.fingerprint import fingerprint
+from ..layers.base import Node
+from ..layers.constant import read_weights
+
+# Where each layer type keeps its weights: TensorRT's WeightsRole, and the layer's property.
+ROLES = {
+    "CONSTANT": {"CONSTANT": "weights"},
+    "CONVOLUTION": {"KERNEL": "kernel", "BIAS": "bias"},
+    "DECONVOLUTION": {"KERNEL": "kernel", "BIAS": "bias"},
+    "SCALE": {"SHIFT": "shift", "SCALE": "scale"},
+}
+
+PRECISIONS = {"float16": "fp16", "bfloat16": "bf16"}
+
+DERIVED = "trtdsl-derived"  # the safetensors metadata of a file of derived weights
+
+Values = dict[str, "torch.Tensor"]
+"""By ``LAYER:ROLE``, flat, in the dtype that the layer has."""
+
+
+def layer_values(network: Network) -> Values:
+    """The weights of every layer that has some."""
+    return {f"{node.name}:{role}": value for node, role, value in _weights_of(network.definition, network.backend)}
+
+
+def _weights_of(definition: Any, backend: Backend) -> Iterator[tuple[Node, str, torch.Tensor]]:
+    for index in range(definition.num_layers):
+        node = Node(backend, definition.get_layer(index))
+        for role, attribute in ROLES.get(node.type, {}).items():
+            weights = getattr(node.layer, attribute)
+            if isinstance(weights, np.ndarray) and weights.size:
+                yield node, role, torch.from_numpy(weights.reshape(-1).copy())
+            elif not isinstance(weights, np.ndarray) and weights.size:
+                dtype = backend.torch_dtype(weights.dtype)
+                if dtype_name(dtype) in ("int4", "float4_e2m1fn_x2"):
+                    raise UnsupportedError(f"layer {node.name!r} has {dtype} weights: build without refit")
+                yield node, role, read_weights(backend, weights, (weights.size,), dtype).clone()
+
+
+def structure(network: Network) -> str:
+    """A hash of the network without the values of its weights: equal ones take each other's weights by layer name."""
+    return fingerprint(network.definition, network.backend, values=False)
+
+
+def values_hash(values: Values) -> str:
+    """SHA-256 over names and values."""
+    digest = hashlib.sha256()
+    for name in sorted(values):
+        digest.update(f"{name} {values[name].dtype}".encode())
+        digest.update(values[name].contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def recipe(
+    spec: NetworkSpec, network: Network, engine: Path, dims: Mapping[str, Range] | None, weights: Weights | None
+) -> dict[str, Any]:
+    """What the manifest of a refittable engine says of how its weights are made."""
+    file = None
+    if spec.file is not None:
+        file = Path(os.path.relpath(spec.file.resolve(), engine.resolve().parent)).as_posix()
+    names = sorted(weights.shapes) if weights is not None else []
+    return {
+        "network": None if file is None else f"{file}:{spec.name}",
+        "precision": None if network.precision is None else PRECISIONS[dtype_name(network.precision)],
+        "dims": {name: given if isinstance(given, int) else list(given) for name, given in (dims or {}).items()},
+        "structure_sha256": structure(network),
+        "values_sha256": values_hash(layer_values(network)),
+        "weights": names,
+        "expected": {} if weights is None else {n: [list(weights.shapes[n]), weights.dtypes[n]] for n in names},
+        "values": {name: [value.numel(), dtype_name(value.dtype)] for name, value in layer_values(network).items()},
+    }
+
+
+def derive_weights(
+    spec: NetworkSpec,
+    weights: Source | None,
+    *,
+    dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
+    backend: str | Backend | None = None,
+    output: str | os.PathLike[str] | None = None,
+) -> Values:
+    """The value of every layer of a network with these weights; ``output`` is a safetensors file to write them to.
+
+    That file is what :meth:`Engine.refit` takes where the network's own file is not. Raises as ``spec.define`` does,
+    and UsageError, before any work is done, for an ``output`` that cannot be written.
+    """
+    if output is not None:
+        check_writable(output)
+    network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
+    values = layer_values(network)
+    if output is not None:
+        from safetensors.torch import save
+
+        write_atomically(output, save(values, metadata={DERIVED: structure(network)}))
+    return values
+
+
+def new_values(
+    facts: Mapping[str, Any], weights: Source, *, backend: Backend, folder: Path, network: str | None = None
+) -> Values:
+    """The values for an engine whose manifest has ``facts`` under "refit", made of ``weights``.
+
+    ``weights`` is a safetensors file (or mapping) with the names of the state_dict, or a file of derived ones.
+    ``folder`` is the engine's, from which the network's file is found; ``network`` says ``FILE.py:NAME`` instead.
+
+    Raises WeightsError with every missing, misshapen or unknown weight at once, or when the network is not the one that
+    the engine was built from; UsageError when the network's file is not there.
+    """
+    derived = _derived(weights)
+    if derived is not None:
+        found, values = derived
+    else:
+        Weights(weights).check(
+            {name: (tuple(shape), dtype) for name, (shape, dtype) in facts["expected"].items()}, allow_nonfinite=True
+        )
+        defined = _spec(facts, folder, network).define(
+            weights=weights,
+            dims=facts["dims"],
+            profiles=(),  # they do not change the layers
+            precision=facts["precision"],
+            backend=backend,
+        )
+        found, values = structure(defined), layer_values(defined)
+    if found != facts["structure_sha256"]:
+        raise WeightsError(
+            "the network is not the one that the engine was built from: its layers differ. Build the engine again"
+        )
+    if facts.get("identical") and values_hash(values) != facts["values_sha256"]:
+        raise WeightsError(
+            "the engine was built without its weights and for these alone: with others its results are undefined. "
+            "Build it with --refit to give it new ones"
+        )
+    return values
+
+
+def _derived(weights: Source) -> tuple[str, Values] | None:
+    """Structure and values of a file of derived weights; None for any other source."""
+    if isinstance(weights, Mapping):
+        return None
+    opened = Weights(weights)
+    found = (opened.metadata() or {}).get(DERIVED)
+    return None if found is None else (found, {name: opened.get(name) for name in opened.shapes})
+
+
+def _spec(facts: Mapping[str, Any], folder: Path, network: str | None) -> NetworkSpec:
+    place = network
+    if place is None and facts["network"] is not None:
+        place = os.path.normpath(folder / facts["network"])
+    file = (place or "").rpartition(":")[0] or place or ""
+    if not file or not Path(file).is_file():
+        raise UsageError(
+            f"the network's file {file or '(none)'} is not here, and new weights are made with it: say where with "
+            "network='FILE.py', or derive them where it is with `trtdsl weights derive`"
+        )
+    return load_spec(place or "")
+
+
+def check_against(refittable: Mapping[str, int | None], values: Values) -> None:
+    """Compares ``values`` with every weight that an engine takes, by ``LAYER:ROLE`` with its number of elements.
+
+    Raises WeightsError with all that are missing or of another size.
+    """
+    problems = [f"{name}: missing" for name in refittable if name not in values]
+    problems += [
+        f"{name}: has {values[name].numel()} elements, not {count}"
+        for name, count in refittable.items()
+        if count is not None and name in values and values[name].numel() != count
+    ]
+    if problems:
+        raise WeightsError("the engine takes other weights:\n" + "\n".join(f"  {line}" for line in sorted(problems)))
+
+
+def apply(engine: Any, backend: Backend, values: Values, counts: Mapping[str, int]) -> None:
+    """Refits a deserialized engine. Raises WeightsError for what it lacks, ExecutionError with TensorRT's message."""
+    trt = backend.trt
+    with backend.listen() as messages:
+        refitter = trt.Refitter(engine, backend.logger)
+        layers, roles = refitter.get_all()
+        wanted = {f"{layer}:{role.name}": (layer, role) for layer, role in zip(layers, roles, strict=True)}
+        check_against({name: counts.get(name) for name in wanted}, values)
+        kept, refused = [], []
+        for name, (layer, role) in wanted.items():
+            value = values[name].contiguous()
+            kept.append(value)
+            weights = trt.Weights(backend.data_type(value.dtype), value.data_ptr(), value.numel())
+            if not refitter.set_weights(layer, role, weights):
+                refused.append(name)
+        if refused:
+            raise WeightsError(f"TensorRT refuses the new weights of {', '.join(refused)}: {messages.summary()}")
+        if not refitter.refit_cuda_engine():
+            raise ExecutionError(f"TensorRT did not take the new weights: {messages.summary()}")

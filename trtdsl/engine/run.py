@@ -1,0 +1,74 @@
+"""An engine run once on files: .npy in, .npy out."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..core.backend import Backend
+from ..core.errors import FeedError, UsageError
+from ..core.files import write_all_atomically
+from ..core.lazy import np
+from . import load_engine
+from .arrays import view
+from .loader import open_engine
+
+
+def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:
+    """Arrays by input name. Raises UsageError for a file that is not there, FeedError for one that is no array."""
+    arrays = {}
+    for name, path in files.items():
+        try:
+            arrays[name] = np.load(path, allow_pickle=False)
+        except OSError as error:
+            raise UsageError(f"input {name}: {path} cannot be read: {error.strerror or error}") from None
+        except (ValueError, EOFError) as error:
+            raise FeedError(f"input {name}: {path} is not an .npy file: {error}") from None
+    return arrays
+
+
+def run_files(
+    engine: str | os.PathLike[str],
+    inputs: Mapping[str, str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    backend: str | Backend | None = None,
+    device: int = 0,
+    manifest: bool = True,
+    weights: str | os.PathLike[str] | None = None,
+    allow_host_code: bool = False,
+) -> dict[str, Path]:
+    """Runs an engine on .npy files and writes each output as ``OUTPUT/NAME.npy``; gives the paths by output name.
+
+    Whether the engine fits and the inputs fit it is judged before a GPU is asked for. Raises as
+    :func:`~trtdsl.load_engine` and :meth:`~trtdsl.engine.Engine.run` do, and UsageError.
+    """
+    arrays = read_inputs(inputs)
+    found = open_engine(engine, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
+    if found.manifest is not None:
+        found.manifest.signature.check({name: view(array) for name, array in arrays.items()})
+    loaded = load_engine(
+        engine,
+        backend=backend,
+        device=device,
+        manifest=manifest,
+        weights=weights,
+        allow_host_code=allow_host_code,
+    )
+    results = loaded.run(arrays, outputs="numpy")
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
+    paths = {name: folder / f"{name}.npy" for name in results}
+    write_all_atomically({paths[name]: _npy(array) for name, array in results.items()})
+    return paths
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()

@@ -1,0 +1,136 @@
+"""A Triton model repository around an engine: config.pbtxt and the plan, for those who outgrow one process.
+
+Triton's TensorRT backend loads plans of the TensorRT that it was built with; it has none for TensorRT-RTX.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import EngineError, UsageError
+from ..core.files import check_writable, write_all_atomically
+from .loader import judge, read_engine_file, read_header
+from .manifest import Manifest, read_manifest
+from .signature import TensorInfo
+
+# Triton's DataType (model_config.proto) for torch's dtypes; it has no float8.
+DTYPES = {
+    "float32": "TYPE_FP32",
+    "float16": "TYPE_FP16",
+    "bfloat16": "TYPE_BF16",
+    "int8": "TYPE_INT8",
+    "int32": "TYPE_INT32",
+    "int64": "TYPE_INT64",
+    "uint8": "TYPE_UINT8",
+    "bool": "TYPE_BOOL",
+}
+
+
+def export_triton(
+    engine: str | os.PathLike[str],
+    repository: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    version: int = 1,
+    instances: int = 1,
+    queue_delay_us: int | None = None,
+    allow_rtx: bool = False,
+) -> Path:
+    """Writes ``REPOSITORY/NAME/config.pbtxt`` and ``REPOSITORY/NAME/VERSION/model.plan``; gives the model's folder.
+
+    Where the first dimension of every input and output is dynamic and the same, Triton batches requests along it
+    (waiting ``queue_delay_us`` for more of them); otherwise each request is whole. Several profiles become Triton's
+    ``profile``. ``allow_rtx`` exports a TensorRT-RTX engine for a backend of your own.
+
+    Raises the loader's errors, EngineError for what Triton cannot serve, UsageError for what cannot be written.
+    """
+    if version < 1:
+        raise UsageError(f"Triton's versions start at 1, not {version}")
+    if instances < 1:
+        raise UsageError(f"an instance group has at least 1 instance, not {instances}")
+    data, manifest = _read(engine)
+    if manifest.product == "tensorrt-rtx" and not allow_rtx:
+        raise EngineError(
+            "Triton's TensorRT backend does not load engines of TensorRT-RTX: build it with --backend tensorrt, or say "
+            "--allow-rtx for a backend of your own"
+        )
+    folder = Path(repository) / (name or manifest.network)
+    config = triton_config(manifest, folder.name, instances=instances, queue_delay_us=queue_delay_us)
+    target = folder / str(version)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from None
+    plan, described = check_writable(target / "model.plan"), check_writable(folder / "config.pbtxt")
+    write_all_atomically({plan: data, described: config.encode()})
+    return folder
+
+
+def _read(engine: str | os.PathLike[str]) -> tuple[bytes, Manifest]:
+    """The engine, judged as far as its own product and version matter, but not against the TensorRT that is here."""
+    path = Path(engine)
+    data = read_engine_file(path)
+    header = read_header(data, str(path))
+    manifest = read_manifest(path)
+    judge(data, manifest, header, str(path))
+    return data, manifest
+
+
+def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_delay_us: int | None = None) -> str:
+    """The text of config.pbtxt for an engine: a ModelConfig message in protobuf's text format."""
+    signature = manifest.signature
+    batch = _batch(manifest)
+    lines = [f"name: {_quoted(name)}", 'platform: "tensorrt_plan"', f"max_batch_size: {batch}"]
+    for field, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+        for info in tensors.values():
+            lines += _tensor(field, info, batched=batch > 0)
+    lines += ["instance_group {", f"  count: {instances}", "  kind: KIND_GPU"]
+    if len(signature.profiles) > 1:
+        lines += [f'  profile: "{index}"' for index in range(len(signature.profiles))]
+    lines += ["}"]
+    if batch:
+        lines += ["dynamic_batching {"]
+        preferred = sorted({_sizes(profile)[1] for profile in signature.profiles} - {1})
+        lines += [f"  preferred_batch_size: {size}" for size in preferred]
+        if queue_delay_us is not None:
+            lines += [f"  max_queue_delay_microseconds: {queue_delay_us}"]
+        lines += ["}"]
+    return "\n".join(lines) + "\n"
+
+
+def _batch(manifest: Manifest) -> int:
+    """The greatest batch; 0 where the first dimensions are not one dynamic dimension from 1 up."""
+    facts, signature = manifest.facts, manifest.signature
+    tensors = [*facts["inputs"].values(), *facts["outputs"].values()]
+    firsts = [tensor["shape"][0] if tensor["shape"] else None for tensor in tensors]
+    if not firsts or not isinstance(firsts[0], str) or len(set(firsts)) > 1:
+        return 0
+    ranges = [profile[name] for profile in signature.profiles for name in signature.inputs]
+    if not ranges or min(low[0] for low, _, _ in ranges) > 1:
+        return 0  # Triton sends single requests too
+    return max(high[0] for _, _, high in ranges)
+
+
+def _sizes(profile: dict[str, Any]) -> tuple[int, int, int]:
+    low, opt, high = next(iter(profile.values()))
+    return low[0], opt[0], high[0]
+
+
+def _tensor(field: str, info: TensorInfo, *, batched: bool) -> list[str]:
+    if info.dtype not in DTYPES:
+        raise EngineError(f"Triton has no data type for {info.dtype}, which {field} {info.name!r} has")
+    dims = info.shape[1:] if batched else info.shape
+    lines = [f"{field} {{", f"  name: {_quoted(info.name)}", f"  data_type: {DTYPES[info.dtype]}"]
+    if dims:
+        lines += [f"  dims: {size}" for size in dims]
+    else:  # Triton wants a dimension: a scalar per request is one element, reshaped to none
+        lines += ["  dims: 1", "  reshape { }"]
+    return [*lines, "}"]
+
+
+def _quoted(text: str) -> str:
+    """A string of protobuf's text format, where other than ASCII is written as it is."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,423 @@
+"""Reading and writing elements by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import SizeLike, product, shape_text
+from ...definition.tensor import Tensor
+from ...layers.base import broadcast
+from ..operands import align, as_tensor, axis_of, binary, choose, stretch
+from ..shaping.create import filled, indices_of
+from .index import advanced, as_indices
+
+
+def _integers(index: Tensor, name: str) -> Tensor:
+    if index.numel() == 0 and index.dtype not in (torch.int32, torch.int64):
+        return filled(index.network, index.shape, 0, torch.int64)  # torch takes any dtype where there is nothing
+    if index.dtype not in (torch.int32, torch.int64):
+        raise DefinitionError(f"{name} takes indices of int32 or int64, not {index.dtype}")
+    return index
+
+
+def _box(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
+    """The first elements of every dimension."""
+    return x if tuple(shape) == x.shape else L.slice(x, (0,) * x.ndim, tuple(shape))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@operation
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """``input`` at ``index`` along ``dim``, at its own place in the other dimensions: IGatherLayer (ELEMENT).
+
+    ``sparse_grad`` concerns gradients, of which there are none.
+
+    >>> net = td.Network()
+    >>> F.gather(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64")).shape
+    (2, 3)
+    """
+    index = _integers(index, "gather")
+    if index.numel() == 0:
+        return filled(input.network, index.shape, 0, input.dtype)
+    if input.ndim == 0 or index.ndim == 0:
+        axis_of(dim, input.ndim)
+        whole = input if input.ndim else L.unsqueeze(input, [0])
+        places = index if index.ndim else L.unsqueeze(index, [0])
+        result = L.gather(whole, places, 0, "ELEMENT")
+        return result if index.ndim else L.squeeze(result, [0])
+    axis = axis_of(dim, input.ndim)
+    if index.ndim != input.ndim:
+        raise ShapeError(
+            f"gather: index and input must have one rank: {shape_text(index.shape)}, {shape_text(input.shape)}"
+        )
+    box = tuple(input.shape[d] if d == axis else size for d, size in enumerate(index.shape))
+    return L.gather(_box(input, box), index, axis, "ELEMENT")
+
+
+@operation
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The parts of ``dim`` at ``index``, a vector: IGatherLayer.
+
+    >>> net = td.Network()
+    >>> F.index_select(net.input("x", ("N", 8, 3)), 1, net.constant([0, 7])).shape
+    (N, 2, 3)
+    """
+    _integers(index, "index_select")
+    if index.ndim > 1:
+        raise ShapeError(f"index_select takes a vector of indices, not {shape_text(index.shape)}")
+    places = index if index.ndim else L.unsqueeze(index, [0])
+    if input.ndim == 0:
+        axis_of(dim, 0)
+        return L.squeeze(L.gather(L.unsqueeze(input, [0]), places, 0), [0])
+    return L.gather(input, places, axis_of(dim, input.ndim))
+
+
+@operation
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements of the flattened ``input`` at ``index``: IShuffleLayer and IGatherLayer.
+
+    >>> net = td.Network()
+    >>> F.take(net.input("x", (2, 5)), net.input("i", (3, 4), "int64")).shape
+    (3, 4)
+    """
+    return L.gather(L.shuffle(input, reshape=(input.numel(),)), _integers(index, "take"), 0)
+
+
+@operation
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """As :func:`gather` where the other dimensions are broadcast; of the flattened tensor when ``dim`` is None.
+
+    >>> net = td.Network()
+    >>> F.take_along_dim(net.input("x", (2, 5)), net.input("i", (1, 3), "int64"), 1).shape
+    (2, 3)
+    """
+    if dim is None:
+        flat = L.shuffle(input, reshape=(input.numel(),))
+        return L.gather(flat, L.shuffle(_integers(indices, "take_along_dim"), reshape=(indices.numel(),)), 0)
+    if input.ndim != indices.ndim:
+        raise ShapeError(
+            f"take_along_dim: both must have one rank: {shape_text(input.shape)}, {shape_text(indices.shape)}"
+        )
+    axis = axis_of(dim, input.ndim)
+    rest = [tensor.shape[:axis] + tensor.shape[axis + 1 :] for tensor in (input, indices)]
+    common = broadcast(*rest)
+    data, places = (stretch(x, (*common[:axis], x.shape[axis], *common[axis:])) for x in (input, indices))
+    return L.gather(data, _integers(places, "take_along_dim"), axis, "ELEMENT")
+
+
+@operation
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of ``weight`` (classes, features) that ``input`` names: IGatherLayer.
+
+    ``padding_idx``, ``scale_grad_by_freq`` and ``sparse`` concern gradients alone. ``max_norm`` (with ``norm_type``)
+    shortens rows in place, which a network cannot: it is refused.
+
+    >>> net = td.Network()
+    >>> F.embedding(net.input("i", ("N", 7), "int64"), net.constant(torch.ones(10, 4))).shape
+    (N, 7, 4)
+    """
+    if max_norm is not None:
+        raise UnsupportedError("embedding(max_norm=…) changes the weight in place: apply it to the weight beforehand")
+    return L.gather(weight, _integers(input, "embedding"), 0)
+
+
+@operation
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The positions of elements that are not zero, (count, rank) in int64: INonZeroLayer and IShuffleLayer.
+
+    ``count`` depends on data. ``as_tuple`` gives one vector for each dimension.
+
+    >>> F.nonzero(td.Network().input("x", (2, 8))).shape[1]
+    2
+    """
+    x = input if input.ndim else L.unsqueeze(input, [0])
+    found = L.non_zero(x, torch.int64)
+    if as_tuple:
+        count = found.shape[1]
+        return tuple(L.squeeze(L.slice(found, (axis, 0), (1, count)), [0]) for axis in range(x.ndim))
+    rows = L.shuffle(found, (1, 0))
+    return rows if input.ndim else L.slice(rows, (0, 0), (rows.shape[0], 0))
+
+
+@operation
+def argwhere(input: Tensor) -> Tensor:
+    """As :func:`nonzero`.
+
+    >>> F.argwhere(td.Network().input("x", (2, 8))).shape[1]
+    2
+    """
+    return nonzero(input)
+
+
+@operation
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where ``mask`` holds, broadcast, as a vector.
+
+    INonZeroLayer and IGatherLayer. Its size depends on data.
+
+    >>> net = td.Network()
+    >>> F.masked_select(net.input("x", (2, 8)), net.input("m", (8,), "bool")).ndim
+    1
+    """
+    if mask.dtype != torch.bool:
+        raise DefinitionError(f"masked_select takes a mask of bool, not {mask.dtype}")
+    x, flags = align([input, mask])
+    shape = broadcast(x.shape, flags.shape)
+    values, chosen = (L.shuffle(stretch(part, shape), reshape=(product(shape),)) for part in (x, flags))
+    return L.gather(values, L.squeeze(L.non_zero(chosen, torch.int64), [0]), 0)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+@operation
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
+    """``input`` with ``src``, a tensor or a number, written at ``index`` along ``dim``: IScatterLayer (ELEMENT).
+
+    ``reduce`` "add" or "multiply" combines instead, as :func:`scatter_reduce` does. Several writes to one place are
+    undefined.
+
+    >>> net = td.Network()
+    >>> F.scatter(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64"), 1.0).shape
+    (2, 5)
+    """
+    if reduce is not None:
+        operations = {"add": "sum", "multiply": "prod"}
+        if reduce not in operations:
+            raise DefinitionError(f"scatter: reduce is 'add' or 'multiply', not {reduce!r}")
+        return scatter_reduce(input, dim, index, src, operations[reduce])
+    x, places, values, axis = _written(input, dim, index, src)
+    if index.numel() == 0:
+        return input
+    result = L.scatter(x, places, values, "ELEMENT", axis)
+    return result if input.ndim else L.squeeze(result, [0])
+
+
+def _written(input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Data, indices and updates of one rank, the updates in the dtype of the data and the shape of the indices."""
+    axis = axis_of(dim, input.ndim)
+    _integers(index, "scatter")
+    x, places = (tensor if tensor.ndim else L.unsqueeze(tensor, [0]) for tensor in (input, index))
+    if isinstance(src, Tensor) and src.ndim == index.ndim and (src.ndim or index.ndim == 0):
+        if src.dtype != input.dtype:
+            raise DefinitionError(f"scatter: src is {src.dtype}, input {input.dtype}: torch wants one dtype")
+        values = _box(src if src.ndim else L.unsqueeze(src, [0]), places.shape)
+    else:
+        values = filled(input.network, places.shape, src, input.dtype)
+    return x, places, values, axis
+
+
+@operation
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``src`` added to ``input`` at ``index`` along ``dim``, as often as an index appears: as :func:`scatter_reduce`.
+
+    >>> net = td.Network()
+    >>> F.scatter_add(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64"), net.input("s", (2, 3))).shape
+    (2, 5)
+    """
+    return scatter_reduce(input, dim, index, src, "sum")
+
+
+@operation
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Any, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """The values of ``src`` that ``index`` sends to one place of ``dim`` combined with what is there.
+
+    ``reduce`` is sum, prod, mean, amax or amin; without ``include_self`` what was there does not count.
+
+    IScatterLayer keeps one of several writes, so each place is compared with all indices (IElementWiseLayer EQUAL),
+    and the values chosen so are reduced (ISelectLayer, IReduceLayer): memory of the order of ``index`` times the size
+    of ``dim``.
+
+    >>> net = td.Network()
+    >>> i, s = net.input("i", (2, 3), "int64"), net.input("s", (2, 3))
+    >>> F.scatter_reduce(net.input("x", (2, 5)), 1, i, s, "amax").shape
+    (2, 5)
+    """
+    if reduce not in _REDUCTIONS:
+        raise DefinitionError(f"scatter_reduce: reduce is one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
+    if input.dtype == torch.bool:
+        numbers = L.cast(src, torch.int32) if isinstance(src, Tensor) else int(src)
+        flags = L.cast(input, torch.int32)
+        combined = scatter_reduce(flags, dim, index, numbers, reduce, include_self=include_self)
+        return L.cast(combined, torch.bool)
+    x, places, values, axis = _written(input, dim, index, src)
+    if index.numel() == 0:
+        return input
+    # Both get the other dimensions of the data; the places added name no index.
+    box = tuple(places.shape[axis] if d == axis else size for d, size in enumerate(x.shape))
+    none = as_tensor(-1, x.network, places.dtype)
+    start = (0,) * x.ndim
+    if box != places.shape:
+        places, values = L.slice(places, start, box, mode="FILL", fill=none), L.slice(values, start, box, mode="FILL")
+    label_shape = [x.shape[axis] if d == axis else 1 for d in range(x.ndim + 1)]
+    _, numbers = indices_of(x.network, 1, x.shape[axis])
+    labels = L.cast(L.shuffle(numbers, reshape=label_shape), places.dtype)
+    # (…, place, …, write): the writes of each place along a new last dimension.
+    order = [*(d for d in range(x.ndim) if d != axis), axis]
+    places, values = (L.shuffle(part, order) for part in (places, values))
+    places, values = (L.unsqueeze(part, [axis]) for part in (places, values))
+    here = L.elementwise(places, labels, "EQUAL")
+    combined = _combine(x, values, here, reduce, include_self)
+    return combined if input.ndim else L.squeeze(combined, [0])
+
+
+_REDUCTIONS = {
+    "sum": ("SUM", "SUM"),
+    "prod": ("PROD", "PROD"),
+    "mean": ("SUM", "SUM"),
+    "amax": ("MAX", "MAX"),
+    "amin": ("MIN", "MIN"),
+}
+
+
+def _identity(dtype: torch.dtype, reduce: str) -> float:
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.is_floating_point:
+        return float("-inf") if reduce == "amax" else float("inf")
+    return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
+
+
+def _combine(x: Tensor, values: Tensor, here: Tensor, reduce: str, include_self: bool) -> Tensor:
+    op, join = _REDUCTIONS[reduce]
+    last = [here.ndim - 1]
+    combined = L.reduce(choose(here, values, _identity(x.dtype, reduce), x.dtype), op, last)
+    written = L.reduce(L.cast(here, torch.int32), "SUM", last)
+    any_written = binary(written, 0, "GREATER", torch.int32)
+    if include_self:
+        combined = L.elementwise(x, combined, join)
+    if reduce == "mean":
+        number = binary(written, 1, "SUM" if include_self else "MAX", torch.int32)
+        quotient = "DIV" if x.dtype.is_floating_point else "FLOOR_DIV"
+        combined = L.elementwise(combined, L.cast(number, x.dtype), quotient)
+    return combined if include_self else L.select(any_written, combined, x)
+
+
+@operation
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """``alpha * source`` added to the parts of ``dim`` at ``index``: the layers of :func:`scatter_reduce`.
+
+    >>> net = td.Network()
+    >>> F.index_add(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
+    (5, 3)
+    """
+    values = (
+        source if alpha == 1 else binary(source, alpha, "AND" if source.dtype == torch.bool else "PROD", source.dtype)
+    )
+    x, places, values, axis = _along(input, dim, index, values)
+    result = scatter_reduce(x, axis, places, values, "sum")
+    return result if input.ndim else L.squeeze(result, [0])
+
+
+@operation
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """``source`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
+
+    >>> net = td.Network()
+    >>> F.index_copy(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
+    (5, 3)
+    """
+    x, places, values, axis = _along(input, dim, index, source)
+    result = scatter(x, axis, places, values)
+    return result if input.ndim else L.squeeze(result, [0])
+
+
+@operation
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """``value`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
+
+    >>> net = td.Network()
+    >>> F.index_fill(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), 7.0).shape
+    (5, 3)
+    """
+    x = input if input.ndim else L.unsqueeze(input, [0])
+    axis = axis_of(dim, x.ndim)
+    number = index.shape[0] if index.ndim else 1
+    shape = (*x.shape[:axis], number, *x.shape[axis + 1 :])
+    return index_copy(input, dim, index, filled(input.network, shape if input.ndim else (number,), value, input.dtype))
+
+
+def _along(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
+    """A vector of indices stretched over the other dimensions, as :func:`scatter` takes them."""
+    x = input if input.ndim else L.unsqueeze(input, [0])
+    axis = axis_of(dim, x.ndim)
+    places = index if index.ndim else L.unsqueeze(index, [0])
+    values = source if source.ndim == x.ndim else L.unsqueeze(source, [axis])
+    wide = L.shuffle(places, reshape=[places.shape[0] if d == axis else 1 for d in range(x.ndim)])
+    return x, stretch(wide, values.shape), values, axis
+
+
+@operation
+def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
+    """``input`` with ``values`` at the places that ``indices`` (int or bool tensors, None for all) name.
+
+    IScatterLayer (ND).
+
+    ``accumulate`` adds, as often as a place appears, by the layers of :func:`scatter_reduce`.
+
+    >>> net = td.Network()
+    >>> F.index_put(net.input("x", (5, 3)), (net.input("i", (2,), "int64"),), 1.0).shape
+    (5, 3)
+    """
+    given = list(indices) + [None] * (input.ndim - len(indices))
+    places = as_indices(input, given)
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    if not used:
+        raise UnsupportedError("index_put without an index: use the values themselves")
+    x, stacked, order, together = advanced(input, places)
+    rest = x.shape[len(used) :]
+    batch = stacked.shape[:-1]
+    update = as_tensor(values, input.network, input.dtype)
+    if together:  # torch's result has the indexed dimensions where the first of them was
+        shape = (*rest[: used[0]], *batch, *rest[used[0] :])
+    else:
+        shape = (*batch, *rest)
+    update = stretch(L.unsqueeze(update, range(len(shape) - update.ndim)), shape)
+    if together and used[0]:
+        lead = used[0]
+        update = L.shuffle(
+            update, [*range(lead, lead + len(batch)), *range(lead), *range(lead + len(batch), len(shape))]
+        )
+    back = [order.index(axis) for axis in range(input.ndim)]
+    if not accumulate:
+        return L.shuffle(L.scatter(x, stacked, update, "ND"), back)
+    lengths = x.shape[: len(used)]
+    flat = _flat_index(stacked, lengths)
+    total = L.shuffle(x, reshape=(product(lengths), *rest))
+    pieces = L.shuffle(update, reshape=(product(batch), *rest))
+    summed = index_add(total, 0, L.shuffle(flat, reshape=(product(batch),)), pieces)
+    return L.shuffle(L.shuffle(summed, reshape=x.shape), back)
+
+
+def _flat_index(stacked: Tensor, lengths: Sequence[SizeLike]) -> Tensor:
+    """The indices (…, k) of k dimensions as one index of their product."""
+    axis = stacked.ndim - 1
+    total: Tensor | None = None
+    for k, length in enumerate(lengths):
+        start = [0] * axis + [k]
+        index = L.squeeze(L.slice(stacked, start, (*stacked.shape[:-1], 1)), [axis])
+        if total is None:
+            total = index
+        else:
+            total = binary(binary(total, as_tensor(length, index.network, index.dtype), "PROD"), index, "SUM")
+    assert total is not None
+    return total

@@ -1,0 +1,222 @@
+"""Indexing with square brackets, as Python and torch have it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import np, torch
+from ...definition.operation import operation
+from ...definition.shape import Size, SizeLike, bounds, shape_text, size_max, size_min
+from ...definition.tensor import Tensor
+from ...layers.base import broadcast
+from ..operands import align, as_tensor, binary, choose, stretch
+
+
+@operation
+def getitem(input: Tensor, index: Any) -> Tensor:
+    """``input[index]`` as Python and torch have it.
+
+    The index is made of ints, slices, None, Ellipsis, Sizes, and tensors or lists of indices.
+
+    ISliceLayer and IShuffleLayer; IGatherLayer for tensors of integers (ND for several of them), and INonZeroLayer
+    besides for tensors of bool, whose result has a size that depends on data.
+
+    >>> x = td.Network().input("x", ("N", 8, 5))
+    >>> x[:, 1:-1:2, None, -1].shape
+    (N, 3, 1)
+    """
+    items = list(index) if isinstance(index, tuple) else [index]
+    if any(_is_advanced(item) for item in items):
+        return _mixed(input, items)
+    for item in items:
+        if not (item is None or item is Ellipsis or isinstance(item, (int, slice, Size))):
+            raise UnsupportedError(f"indexing with {type(item).__name__}: use ints, slices, None, Ellipsis or tensors")
+    used = sum(1 for item in items if item is not None and item is not Ellipsis)
+    if used > input.ndim:
+        raise ShapeError(f"{used} indices for a tensor of {input.ndim} dimensions")
+    ellipses = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
+        raise DefinitionError("an index can have one Ellipsis")
+    place = ellipses[0] if ellipses else len(items)
+    items[place : place + 1] = [slice(None)] * (input.ndim - used)
+
+    starts: list[SizeLike] = []
+    sizes: list[SizeLike] = []
+    strides: list[SizeLike] = []
+    result: list[SizeLike] = []
+    for item in items:
+        if item is None:
+            result.append(1)
+            continue
+        length = input.shape[len(starts)]
+        if isinstance(item, slice):
+            start, size, stride = slice_bounds(item, length)
+            result.append(size)
+        else:
+            start, size, stride = index_in(item, length), 1, 1
+        starts.append(start)
+        sizes.append(size)
+        strides.append(stride)
+    whole = all(s == 0 and st == 1 for s, st in zip(starts, strides, strict=True)) and tuple(sizes) == input.shape
+    picked = input if whole else L.slice(input, starts, sizes, strides)
+    return L.shuffle(picked, reshape=result)
+
+
+# -- tensors as indices ------------------------------------------------------------------------------------------------
+
+
+def _is_advanced(item: Any) -> bool:
+    return isinstance(item, (Tensor, torch.Tensor, np.ndarray, list, bool))
+
+
+def _mixed(x: Tensor, items: list[Any]) -> Tensor:
+    """Ints, slices and None first, as torch does it; then the tensors, of what is left."""
+    tensors = [as_tensor(_array(item), x.network) if _is_advanced(item) else item for item in items]
+    used = sum(_width(item) for item in tensors)
+    if used > x.ndim:
+        raise ShapeError(f"{used} indices for a tensor of {x.ndim} dimensions")
+    place = next((k for k, item in enumerate(tensors) if item is Ellipsis), len(tensors))
+    tensors[place : place + 1] = [slice(None)] * (x.ndim - used)
+    basic: list[Any] = []
+    left: list[Any] = []
+    for item in tensors:
+        if isinstance(item, Tensor):
+            basic += [slice(None)] * _width(item) if _width(item) else [None]
+            left.append(item if _width(item) else L.unsqueeze(item, [0]))
+        else:
+            basic.append(item)
+            if not isinstance(item, (int, Size)):
+                left.append(None)
+    remaining = getitem(x, tuple(basic))
+    return take_at(remaining, as_indices(remaining, left))
+
+
+def _array(item: Any) -> Any:
+    return torch.as_tensor(item) if isinstance(item, (list, bool)) else item
+
+
+def _width(item: Any) -> int:
+    """How many dimensions of the tensor an item indexes."""
+    if isinstance(item, Tensor):
+        return item.ndim if item.dtype == torch.bool else 1
+    return 0 if item is None or item is Ellipsis else 1
+
+
+def as_indices(x: Tensor, items: Sequence[Any]) -> list[Tensor | None]:
+    """One tensor of integers, or None, for each dimension: a mask becomes the positions where it holds."""
+    places: list[Tensor | None] = []
+    for item in items:
+        if item is None:
+            places.append(None)
+            continue
+        index = as_tensor(item, x.network)
+        if index.dtype == torch.bool:
+            found = L.non_zero(index, torch.int64)
+            count = found.shape[1]
+            for axis in range(index.ndim):
+                expected = x.shape[len(places)]
+                if isinstance(expected, int) and isinstance(index.shape[axis], int) and index.shape[axis] != expected:
+                    raise ShapeError(
+                        f"a mask of shape {shape_text(index.shape)} does not fit {shape_text(x.shape)} "
+                        f"at dimension {len(places)}"
+                    )
+                places.append(L.squeeze(L.slice(found, (axis, 0), (1, count)), [0]))
+        elif index.dtype in (torch.int32, torch.int64):
+            places.append(from_start(index, x.shape[len(places)]))
+        else:
+            raise DefinitionError(f"tensors of indices are of int32, int64 or bool, not {index.dtype}")
+    return places[: x.ndim]
+
+
+def from_start(index: Tensor, length: SizeLike) -> Tensor:
+    """Indices with negative ones counted from the end; those that are known to be fine as they are."""
+    if index.is_constant and not bool((index.data < 0).any()):
+        return index
+    wrapped = binary(index, as_tensor(length, index.network, index.dtype), "SUM", index.dtype)
+    return choose(binary(index, 0, "LESS", index.dtype), wrapped, index, index.dtype)
+
+
+def take_at(x: Tensor, places: Sequence[Tensor | None]) -> Tensor:
+    """``x`` at the places, which are broadcast to one shape.
+
+    It stands where the first of them was if they are neighbours.
+    """
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    first = places[used[0]]
+    if len(used) == 1 and first is not None:
+        return L.gather(x, first, used[0])
+    moved, stacked, _, together = advanced(x, places)
+    result = L.gather(moved, stacked, 0, "ND")
+    if not together or used[0] == 0:
+        return result
+    batch, lead = stacked.ndim - 1, used[0]
+    return L.shuffle(result, [*range(batch, batch + lead), *range(batch), *range(batch + lead, result.ndim)])
+
+
+def advanced(x: Tensor, places: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, list[int], bool]:
+    """What IGatherLayer (ND) needs, and how to undo it.
+
+    The tensor with the indexed dimensions in front, the indices stacked (…, k), that order of dimensions, and whether
+    they are neighbours.
+    """
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    given = align([L.cast(place, torch.int64) for place in places if place is not None])
+    shape = broadcast(*(place.shape for place in given))
+    stacked = L.concatenation([L.unsqueeze(stretch(place, shape), [len(shape)]) for place in given], len(shape))
+    order = [*used, *(axis for axis in range(x.ndim) if axis not in used)]
+    together = used == list(range(used[0], used[0] + len(used)))
+    return L.shuffle(x, order), stacked, order, together
+
+
+# -- ints and slices ---------------------------------------------------------------------------------------------------
+
+
+def index_in(index: SizeLike, length: SizeLike) -> SizeLike:
+    """The index from the start; ShapeError when it is surely outside."""
+    position = index + length if isinstance(index, int) and index < 0 else index
+    if bounds(position)[1] < 0 or bounds(length - position)[1] <= 0:
+        raise ShapeError(f"index {index} is out of bounds for a dimension of size {length}")
+    return position
+
+
+def slice_bounds(item: slice, length: SizeLike) -> tuple[SizeLike, SizeLike, SizeLike]:
+    """Start, number of elements and stride of a Python slice of a dimension."""
+    step = 1 if item.step is None else item.step
+    if not isinstance(step, int) or step == 0:
+        raise DefinitionError(f"a slice's step must be an int other than 0, not {step}")
+    item = slice(_bound(item.start), _bound(item.stop), step)
+    if isinstance(length, int) and all(part is None or isinstance(part, int) for part in (item.start, item.stop)):
+        chosen = range(length)[item]
+        return (chosen.start if len(chosen) else 0), len(chosen), step
+    if step > 0:
+        start = _clamp(item.start, 0, 0, length, length)
+        stop = _clamp(item.stop, length, 0, length, length)
+        count = size_max(stop - start + (step - 1), 0) // step
+    else:
+        start = _clamp(item.start, length - 1, -1, length - 1, length)
+        stop = length * 0 - 1 if item.stop is None else _clamp(item.stop, -1, -1, length - 1, length)
+        count = size_max(start - stop + (-step - 1), 0) // -step
+    return start, count, step
+
+
+def _bound(part: Any) -> Any:
+    if part is None or isinstance(part, Size):
+        return part
+    try:
+        return operator.index(part)
+    except TypeError:
+        raise DefinitionError(
+            f"a slice goes from int to int, or Size, such as x.shape[1] // 2, not to {part!r}"
+        ) from None
+
+
+def _clamp(part: Any, default: SizeLike, low: SizeLike, high: SizeLike, length: SizeLike) -> SizeLike:
+    if part is None:
+        return default
+    if isinstance(part, int) and part < 0:
+        part = part + length
+    return size_max(size_min(part, high), low)

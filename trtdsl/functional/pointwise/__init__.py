@@ -1,0 +1,1 @@
+"""Functions of one element each: activations, arithmetic, comparisons, rounding, dtypes."""

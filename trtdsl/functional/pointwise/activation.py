@@ -1,0 +1,439 @@
+"""torch.nn.functional's activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...definition.operation import operation
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
+from ..shaping.join import chunk
+from .arithmetic import clamp
+from .logic import gt
+
+
+def _refuse_inplace(inplace: bool) -> None:
+    if inplace:
+        raise UnsupportedError("inplace=True: tensors of a network are values; leave it out and use the result")
+
+
+@operation
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``: IActivationLayer RELU.
+
+    >>> F.relu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.activation(input, "RELU")
+
+
+@operation
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID; integers become float32 first.
+
+    >>> F.sigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.activation(floating(input), "SIGMOID")
+
+
+@operation
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent: IActivationLayer TANH; integers become float32 first.
+
+    >>> F.tanh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.activation(floating(input), "TANH")
+
+
+@operation
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU.
+
+    >>> F.leaky_relu(td.Network().input("x", (2, 3)), 0.2).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.activation(input, "LEAKY_RELU", alpha=negative_slope)
+
+
+@operation
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere: IActivationLayer ELU.
+
+    >>> F.elu(td.Network().input("x", (2, 3)), 0.5).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.activation(input, "ELU", alpha=alpha)
+
+
+@operation
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``input * Phi(input)``: IActivationLayer GELU_ERF, or GELU_TANH for ``approximate="tanh"``.
+
+    >>> F.gelu(td.Network().input("x", (2, 3)), approximate="tanh").shape
+    (2, 3)
+    """
+    if approximate not in ("none", "tanh"):
+        raise UnsupportedError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+    return L.activation(input, "GELU_ERF" if approximate == "none" else "GELU_TANH")
+
+
+@operation
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``: IActivationLayer SIGMOID and IElementWiseLayer PROD.
+
+    >>> F.silu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.elementwise(input, L.activation(input, "SIGMOID"), "PROD")
+
+
+@operation
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """``log(1 + exp(beta * input)) / beta``, and ``input`` where ``beta * input > threshold``.
+
+    IActivationLayer SOFTPLUS; the comparison with the threshold, IElementWiseLayer GREATER and ISelectLayer.
+
+    >>> F.softplus(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    smooth = L.activation(input, "SOFTPLUS", alpha=1 / beta, beta=beta)
+    linear = binary(scaled(input, beta), threshold, "GREATER", input.dtype)
+    return L.select(linear, input, smooth)
+
+
+@operation
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input`` between 0 and 6: IActivationLayer CLIP.
+
+    >>> F.relu6(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+@operation
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` between ``min_val`` and ``max_val``: IActivationLayer CLIP.
+
+    >>> F.hardtanh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    if min_val > max_val:
+        raise DefinitionError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
+    if not input.dtype.is_floating_point:
+        min_val, max_val = int(min_val), int(max_val)  # as torch has it
+    return clamp(input, min_val, max_val)
+
+
+@operation
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID.
+
+    >>> F.hardsigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.activation(input, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
+
+
+@operation
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
+
+    >>> F.hardswish(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.elementwise(input, hardsigmoid(input, inplace), "PROD")
+
+
+@operation
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.
+
+    >>> F.selu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return L.activation(input, "SELU", alpha=1.6732632423543772, beta=1.0507009873554805)
+
+
+@operation
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``: IActivationLayer ELU between two scalings.
+
+    >>> F.celu(td.Network().input("x", (2, 3)), 0.5).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    if alpha == 0:
+        raise DefinitionError("celu: alpha must not be 0")
+    return scaled(L.activation(scaled(input, 1 / alpha), "ELU", alpha=1.0), alpha)
+
+
+@operation
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``input`` where positive, ``weight * input`` elsewhere, one weight or one per channel of dimension 1.
+
+    IParametricReLULayer.
+
+    >>> net = td.Network()
+    >>> F.prelu(net.input("x", ("N", 3, 4)), net.constant(torch.ones(3))).shape
+    (N, 3, 4)
+    """
+    if weight.ndim > 1:
+        raise ShapeError(f"prelu takes one weight or one per channel, not {shape_text(weight.shape)}")
+    if input.ndim == 0:
+        slopes = L.shuffle(weight, reshape=())
+    elif weight.numel() == 1:
+        slopes = L.shuffle(weight, reshape=(1,) * input.ndim)
+    elif input.ndim < 2 or weight.shape[0] != input.shape[1]:
+        raise ShapeError(
+            f"prelu: {shape_text(weight.shape)} is not one weight per channel of {shape_text(input.shape)}"
+        )
+    else:
+        slopes = L.shuffle(weight, reshape=(1, weight.shape[0], *(1,) * (input.ndim - 2)))
+    return L.parametric_relu(input, slopes)
+
+
+@operation
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """``input`` where positive, ``(lower + upper) / 2 * input`` elsewhere: IActivationLayer LEAKY_RELU.
+
+    ``training=True``, with random slopes, is refused.
+
+    >>> F.rrelu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    if training:
+        raise UnsupportedError("rrelu(training=True) is random: an engine is for inference")
+    return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+@operation
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.
+
+    >>> F.logsigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.unary(L.activation(L.unary(input, "NEG"), "SOFTPLUS", alpha=1.0, beta=1.0), "NEG")
+
+
+@operation
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN; integers become float32 first.
+
+    >>> F.softsign(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.activation(floating(input), "SOFTSIGN")
+
+
+@operation
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
+
+    IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
+
+    >>> F.hardshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    large = gt(L.unary(input, "ABS"), lambd)
+    return choose(large, input, 0, input.dtype)
+
+
+@operation
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
+
+    >>> F.softshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    if lambd < 0:
+        raise DefinitionError(f"softshrink: lambd must not be negative: {lambd}")
+    return L.elementwise(input, L.activation(input, "CLIP", alpha=-lambd, beta=lambd), "SUB")
+
+
+@operation
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB.
+
+    >>> F.tanhshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    x = floating(input)
+    return L.elementwise(x, L.activation(x, "TANH"), "SUB")
+
+
+@operation
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``input`` where it is greater than ``threshold``, ``value`` elsewhere.
+
+    IElementWiseLayer GREATER and ISelectLayer.
+
+    >>> F.threshold(td.Network().input("x", (2, 3)), 0.1, 20.0).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    return choose(binary(input, threshold, "GREATER", input.dtype), input, value, input.dtype)
+
+
+@operation
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.
+
+    >>> F.mish(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    _refuse_inplace(inplace)
+    smooth = L.activation(input, "SOFTPLUS", alpha=1.0, beta=1.0)
+    return L.elementwise(input, L.activation(smooth, "TANH"), "PROD")
+
+
+@operation
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of ``dim`` times the sigmoid of the second.
+
+    ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
+
+    >>> F.glu(td.Network().input("x", ("N", 6))).shape
+    (N, 3)
+    """
+    if input.ndim == 0:
+        raise ShapeError("glu takes one dimension at least")
+    axis = normalize_axis(dim, input.ndim)
+    if input.shape[axis] % 2 != 0:
+        raise ShapeError(f"glu: dimension {dim} of {shape_text(input.shape)} does not divide into halves")
+    first, second = chunk(input, 2, axis)
+    return L.elementwise(first, L.activation(second, "SIGMOID"), "PROD")
+
+
+@operation
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.
+
+    >>> F.softmin(td.Network().input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """
+    if dtype is not None:
+        input = L.cast(input, dtype)
+    return softmax(L.unary(input, "NEG"), dim)
+
+
+@operation
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
+
+    IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
+
+    >>> F.log_softmax(td.Network().input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """
+    if dim is None:
+        raise UnsupportedError("log_softmax: give dim (torch guesses one, and has deprecated that)")
+    x = input if dtype is None else L.cast(input, dtype)
+
+    def compute(x: Tensor) -> Tensor:
+        axis = normalize_axis(dim, x.ndim)
+        if x.shape[axis] == 0:
+            return x
+        centred = L.elementwise(x, L.reduce(x, "MAX", [axis], True), "SUB")
+        return L.elementwise(centred, L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG"), "SUB")
+
+    return with_dimension(floating(x), compute)
+
+
+@operation
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
+
+    >>> F.softmax(td.Network().input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """
+    if dim is None:
+        raise UnsupportedError("softmax: give dim (torch guesses one, and has deprecated that)")
+    if dtype is not None:
+        input = L.cast(input, dtype)
+    axis = axis_of(dim, input.ndim)
+    if input.numel() == 0:
+        return input
+    if input.ndim < 2:  # ISoftMaxLayer has two dimensions at least
+        return L.shuffle(L.softmax(L.shuffle(input, reshape=(1, input.numel())), 1), reshape=input.shape)
+    return L.softmax(input, axis)
+
+
+@operation
+def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself: an engine is for inference. ``training=True`` is refused; it is the default in torch.
+
+    >>> F.dropout(td.Network().input("x", (2, 3)), 0.5).name
+    'x'
+    """
+    if training:
+        raise UnsupportedError("dropout(training=True): an engine is for inference; leave training out")
+    _refuse_inplace(inplace)
+    if not 0 <= p <= 1:
+        raise UnsupportedError(f"dropout: p is a probability, not {p}")
+    return input
+
+
+@operation
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.dropout1d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.dropout2d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.dropout3d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)
+
+
+@operation
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself, as :func:`dropout`.
+
+    >>> F.feature_alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+    return dropout(input, p, training, inplace)

@@ -1,0 +1,474 @@
+"""Arithmetic of two tensors and more, element by element, with torch's broadcasting, promotion and integer rules."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, binary, choose, promote, result_type, scaled
+from .elementary import negative
+from .rounding import truncated
+
+
+@operation
+def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """``input + alpha * other``, broadcast: IElementWiseLayer SUM (OR for bool), PROD before it for an alpha.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.add.html
+
+    >>> net = td.Network()
+    >>> F.add(net.input("x", (2, 3)), 1).shape
+    (2, 3)
+    """
+    a, b = promote(input, other)
+    if a.dtype == torch.bool:
+        return L.elementwise(a, b if alpha else L.elementwise(b, L.unary(b, "NOT"), "AND"), "OR")
+    _check_alpha(alpha, a.dtype)
+    return L.elementwise(a, scaled(b, alpha), "SUM")
+
+
+@operation
+def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """``input - alpha * other``, broadcast: IElementWiseLayer SUB. bool is refused, as by torch.
+
+    >>> net = td.Network()
+    >>> F.sub(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+    a, b = promote(input, other)
+    if a.dtype == torch.bool:
+        raise UnsupportedError("torch does not subtract bool tensors: use F.logical_xor or F.logical_not")
+    _check_alpha(alpha, a.dtype)
+    return L.elementwise(a, scaled(b, alpha), "SUB")
+
+
+def _check_alpha(alpha: float, dtype: torch.dtype) -> None:
+    if isinstance(alpha, float) and not dtype.is_floating_point:
+        raise UnsupportedError(f"alpha must be an int for {dtype}, as in torch, not {alpha}")
+
+
+@operation
+def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """``other - alpha * input``: as :func:`sub`.
+
+    >>> F.rsub(td.Network().input("x", (2, 3)), 1).shape
+    (2, 3)
+    """
+    return sub(other, input, alpha=alpha)
+
+
+@operation
+def mul(input: Any, other: Any) -> Tensor:
+    """``input * other``, broadcast: IElementWiseLayer PROD (AND for bool).
+
+    >>> F.mul(td.Network().input("x", (2, 3)), 2.0).shape
+    (2, 3)
+    """
+    a, b = promote(input, other)
+    return L.elementwise(a, b, "AND" if a.dtype == torch.bool else "PROD")
+
+
+@operation
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """``input / other``, broadcast: IElementWiseLayer DIV; integers become float32 first.
+
+    ``rounding_mode="floor"`` gives FLOOR_DIV, ``"trunc"`` integer DIV, or on floats the layers of :func:`trunc`
+    after it.
+
+    >>> net = td.Network()
+    >>> F.div(net.input("n", (2,), "int32"), 2).dtype
+    torch.float32
+    """
+    if rounding_mode not in (None, "floor", "trunc"):
+        raise UnsupportedError(f"div: rounding_mode is None, 'floor' or 'trunc', not {rounding_mode!r}")
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    a, b = promote(input, other, integers_to_float=rounding_mode is None)
+    if a.dtype == torch.bool:
+        raise UnsupportedError("torch does not divide bool tensors with a rounding_mode: cast them first")
+    quotient = L.elementwise(a, b, "DIV")
+    return truncated(quotient) if rounding_mode == "trunc" and quotient.dtype.is_floating_point else quotient
+
+
+@operation
+def true_divide(input: Any, other: Any) -> Tensor:
+    """``input / other``: :func:`div` without rounding.
+
+    >>> F.true_divide(td.Network().input("x", (2, 3)), 2).shape
+    (2, 3)
+    """
+    return div(input, other)
+
+
+@operation
+def floor_divide(input: Any, other: Any) -> Tensor:
+    """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV.
+
+    >>> F.floor_divide(td.Network().input("n", (2,), "int32"), 2).dtype
+    torch.int32
+    """
+    a, b = promote(input, other)
+    if a.dtype == torch.bool:
+        raise UnsupportedError("torch does not divide bool tensors with rounding: cast them first")
+    return L.elementwise(a, b, "FLOOR_DIV")
+
+
+@operation
+def remainder(input: Any, other: Any) -> Tensor:
+    """``input - other * floor(input / other)``: the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD and SUB.
+
+    On floats, a quotient that rounding made one too large or too small is put right by comparing and ISelectLayer.
+
+    >>> F.remainder(td.Network().input("n", (2,), "int32"), 3).dtype
+    torch.int32
+    """
+    a, b = promote(input, other)
+    if a.dtype == torch.bool:
+        raise UnsupportedError("torch has no remainder of bool tensors: cast them first")
+    rest = L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "FLOOR_DIV"), "PROD"), "SUB")
+    if not rest.dtype.is_floating_point:
+        return rest
+    wrong_sign = binary(L.elementwise(rest, b, "PROD"), 0, "LESS", rest.dtype)
+    rest = L.select(wrong_sign, L.elementwise(rest, b, "SUM"), rest)
+    too_large = L.unary(L.elementwise(L.unary(rest, "ABS"), L.unary(b, "ABS"), "LESS"), "NOT")
+    return L.select(too_large, L.elementwise(rest, b, "SUB"), rest)
+
+
+@operation
+def fmod(input: Any, other: Any) -> Tensor:
+    """``input - other * trunc(input / other)``: the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
+
+    On floats computed from absolute values, with the rounding of the quotient put right as in :func:`remainder`.
+
+    >>> F.fmod(td.Network().input("n", (2,), "int32"), 3).dtype
+    torch.int32
+    """
+    a, b = promote(input, other)
+    if a.dtype == torch.bool:
+        raise UnsupportedError("torch has no fmod of bool tensors: cast them first")
+    if not a.dtype.is_floating_point:
+        return L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "DIV"), "PROD"), "SUB")
+    rest = remainder(L.unary(a, "ABS"), L.unary(b, "ABS"))
+    return choose(binary(a, 0, "LESS", a.dtype), L.unary(rest, "NEG"), rest)
+
+
+@operation
+def pow(input: Any, exponent: Any) -> Tensor:
+    """``input ** exponent``, broadcast: IElementWiseLayer POW.
+
+    Exponents that are numbers take cheaper layers: PROD for 2 and 3, IUnaryLayer SQRT for 0.5, RECIP for -1, both
+    for -0.5.
+
+    >>> F.pow(td.Network().input("x", (2, 3)), 2).shape
+    (2, 3)
+    """
+    a, b = promote(input, exponent)
+    if a.dtype == torch.bool:
+        # A power of bool is input or not exponent: 0 ** 0 is 1.
+        return L.elementwise(a, L.unary(b, "NOT"), "OR")
+    if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and isinstance(input, Tensor):
+        if exponent == 1:
+            return a
+        if exponent in (2, 3):
+            squared = L.elementwise(a, a, "PROD")
+            return squared if exponent == 2 else L.elementwise(squared, a, "PROD")
+        if a.dtype.is_floating_point and exponent in (0.5, -0.5):
+            root = L.unary(a, "SQRT")
+            return root if exponent == 0.5 else L.unary(root, "RECIP")
+        if a.dtype.is_floating_point and exponent == -1:
+            return L.unary(a, "RECIP")
+        if not a.dtype.is_floating_point and exponent < 0:
+            raise UnsupportedError("integers to negative integer powers are not defined, in torch either")
+    return L.elementwise(a, b, "POW")
+
+
+@operation
+def atan2(input: Any, other: Any) -> Tensor:
+    """The angle of the point (``other``, ``input``), from -pi to pi.
+
+    IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
+
+    >>> net = td.Network()
+    >>> F.atan2(net.input("y", (2, 3)), net.input("x", (2, 3))).shape
+    (2, 3)
+    """
+    y, x = promote(input, other, integers_to_float=True)
+    dtype = y.dtype
+    high, wide = L.unary(y, "ABS"), L.unary(x, "ABS")
+    # The ratio is at most 1, so that it never overflows; of two zeros it is 0.
+    greater = L.elementwise(high, wide, "MAX")
+    ratio = L.elementwise(L.elementwise(high, wide, "MIN"), greater, "DIV")
+    ratio = choose(binary(greater, 0, "EQUAL", dtype), 0, ratio, dtype)
+    ratio = choose(L.elementwise(L.unary(high, "ISINF"), L.unary(wide, "ISINF"), "AND"), 1, ratio, dtype)
+    angle = L.unary(ratio, "ATAN")
+    angle = L.select(L.elementwise(high, wide, "GREATER"), binary(math.pi / 2, angle, "SUB", dtype), angle)
+    angle = choose(negative(x), binary(math.pi, angle, "SUB", dtype), angle)
+    return choose(negative(y), L.unary(angle, "NEG"), angle)
+
+
+# -- extremes ----------------------------------------------------------------------------------------------------------
+
+
+@operation
+def maximum(input: Any, other: Any) -> Tensor:
+    """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
+
+    TensorRT gives NaN for the first operand's alone; two tensors take IUnaryLayer ISNAN and ISelectLayer for the
+    second's.
+
+    >>> net = td.Network()
+    >>> F.maximum(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+    return _extreme(input, other, "MAX", "OR")
+
+
+@operation
+def minimum(input: Any, other: Any) -> Tensor:
+    """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.
+
+    >>> net = td.Network()
+    >>> F.minimum(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+    return _extreme(input, other, "MIN", "AND")
+
+
+def _extreme(input: Any, other: Any, op: str, logical: str) -> Tensor:
+    a, b = promote(input, other)
+    if a.dtype == torch.bool:
+        return L.elementwise(a, b, logical)
+    if a.is_constant:
+        a, b = b, a
+    result = L.elementwise(a, b, op)
+    if a.dtype.is_floating_point and not (b.is_constant and not bool(b.data.isnan().any())):
+        result = L.select(L.unary(b, "ISNAN"), b, result)
+    return result
+
+
+@operation
+def fmax(input: Any, other: Any) -> Tensor:
+    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.fmax(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+    return _extreme_but_nan(input, other, "MAX", "OR")
+
+
+@operation
+def fmin(input: Any, other: Any) -> Tensor:
+    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.fmin(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+    return _extreme_but_nan(input, other, "MIN", "AND")
+
+
+def _extreme_but_nan(input: Any, other: Any, op: str, logical: str) -> Tensor:
+    a, b = promote(input, other)
+    if a.dtype == torch.bool:
+        return L.elementwise(a, b, logical)
+    result = L.elementwise(a, b, op)
+    return L.select(L.unary(a, "ISNAN"), b, result) if a.dtype.is_floating_point else result
+
+
+@operation
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """``input`` not below ``min`` and not above ``max``, numbers or tensors; ``max`` wins where they cross.
+
+    IActivationLayer CLIP for two numbers, IElementWiseLayer MAX and MIN otherwise.
+
+    >>> F.clamp(td.Network().input("x", (2, 3)), -1, 1).shape
+    (2, 3)
+    """
+    if min is None and max is None:
+        raise UnsupportedError("clamp: give min, max or both")
+    given = [bound for bound in (min, max) if bound is not None]
+    dtype = result_type(input, *given)
+    x = as_tensor(input, input.network, dtype)
+    if dtype.is_floating_point and isinstance(min, (int, float)) and isinstance(max, (int, float)):
+        low, high = float(min), float(max)
+        if -math.inf < low <= high < math.inf:
+            return L.activation(x, "CLIP", alpha=low, beta=high)
+    if min is not None:
+        x = maximum(x, as_tensor(min, x.network, dtype))
+    return x if max is None else minimum(x, as_tensor(max, x.network, dtype))
+
+
+@operation
+def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """As :func:`clamp`.
+
+    >>> F.clip(td.Network().input("x", (2, 3)), min=0).shape
+    (2, 3)
+    """
+    return clamp(input, min, max)
+
+
+@operation
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """``input`` not below ``min``: IElementWiseLayer MAX.
+
+    >>> F.clamp_min(td.Network().input("x", (2, 3)), 1e-6).shape
+    (2, 3)
+    """
+    return clamp(input, min=min)
+
+
+@operation
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """``input`` not above ``max``: IElementWiseLayer MIN.
+
+    >>> F.clamp_max(td.Network().input("x", (2, 3)), 1.0).shape
+    (2, 3)
+    """
+    return clamp(input, max=max)
+
+
+# -- composed ----------------------------------------------------------------------------------------------------------
+
+
+@operation
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """``input + weight * (end - input)``: IElementWiseLayer SUB, PROD and SUM.
+
+    Exact at both ends, as in torch: from a weight of 0.5 on it is ``end - (end - input) * (1 - weight)``, by
+    ISelectLayer for a weight that is a tensor.
+
+    >>> net = td.Network()
+    >>> F.lerp(net.input("x", (2, 3)), net.input("y", (2, 3)), 0.3).shape
+    (2, 3)
+    """
+    a, b = promote(input, end)
+    difference = L.elementwise(b, a, "SUB")
+    if isinstance(weight, (int, float)):
+        if -0.5 < weight < 0.5:
+            return L.elementwise(a, scaled(difference, weight), "SUM")
+        return L.elementwise(b, scaled(difference, 1 - weight), "SUB")
+    low = binary(a, binary(weight, difference, "PROD"), "SUM")
+    high = binary(b, binary(difference, binary(1, weight, "SUB"), "PROD"), "SUB")
+    return choose(binary(L.unary(weight, "ABS"), 0.5, "LESS", weight.dtype), low, high)
+
+
+@operation
+def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
+
+    >>> net = td.Network()
+    >>> F.addcmul(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
+    (2, 3)
+    """
+    return add(input, mul(tensor1, tensor2), alpha=value)
+
+
+@operation
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM.
+
+    >>> net = td.Network()
+    >>> F.addcdiv(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
+    (2, 3)
+    """
+    return add(input, div(tensor1, tensor2), alpha=value)
+
+
+@operation
+def xlogy(input: Any, other: Any) -> Tensor:
+    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+
+    IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
+
+    >>> net = td.Network()
+    >>> F.xlogy(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
+    (2, 3)
+    """
+    a, b = promote(input, other, integers_to_float=True)
+    product = L.elementwise(a, L.unary(b, "LOG"), "PROD")
+    nothing = L.elementwise(binary(a, 0, "EQUAL", a.dtype), L.unary(L.unary(b, "ISNAN"), "NOT"), "AND")
+    return choose(nothing, 0, product, a.dtype)
+
+
+@operation
+def hypot(input: Any, other: Any) -> Tensor:
+    """``sqrt(input ** 2 + other ** 2)`` without overflow: scaled by the greater of the two first.
+
+    >>> net = td.Network()
+    >>> F.hypot(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
+    (2, 3)
+    """
+    a, b = (L.unary(x, "ABS") for x in promote(input, other))
+    greater, lesser = L.elementwise(a, b, "MAX"), L.elementwise(a, b, "MIN")
+    ratio = choose(binary(lesser, 0, "EQUAL", a.dtype), 0, L.elementwise(lesser, greater, "DIV"), a.dtype)
+    root = L.unary(binary(L.elementwise(ratio, ratio, "PROD"), 1, "SUM", a.dtype), "SQRT")
+    return L.elementwise(greater, root, "PROD")
+
+
+@operation
+def copysign(input: Any, other: Any) -> Tensor:
+    """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.copysign(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
+    (2, 3)
+    """
+    a, b = promote(input, other, integers_to_float=True)
+    size = L.unary(a, "ABS")
+    return choose(negative(b), L.unary(size, "NEG"), size)
+
+
+@operation
+def logaddexp(input: Any, other: Any) -> Tensor:
+    """``log(exp(input) + exp(other))`` without overflow.
+
+    IActivationLayer SOFTPLUS of minus the distance, plus the greater.
+
+    >>> net = td.Network()
+    >>> F.logaddexp(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
+    (2, 3)
+    """
+    return _logaddexp(input, other, 1.0)
+
+
+@operation
+def logaddexp2(input: Any, other: Any) -> Tensor:
+    """``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`.
+
+    >>> net = td.Network()
+    >>> F.logaddexp2(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
+    (2, 3)
+    """
+    return _logaddexp(input, other, math.log(2))
+
+
+def _logaddexp(input: Any, other: Any, base: float) -> Tensor:
+    a, b = promote(input, other, integers_to_float=True)
+    distance = L.unary(L.elementwise(a, b, "SUB"), "ABS")
+    tail = L.activation(L.unary(distance, "NEG"), "SOFTPLUS", alpha=1 / base, beta=base)
+    same = L.elementwise(a, b, "EQUAL")  # two infinities of one sign have no distance
+    greater = maximum(a, b)
+    apart = L.elementwise(greater, tail, "SUM")
+    return L.select(same, binary(a, math.log(2) / base, "SUM", a.dtype), apart)
+
+
+@operation
+def heaviside(input: Any, values: Any) -> Tensor:
+    """0 below zero, ``values`` at zero, 1 above: IElementWiseLayer GREATER and EQUAL, ICastLayer, ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.heaviside(net.input("x", (2, 3)), net.input("v", (3,))).shape
+    (2, 3)
+    """
+    x, v = promote(input, values)
+    if x.dtype == torch.bool:
+        return L.elementwise(x, v, "OR")
+    step = L.cast(binary(x, 0, "GREATER", x.dtype), x.dtype)
+    return choose(binary(x, 0, "EQUAL", x.dtype), v, step)

@@ -1,0 +1,47 @@
+"""Other dtypes, and copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import layers as L
+from ...core.dtypes import as_dtype
+from ...core.errors import UsageError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.tensor import Tensor
+
+
+@operation
+def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **placement: Any) -> Tensor:
+    """``input`` in another dtype, or in that of another Tensor: ICastLayer.
+
+    As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and
+    ``copy`` have no meaning in an engine, which has a place of its own for its values.
+
+    >>> F.to(td.Network().input("x", (2, 3)), torch.float16).dtype
+    torch.float16
+    """
+    unknown = set(placement) - {"device", "non_blocking", "memory_format", "other"}
+    if unknown:
+        raise UsageError(f"to() has no argument {', '.join(sorted(unknown))}")
+    for argument in (*args, placement.get("other")):
+        if isinstance(argument, Tensor):
+            dtype = argument.dtype
+        elif isinstance(argument, torch.dtype) or (isinstance(argument, str) and not _is_device(argument)):
+            dtype = argument
+    return input if dtype is None else L.cast(input, as_dtype(dtype))
+
+
+def _is_device(name: str) -> bool:
+    return name.partition(":")[0] in ("cpu", "cuda", "meta", "mps", "xpu")
+
+
+@operation
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """``input`` itself: Tensors of a network are values. ``memory_format`` is TensorRT's own choice.
+
+    >>> F.clone(td.Network().input("x", (2, 3))).name
+    'x'
+    """
+    return input

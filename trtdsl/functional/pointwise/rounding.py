@@ -1,0 +1,73 @@
+"""Rounding, element by element."""
+
+from __future__ import annotations
+
+from ... import layers as L
+from ...definition.operation import operation
+from ...definition.tensor import Tensor
+from ..operands import binary, choose, numeric
+
+
+@operation
+def ceil(input: Tensor) -> Tensor:
+    """Rounded up: IUnaryLayer CEIL; integers are themselves.
+
+    >>> F.ceil(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    x = numeric(input)
+    return L.unary(x, "CEIL") if x.dtype.is_floating_point else x
+
+
+@operation
+def floor(input: Tensor) -> Tensor:
+    """Rounded down: IUnaryLayer FLOOR; integers are themselves.
+
+    >>> F.floor(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    x = numeric(input)
+    return L.unary(x, "FLOOR") if x.dtype.is_floating_point else x
+
+
+@operation
+def trunc(input: Tensor) -> Tensor:
+    """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves.
+
+    >>> F.trunc(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    x = numeric(input)
+    return truncated(x) if x.dtype.is_floating_point else x
+
+
+def truncated(x: Tensor) -> Tensor:
+    """A floating-point Tensor rounded towards zero."""
+    return choose(binary(x, 0, "LESS", x.dtype), L.unary(x, "CEIL"), L.unary(x, "FLOOR"))
+
+
+@operation
+def frac(input: Tensor) -> Tensor:
+    """``input - trunc(input)``: the layers of :func:`trunc` and IElementWiseLayer SUB.
+
+    >>> F.frac(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return L.elementwise(input, truncated(input), "SUB")
+
+
+@operation
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """Rounded to ``decimals`` places, halves to even: IUnaryLayer ROUND, between two scalings; integers are themselves.
+
+    >>> F.round(td.Network().input("x", (2, 3)), decimals=2).shape
+    (2, 3)
+    """
+    x = numeric(input)
+    if not x.dtype.is_floating_point:
+        return x
+    if decimals == 0:
+        return L.unary(x, "ROUND")
+    power = 10.0 ** (decimals if decimals > 0 else -decimals)
+    larger, smaller = ("PROD", "DIV") if decimals > 0 else ("DIV", "PROD")
+    return binary(L.unary(binary(x, power, larger, x.dtype), "ROUND"), power, smaller, x.dtype)

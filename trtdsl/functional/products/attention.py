@@ -1,0 +1,212 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, binary, choose, scaled, stretch
+from ..pointwise.activation import softmax
+from ..pointwise.arithmetic import pow
+from ..pointwise.logic import logical_not
+from ..reducing.reduction import any as any_of
+from ..shaping.create import indices_of
+from ..shaping.reshape import repeat_interleave
+from .matmul import linear, matmul
+
+
+@operation
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | Tensor | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
+
+    Two IMatrixMultiplyLayers and ISoftMaxLayer. ``scale`` is ``1 / sqrt(E)`` when None. ``attn_mask`` is bool (True
+    takes part) or is added; a row that a bool mask rules out wholly gives 0, as in torch. ``is_causal`` masks what
+    lies above the diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. ``dropout_p`` above 0
+    is refused.
+
+    >>> net = td.Network()
+    >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
+    >>> F.scaled_dot_product_attention(q, k, v).shape
+    (N, 4, 5, 8)
+    """
+    if dropout_p:
+        raise UnsupportedError(f"dropout_p={dropout_p} is random: an engine is for inference")
+    if is_causal and attn_mask is not None:
+        raise DefinitionError("give attn_mask or is_causal, not both, as in torch")
+    if enable_gqa:
+        key, value = (_repeat_heads(x, query) for x in (key, value))
+    factor = _default_scale(query) if scale is None else scale
+    keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
+    scores = matmul(scaled(query, factor), keys)
+    mask = attn_mask
+    if is_causal:
+        rows, columns = indices_of(query.network, query.shape[-2], key.shape[-2])
+        mask = logical_not(L.elementwise(columns, rows, "GREATER"))
+    if mask is None:
+        return matmul(softmax(scores, -1), value)
+    if mask.dtype != torch.bool:
+        return matmul(softmax(binary(scores, mask, "SUM", scores.dtype), -1), value)
+    weights = softmax(choose(mask, scores, -math.inf, scores.dtype), -1)
+    if not (mask.is_constant and bool(mask.data.any(-1).all())):
+        weights = choose(any_of(mask, -1, keepdim=True), weights, 0, weights.dtype)
+    return matmul(weights, value)
+
+
+def _default_scale(query: Tensor) -> float | Tensor:
+    width = query.shape[-1]
+    if isinstance(width, int):
+        return 1 / math.sqrt(width)
+    return pow(as_tensor(width, query.network, torch.float32), -0.5)
+
+
+def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:
+    heads, wanted = x.shape[-3], query.shape[-3]
+    if not isinstance(heads, int) or not isinstance(wanted, int) or wanted % heads:
+        raise ShapeError(f"enable_gqa: {wanted} heads of the query are not a multiple of the key's {heads}")
+    return x if heads == wanted else repeat_interleave(x, wanted // heads, -3)
+
+
+@operation
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """torch.nn.MultiheadAttention's function: (L, N, E), (S, N, E), (S, N, E) to (L, N, E) and the attention weights.
+
+    The projections as IMatrixMultiplyLayers, attention by head, the output projection. Tensors without the batch
+    dimension N are taken too. Dropout is refused.
+
+    >>> net = td.Network()
+    >>> x, w = net.input("x", (5, "N", 8)), net.constant(torch.ones(24, 8))
+    >>> out = net.constant(torch.ones(8, 8))
+    >>> F.multi_head_attention_forward(x, x, x, 8, 2, w, None, None, None, False, 0.0, out, None, False)[0].shape
+    (5, N, 8)
+    """
+    if training and dropout_p:
+        raise UnsupportedError("multi_head_attention_forward with dropout is random: use training=False")
+    if query.ndim == 2:
+        q, k, v = (L.unsqueeze(x, [1]) for x in (query, key, value))
+        padding = None if key_padding_mask is None else L.unsqueeze(key_padding_mask, [0])
+        result, weights = multi_head_attention_forward(
+            q, k, v, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, 0.0,
+            out_proj_weight, out_proj_bias, False, padding, need_weights, attn_mask, use_separate_proj_weight,
+            q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights, is_causal,
+        )  # fmt: skip
+        return L.squeeze(result, [1]), None if weights is None else L.squeeze(weights, [0])
+    length, batch, width = query.shape
+    if width != embed_dim_to_check or not isinstance(width, int) or width % num_heads:
+        raise ShapeError(
+            f"{shape_text(query.shape)} has not the width {embed_dim_to_check}, a multiple of {num_heads} heads"
+        )
+    weights = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else None
+    q, k, v = (
+        _heads(x, num_heads, *parameters)
+        for x, *parameters in zip(
+            (query, key, value),
+            weights or _thirds(in_proj_weight, width),
+            _thirds(in_proj_bias, width),
+            (None, bias_k, bias_v),
+            strict=True,
+        )
+    )
+    if static_k is not None:
+        k = L.shuffle(static_k, reshape=(batch, num_heads, *static_k.shape[1:]))
+    if static_v is not None:
+        v = L.shuffle(static_v, reshape=(batch, num_heads, *static_v.shape[1:]))
+    if add_zero_attn:
+        k, v = (L.slice(x, (0,) * 4, (*x.shape[:2], x.shape[2] + 1, x.shape[3]), mode="FILL") for x in (k, v))
+    added = (bias_k is not None) + bool(add_zero_attn)
+    attn_mask, key_padding_mask = (_open(mask, added) for mask in (attn_mask, key_padding_mask))
+    if attn_mask is None and is_causal:
+        raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
+    attention = _attention_weights(q, k, attn_mask, key_padding_mask)
+    joined = L.shuffle(matmul(attention, v), (2, 0, 1, 3), (length, batch, width))
+    result = linear(joined, out_proj_weight, out_proj_bias)
+    if not need_weights:
+        return result, None
+    return result, L.reduce(attention, "AVG", [1]) if average_attn_weights else attention
+
+
+def _heads(x: Tensor, heads: int, weight: Tensor | None, bias: Tensor | None, extra: Tensor | None) -> Tensor:
+    """(length, N, E) projected, a further position ``extra`` at its end, by head: (N, heads, length, E / heads)."""
+    if weight is None:
+        raise DefinitionError("multi_head_attention_forward needs the weights of its projections")
+    x = linear(x, weight, bias)
+    length, batch, width = x.shape
+    if extra is not None:
+        x = L.concatenation([x, stretch(L.shuffle(extra, reshape=(1, 1, width)), (1, batch, width))], 0)
+        length = x.shape[0]
+    assert isinstance(width, int)
+    return L.shuffle(L.shuffle(x, reshape=(length, batch, heads, width // heads)), (1, 2, 0, 3))
+
+
+def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+    """(N, heads, L, E) and (N, heads, S, E): the softmax over S of their scaled products, masked: (N, heads, L, S)."""
+    batch, heads, _, width = q.shape
+    assert isinstance(width, int)
+    scores = matmul(scaled(q, 1 / math.sqrt(width)), L.shuffle(k, (0, 1, 3, 2)))
+    if mask is not None:
+        if mask.ndim == 3:  # (N * heads, L, S)
+            mask = L.shuffle(mask, reshape=(batch, heads, *mask.shape[1:]))
+        scores = _masked(scores, mask)
+    if padding is not None:
+        scores = _masked(scores, L.unsqueeze(padding, [1, 2]))
+    return softmax(scores, -1)
+
+
+def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
+    if x is None:
+        return [None, None, None]
+    rest = tuple(x.shape[1:])
+    return [L.slice(x, (k * width, *(0,) * len(rest)), (width, *rest)) for k in range(3)]
+
+
+def _open(mask: Tensor | None, added: int) -> Tensor | None:
+    """A mask with further columns that rule out nothing."""
+    if mask is None or not added:
+        return mask
+    return L.slice(mask, (0,) * mask.ndim, (*mask.shape[:-1], mask.shape[-1] + added), mode="FILL")
+
+
+def _masked(scores: Tensor, mask: Tensor) -> Tensor:
+    """The mask added, or, where it is bool, what it names ruled out."""
+    if mask.dtype == torch.bool:
+        return choose(mask, -math.inf, scores, scores.dtype)
+    return binary(scores, mask, "SUM", scores.dtype)

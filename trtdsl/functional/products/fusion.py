@@ -1,0 +1,86 @@
+"""Weights that say two operations at once, under the names of torch.nn.utils."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.errors import UnsupportedError
+from ...core.lazy import np, torch
+from ...definition.operation import operation
+from ...definition.tensor import Tensor, sources_of
+
+
+@operation
+def fuse_conv_bn_weights(
+    conv_w: Tensor,
+    conv_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
+    transpose: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Weight and bias of one convolution that does what a convolution and the batch norm after it do. No layer.
+
+    All are constants; the scale and the bias are computed in float64. ``transpose`` is for a transposed convolution,
+    whose weight has its output channels in dimension 1.
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_weights.html
+
+    >>> net = td.Network()
+    >>> weight, one = net.constant(torch.ones(4, 3, 1, 1)), net.constant(torch.ones(4))
+    >>> [fused.shape for fused in F.fuse_conv_bn_weights(weight, None, one, one, 1e-5, one, one)]
+    [(4, 3, 1, 1), (4,)]
+    """
+    given = [tensor for tensor in (conv_w, conv_b, bn_rm, bn_rv, bn_w, bn_b) if tensor is not None]
+    if not all(tensor.is_constant for tensor in given):
+        raise UnsupportedError("fuse_conv_bn_weights takes constants: use F.batch_norm for what is computed")
+    scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+    if conv_b is not None:
+        bias = bias + _array(conv_b) * scale
+    channels = [1] * conv_w.ndim
+    channels[1 if transpose else 0] = -1
+    weight = _scaled(conv_w.data, in_dtype(scale, conv_w.dtype).view(channels))
+    fused, shift = made_of(given, weight, in_dtype(bias, conv_w.dtype))
+    return fused, shift
+
+
+def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """``weight * scale`` by numpy, on one thread: torch's threads take longer wherever one waits for a busy core."""
+    if weight.dtype != torch.float32:
+        return weight * scale
+    result = torch.empty_like(weight)
+    before = np.setbufsize(64)  # to fill a larger buffer numpy would copy each scale as often as it is used
+    try:
+        np.multiply(weight.numpy(), scale.numpy(), out=result.numpy())
+    finally:
+        np.setbufsize(before)
+    return result
+
+
+def affine(
+    mean: Tensor, var: Tensor, eps: float, weight: Tensor | None, bias: Tensor | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scale and shift of the batch norm with these constants, in float64: of so few numbers, numpy's, too."""
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(_array(var).astype(np.float64) + eps)
+        scale = 1 / deviation if weight is None else _array(weight) / deviation
+        shift = _array(mean) * scale
+        return scale, -shift if bias is None else _array(bias) - shift
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """The values as numpy has them: float32, or float64, which beside one another give float64."""
+    data = tensor.data
+    return data.numpy() if data.dtype == torch.float32 else data.double().numpy()
+
+
+def in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    """The values of :func:`affine` as a torch tensor."""
+    return torch.from_numpy(values.astype(np.float32)) if dtype == torch.float32 else torch.from_numpy(values).to(dtype)
+
+
+def made_of(tensors: Sequence[Tensor], *values: torch.Tensor) -> list[Tensor]:
+    """Constants computed from others, whose names they keep."""
+    network, sources = tensors[0].network, sources_of(tensors)
+    return [Tensor(network, tuple(value.shape), value.dtype, data=value, sources=sources) for value in values]

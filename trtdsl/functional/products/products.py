@@ -1,0 +1,400 @@
+"""Products of vectors and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import product, shape_text
+from ...definition.tensor import Tensor
+from ...layers.base import broadcast, normalize_axis
+from ..operands import align, axis_of, binary, promote, scaled, stretch
+from ..pointwise.arithmetic import add
+from ..reducing.statistics import vector_norm
+from ..shaping.create import filled, indices_of
+from .matmul import matmul
+
+
+def _require(x: Tensor, ndim: int, name: str) -> None:
+    if x.ndim != ndim:
+        raise ShapeError(f"{name} takes {ndim} dimensions, not {shape_text(x.shape)}")
+
+
+@operation
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices: IMatrixMultiplyLayer.
+
+    >>> net = td.Network()
+    >>> F.mm(net.input("a", (2, 3)), net.input("b", (3, 4))).shape
+    (2, 4)
+    """
+    _require(input, 2, "mm")
+    _require(mat2, 2, "mm")
+    return matmul(input, mat2)
+
+
+@operation
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The products of two batches of matrices: IMatrixMultiplyLayer.
+
+    >>> net = td.Network()
+    >>> F.bmm(net.input("a", ("N", 2, 3)), net.input("b", ("N", 3, 4))).shape
+    (N, 2, 4)
+    """
+    _require(input, 3, "bmm")
+    _require(mat2, 3, "bmm")
+    return matmul(input, mat2)
+
+
+@operation
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """The product of a matrix and a vector: IMatrixMultiplyLayer.
+
+    >>> net = td.Network()
+    >>> F.mv(net.input("a", (2, 3)), net.input("b", (3,))).shape
+    (2,)
+    """
+    _require(input, 2, "mv")
+    _require(vec, 1, "mv")
+    return matmul(input, vec)
+
+
+@operation
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The product of two vectors, a scalar: IMatrixMultiplyLayer.
+
+    >>> net = td.Network()
+    >>> F.dot(net.input("a", (3,)), net.input("b", (3,))).shape
+    ()
+    """
+    _require(input, 1, "dot")
+    _require(tensor, 1, "dot")
+    return matmul(input, tensor)
+
+
+@operation
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """As :func:`dot`.
+
+    >>> net = td.Network()
+    >>> F.vdot(net.input("a", (3,)), net.input("b", (3,))).shape
+    ()
+    """
+    return dot(input, other)
+
+
+@operation
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """The products along the last dimensions of both; a product with a scalar: IMatrixMultiplyLayer.
+
+    >>> net = td.Network()
+    >>> F.inner(net.input("a", (2, 3)), net.input("b", (4, 3))).shape
+    (2, 4)
+    """
+    if input.ndim == 0 or other.ndim == 0:
+        return binary(input, other, "PROD")
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@operation
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The products of all pairs of elements of two vectors: IElementWiseLayer PROD.
+
+    >>> net = td.Network()
+    >>> F.outer(net.input("a", (2,)), net.input("b", (3,))).shape
+    (2, 3)
+    """
+    _require(input, 1, "outer")
+    _require(vec2, 1, "outer")
+    a, b = promote(input, vec2)
+    return L.elementwise(L.unsqueeze(a, [1]), L.unsqueeze(b, [0]), "AND" if a.dtype == torch.bool else "PROD")
+
+
+@operation
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """As :func:`outer`.
+
+    >>> net = td.Network()
+    >>> F.ger(net.input("a", (2,)), net.input("b", (3,))).shape
+    (2, 3)
+    """
+    return outer(input, vec2)
+
+
+def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Tensor:
+    """``beta * input + alpha * result``; with ``beta`` 0 nothing of ``input`` counts, not even NaN."""
+    if result.dtype == torch.bool:  # factors of truth values: they count or not
+        parts = [part for part, factor in ((input, beta), (result, alpha)) if factor]
+        shape = broadcast(*(part.shape for part in align([input, result])))
+        if not parts:
+            return filled(input.network, shape, False)
+        return binary(parts[0], parts[1], "OR") if len(parts) == 2 else stretch(align([parts[0], result])[0], shape)
+    if beta == 0:
+        a, b = align([input, result])
+        return stretch(scaled(result, alpha), broadcast(a.shape, b.shape))
+    return add(scaled(input, beta), scaled(result, alpha))
+
+
+@operation
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * input + alpha * (mat1 @ mat2)``: IMatrixMultiplyLayer and IElementWiseLayer SUM, PROD for the factors.
+
+    >>> net = td.Network()
+    >>> F.addmm(net.input("x", (4,)), net.input("a", (2, 3)), net.input("b", (3, 4))).shape
+    (2, 4)
+    """
+    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
+
+
+@operation
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * input + alpha * (mat @ vec)``, as :func:`addmm`.
+
+    >>> net = td.Network()
+    >>> F.addmv(net.input("x", (2,)), net.input("a", (2, 3)), net.input("b", (3,))).shape
+    (2,)
+    """
+    return _scaled_sum(input, mv(mat, vec), beta, alpha)
+
+
+@operation
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * input + alpha * outer(vec1, vec2)``: IElementWiseLayers.
+
+    >>> net = td.Network()
+    >>> F.addr(net.input("x", (2, 3)), net.input("a", (2,)), net.input("b", (3,))).shape
+    (2, 3)
+    """
+    return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
+
+
+@operation
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * input + alpha * sum(batch1 @ batch2)`` over the batch: as :func:`addmm`, IReduceLayer SUM.
+
+    >>> net = td.Network()
+    >>> F.addbmm(net.input("x", (2, 4)), net.input("a", (5, 2, 3)), net.input("b", (5, 3, 4))).shape
+    (2, 4)
+    """
+    return _scaled_sum(input, L.reduce(bmm(batch1, batch2), "SUM", [0]), beta, alpha)
+
+
+@operation
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * input + alpha * (batch1 @ batch2)``, as :func:`addmm`.
+
+    >>> net = td.Network()
+    >>> F.baddbmm(net.input("x", (5, 2, 4)), net.input("a", (5, 2, 3)), net.input("b", (5, 3, 4))).shape
+    (5, 2, 4)
+    """
+    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
+
+
+@operation
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices (the first and the last may be vectors), in the order of least work.
+
+    IMatrixMultiplyLayers.
+
+    >>> net = td.Network()
+    >>> F.multi_dot([net.input("a", (2, 3)), net.input("b", (3, 4)), net.input("c", (4, 5))]).shape
+    (2, 5)
+    """
+    if len(tensors) < 2:
+        raise ShapeError("multi_dot needs two matrices at least")
+    chain = list(tensors)
+    while len(chain) > 1:
+        # The pair with the largest dimension between them first: it leaves the least to multiply.
+        sizes = [chain[k].shape[-1] for k in range(len(chain) - 1)]
+        static = [size if isinstance(size, int) else 0 for size in sizes]
+        best = static.index(max(static))
+        chain[best : best + 2] = [matmul(chain[best], chain[best + 1])]
+    return chain[0]
+
+
+@operation
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """A square matrix multiplied ``n`` times with itself: IMatrixMultiplyLayers, about 2 * log2(n).
+
+    >>> F.matrix_power(td.Network().input("x", (3, 3)), 5).shape
+    (3, 3)
+    """
+    if n < 0:
+        raise UnsupportedError(f"matrix_power: n must not be negative ({n}): TensorRT has no inverse")
+    if n == 0:
+        rows, columns = indices_of(input.network, *input.shape[-2:])
+        one = L.cast(L.elementwise(rows, columns, "EQUAL"), input.dtype)
+        return stretch(L.unsqueeze(one, range(input.ndim - 2)), input.shape)
+    result, square = None, input
+    while n:
+        if n & 1:
+            result = square if result is None else matmul(result, square)
+        n >>= 1
+        square = matmul(square, square) if n else square
+    assert result is not None
+    return result
+
+
+@operation
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Products summed over ``dims``.
+
+    That is a number of dimensions, the last of ``a`` with the first of ``b``, or two lists of them. IShuffleLayers
+    and IMatrixMultiplyLayer.
+
+    >>> net = td.Network()
+    >>> F.tensordot(net.input("a", (2, 3, 4)), net.input("b", (4, 3, 5)), ([1, 2], [1, 0])).shape
+    (2, 5)
+    """
+    if isinstance(dims, int):
+        left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        first, second = ([side] if isinstance(side, int) else list(side) for side in dims)
+        left = [normalize_axis(axis, a.ndim) for axis in first]
+        right = [normalize_axis(axis, b.ndim) for axis in second]
+    for axis_a, axis_b in zip(left, right, strict=False):  # a size of 1 is broadcast: the other is summed alone
+        if a.shape[axis_a] == 1 and b.shape[axis_b] != 1:
+            b = L.reduce(b, "SUM", [axis_b], keep_dims=True)
+        elif b.shape[axis_b] == 1 and a.shape[axis_a] != 1:
+            a = L.reduce(a, "SUM", [axis_a], keep_dims=True)
+    if len(left) != len(right):
+        raise ShapeError(f"tensordot needs as many dimensions of both: {left} and {right}")
+    rows = [axis for axis in range(a.ndim) if axis not in left]
+    columns = [axis for axis in range(b.ndim) if axis not in right]
+    row_sizes, column_sizes = [a.shape[axis] for axis in rows], [b.shape[axis] for axis in columns]
+    matrix_a = L.shuffle(a, [*rows, *left], (product(row_sizes), product(a.shape[axis] for axis in left)))
+    matrix_b = L.shuffle(b, [*right, *columns], (product(b.shape[axis] for axis in right), product(column_sizes)))
+    return L.shuffle(matmul(matrix_a, matrix_b), reshape=(*row_sizes, *column_sizes))
+
+
+@operation
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The products of all pairs of elements as blocks: IShuffleLayers and IElementWiseLayer PROD.
+
+    >>> net = td.Network()
+    >>> F.kron(net.input("a", (2, 3)), net.input("b", (4, 5))).shape
+    (8, 15)
+    """
+    a, b = promote(input, other)
+    left, right, sizes = [], [], []
+    for m, n in zip(a.shape, b.shape, strict=True):
+        left += [m, 1]
+        right += [1, n]
+        sizes.append(m * n)
+    if len(left) > 8:
+        raise UnsupportedError(f"kron of {a.ndim} dimensions needs twice as many; TensorRT has at most 8")
+    op = "AND" if a.dtype == torch.bool else "PROD"
+    return L.shuffle(L.elementwise(L.shuffle(a, reshape=left), L.shuffle(b, reshape=right), op), reshape=sizes)
+
+
+@operation
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product along ``dim`` of size 3 (the first such dimension when None).
+
+    ISliceLayers (WRAP), IElementWiseLayers.
+
+    >>> net = td.Network()
+    >>> F.cross(net.input("a", ("N", 3)), net.input("b", ("N", 3)), dim=1).shape
+    (N, 3)
+    """
+    a, b = promote(input, other)
+    shape = broadcast(a.shape, b.shape)
+    if dim is None:
+        found = [axis for axis, size in enumerate(shape) if size == 3]
+        if not found:
+            raise ShapeError(f"cross: {shape_text(shape)} has no dimension of size 3")
+        dim = found[0]
+    axis = normalize_axis(dim, len(shape))
+    if a.shape[axis] != 3 or b.shape[axis] != 3:
+        raise ShapeError(f"cross: dimension {dim} must be 3 in {shape_text(a.shape)} and {shape_text(b.shape)}")
+
+    def turned(x: Tensor, by: int) -> Tensor:
+        return L.slice(x, [by if other == axis else 0 for other in range(x.ndim)], x.shape, mode="WRAP")
+
+    forward = L.elementwise(turned(a, 1), turned(b, 2), "PROD")
+    return L.elementwise(forward, L.elementwise(turned(a, 2), turned(b, 1), "PROD"), "SUB")
+
+
+@operation
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """The products of vectors along ``dim``, broadcast: IElementWiseLayer PROD and IReduceLayer SUM.
+
+    >>> net = td.Network()
+    >>> F.vecdot(net.input("a", ("N", 3)), net.input("b", ("N", 3))).shape
+    (N,)
+    """
+    products = binary(x, y, "PROD")
+    return L.reduce(products, "SUM", [normalize_axis(dim, products.ndim)])
+
+
+@operation
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input1 @ weight[k] @ input2`` for each k, plus ``bias``.
+
+    IMatrixMultiplyLayer, IElementWiseLayer PROD, IReduceLayer SUM.
+
+    >>> net = td.Network()
+    >>> F.bilinear(net.input("a", ("N", 3)), net.input("b", ("N", 4)), net.constant(torch.ones(5, 3, 4))).shape
+    (N, 5)
+    """
+    _require(weight, 3, "bilinear: the weight")
+    half = tensordot(input1, weight, ([-1], [1]))  # (…, k, in2)
+    products = binary(half, L.unsqueeze(input2, [input2.ndim - 1]), "PROD")
+    result = L.reduce(products, "SUM", [products.ndim - 1])
+    return result if bias is None else binary(result, bias, "SUM")
+
+
+# -- distances ---------------------------------------------------------------------------------------------------------
+
+
+@operation
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """``sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim``: as :func:`normalize` and :func:`vecdot`.
+
+    >>> net = td.Network()
+    >>> F.cosine_similarity(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
+    (N,)
+    """
+    a, b = promote(x1, x2)
+    if not a.dtype.is_floating_point:
+        raise DefinitionError(f"cosine_similarity takes floating-point tensors, not {a.dtype}")
+    shape = broadcast(a.shape, b.shape)
+    axis = axis_of(dim, len(shape))
+    if not shape:
+        a, b, shape = L.unsqueeze(a, [0]), L.unsqueeze(b, [0]), (1,)
+    a, b = (stretch(x, shape) if x.shape[axis] != shape[axis] else x for x in (a, b))
+    unit = [L.elementwise(x, binary(vector_norm(x, 2, axis, keepdim=True), eps, "MAX", x.dtype), "DIV") for x in (a, b)]
+    return L.reduce(L.elementwise(unit[0], unit[1], "PROD"), "SUM", [axis])
+
+
+@operation
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The ``p``-norm of ``x1 - x2 + eps`` along the last dimension: the layers of :func:`vector_norm`.
+
+    >>> net = td.Network()
+    >>> F.pairwise_distance(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
+    (N,)
+    """
+    return vector_norm(add(binary(x1, x2, "SUB"), eps), p, -1, keepdim)
+
+
+@operation
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """The ``p``-norm of the difference of every row of ``x1`` with every row of ``x2``.
+
+    The layers of :func:`vector_norm`.
+
+    Always computed from differences, the more exact of torch's ways: ``compute_mode`` chooses between ways alone.
+
+    >>> net = td.Network()
+    >>> F.cdist(net.input("a", ("N", 5, 8)), net.input("b", ("N", 7, 8))).shape
+    (N, 5, 7)
+    """
+    if x1.ndim < 2 or x2.ndim < 2:
+        raise ShapeError(f"cdist takes matrices, not {shape_text(x1.shape)} and {shape_text(x2.shape)}")
+    difference = binary(L.unsqueeze(x1, [x1.ndim - 1]), L.unsqueeze(x2, [x2.ndim - 2]), "SUB")
+    return vector_norm(difference, p, -1)

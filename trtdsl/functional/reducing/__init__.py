@@ -1,0 +1,1 @@
+"""Reductions, statistics, normalization, sorting and cumulative sums."""

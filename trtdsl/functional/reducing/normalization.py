@@ -1,0 +1,242 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import product, shape_text
+from ...definition.tensor import Tensor
+from ..operands import binary, promote, scaled
+from ..products.fusion import affine, in_dtype, made_of
+from .statistics import vector_norm
+
+
+@operation
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias`` per channel of dimension 1, for any rank from 2 on.
+
+    One IScaleLayer, its constants computed in float64; between two IShuffleLayers below rank 4. Statistics that are
+    not constants take two IElementWiseLayers. ``training=True`` normalizes by the batch's own statistics
+    (INormalizationLayer) when there are no running ones, and is refused when there are; ``momentum`` matters only
+    there.
+
+    >>> net = td.Network()
+    >>> one = net.constant(torch.ones(3))
+    >>> F.batch_norm(net.input("x", ("N", 3)), one, one, one, one).shape
+    (N, 3)
+    """
+    if input.ndim < 2:
+        raise UnsupportedError(f"batch_norm takes (N, C, …), not {shape_text(input.shape)}")
+    if training:
+        if running_mean is not None or running_var is not None:
+            raise UnsupportedError("batch_norm(training=True) updates its statistics: an engine is for inference")
+        axes = [axis for axis in range(input.ndim) if axis != 1]
+        return _normalized(input, axes, _channels(input, weight), _channels(input, bias), eps)
+    if running_mean is None or running_var is None:
+        raise DefinitionError("batch_norm needs running_mean and running_var, as in torch, unless training=True")
+    given = [tensor for tensor in (running_mean, running_var, weight, bias) if tensor is not None]
+    channels = (input.shape[1],)
+    for tensor in given:
+        if tensor.shape != channels:
+            raise ShapeError(
+                f"batch_norm: {shape_text(tensor.shape)} is not one value for each of {input.shape[1]} channels"
+            )
+    if not all(tensor.is_constant for tensor in given):
+        return _computed(input, running_mean, running_var, weight, bias, eps)
+    scale, shift = affine(running_mean, running_var, eps, weight, bias)
+    x = L.shuffle(input, reshape=(*input.shape, *(1,) * (4 - input.ndim))) if input.ndim < 4 else input
+    constants = made_of(given, in_dtype(shift, input.dtype), in_dtype(scale, input.dtype))
+    result = L.scale(x, *constants, axis=1)
+    return L.shuffle(result, reshape=input.shape) if input.ndim < 4 else result
+
+
+def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    scale = L.unary(L.unary(L.elementwise(*promote(var, eps, dtype=var.dtype), op="SUM"), "SQRT"), "RECIP")
+    if weight is not None:
+        scale = L.elementwise(scale, weight, "PROD")
+    shift = L.unary(L.elementwise(mean, scale, "PROD"), "NEG")
+    if bias is not None:
+        shift = L.elementwise(shift, bias, "SUM")
+    channels = (1, x.shape[1], *(1,) * (x.ndim - 2))
+    scaled = binary(x, L.shuffle(scale, reshape=channels), "PROD", x.dtype)
+    return binary(scaled, L.shuffle(shift, reshape=channels), "SUM", x.dtype)
+
+
+def _channels(x: Tensor, values: Tensor | None) -> Tensor | None:
+    """One value per channel, in the rank of ``x``."""
+    return None if values is None else L.shuffle(values, reshape=(1, x.shape[1], *(1,) * (x.ndim - 2)))
+
+
+def _normalized(
+    x: Tensor, axes: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float, groups: int = 1
+) -> Tensor:
+    """INormalizationLayer with weights that are absent made up; ``weight`` and ``bias`` have the rank of ``x``."""
+    shape = weight if weight is not None else bias if bias is not None else None
+    if shape is None:
+        dims: tuple[int, ...] = (1,) * x.ndim
+        if groups != 1:
+            dims = (1, int(x.shape[1]), *(1,) * (x.ndim - 2))
+    else:
+        dims = tuple(int(size) for size in shape.shape)
+    if weight is None:
+        weight = x.network.constant(torch.ones(dims, dtype=x.dtype))
+    if bias is None:
+        bias = x.network.constant(torch.zeros(dims, dtype=x.dtype))
+    return L.normalization(x, L.cast(weight, x.dtype), L.cast(bias, x.dtype), axes, eps, groups)
+
+
+@operation
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions, which are ``normalized_shape``.
+
+    INormalizationLayer. Raises ShapeError where the last dimensions are others.
+
+    >>> F.layer_norm(td.Network().input("x", ("N", "T", 8)), (8,)).shape
+    (N, T, 8)
+    """
+    axes = _last(input, normalized_shape)
+    lead = range(len(axes) and axes[0])
+    weight, bias = (None if value is None else L.unsqueeze(value, lead) for value in (weight, bias))
+    return _normalized(input, axes, weight, bias, eps)
+
+
+def _last(x: Tensor, normalized_shape: Sequence[int]) -> list[int]:
+    wanted = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not wanted or x.shape[x.ndim - len(wanted) :] != wanted:
+        raise ShapeError(f"the last dimensions of {shape_text(x.shape)} are not {shape_text(wanted)}")
+    return list(range(x.ndim - len(wanted), x.ndim))
+
+
+@operation
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias`` over groups of channels and all spatial dimensions.
+
+    INormalizationLayer. Raises ShapeError where the channels do not divide into ``num_groups``.
+
+    >>> F.group_norm(td.Network().input("x", ("N", 6, "H", 4)), 3).shape
+    (N, 6, H, 4)
+    """
+    if input.ndim < 2:
+        raise ShapeError(f"group_norm takes (N, C, …), not {shape_text(input.shape)}")
+    channels = input.shape[1]
+    if not isinstance(channels, int) or channels % num_groups:
+        raise ShapeError(f"{channels} channels do not divide into {num_groups} groups")
+    scale, shift = _channels(input, weight), _channels(input, bias)
+    if num_groups == 1:
+        return _normalized(input, list(range(1, input.ndim)), scale, shift, eps)
+    if input.ndim == 2:
+        return L.squeeze(group_norm(L.unsqueeze(input, [2]), num_groups, weight, bias, eps), [2])
+    return _normalized(input, list(range(2, input.ndim)), scale, shift, eps, num_groups)
+
+
+@operation
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias`` over the spatial dimensions of each channel.
+
+    INormalizationLayer.
+
+    ``use_input_stats=False`` is :func:`batch_norm` with the running statistics. With ``use_input_stats`` torch would
+    update them, with ``momentum``: that is refused.
+
+    >>> F.instance_norm(td.Network().input("x", ("N", 3, "H", 4))).shape
+    (N, 3, H, 4)
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if running_mean is not None or running_var is not None:
+        raise UnsupportedError("instance_norm updates running statistics: leave them out, or use_input_stats=False")
+    if input.ndim < 3:
+        raise ShapeError(f"instance_norm takes (N, C, L, …), not {shape_text(input.shape)}")
+    axes = list(range(2, input.ndim))
+    return _normalized(input, axes, _channels(input, weight), _channels(input, bias), eps)
+
+
+@operation
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """``input / sqrt(mean(input ** 2) + eps) * weight`` over the last dimensions, which are ``normalized_shape``.
+
+    IElementWiseLayer PROD, IReduceLayer AVG, IUnaryLayer SQRT and RECIP, in float32. ``eps`` is the dtype's own
+    when None.
+
+    >>> F.rms_norm(td.Network().input("x", ("N", "T", 8)), (8,)).shape
+    (N, T, 8)
+    """
+    axes = _last(input, normalized_shape)
+    small = torch.finfo(input.dtype).eps if eps is None else eps
+    wide = L.cast(input, torch.float32)
+    mean = L.reduce(L.elementwise(wide, wide, "PROD"), "AVG", axes, True)
+    root = L.unary(L.unary(binary(mean, small, "SUM", torch.float32), "SQRT"), "RECIP")
+    result = L.cast(L.elementwise(wide, root, "PROD"), input.dtype)
+    return result if weight is None else binary(result, weight, "PROD")
+
+
+@operation
+def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12) -> Tensor:
+    """``input / max(norm, eps)`` over ``dim``: the layers of :func:`vector_norm`, IElementWiseLayer MAX and DIV.
+
+    >>> F.normalize(td.Network().input("x", ("N", 128))).shape
+    (N, 128)
+    """
+    length = vector_norm(input, p, dim, keepdim=True)
+    return L.elementwise(input, binary(length, eps, "MAX", input.dtype), "DIV")
+
+
+@operation
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """``input / (k + alpha * mean(input ** 2)) ** beta``, the mean over ``size`` neighbouring channels.
+
+    IPoolingLayer AVERAGE over the channels, IElementWiseLayers.
+
+    >>> F.local_response_norm(td.Network().input("x", ("N", 6, 4, 4)), 3).shape
+    (N, 6, 4, 4)
+    """
+    if not input.dtype.is_floating_point:
+        raise UnsupportedError(
+            f"local_response_norm pools, and TensorRT pools no integers: cast {input.dtype} to float32"
+        )
+    if input.ndim < 3:
+        raise ShapeError(f"local_response_norm takes (N, C, L, …), not {shape_text(input.shape)}")
+    squares = L.elementwise(input, input, "PROD")
+    start, sizes = [0] * input.ndim, list(input.shape)
+    start[1], sizes[1] = -(size // 2), input.shape[1] + (size - 1)
+    padded = L.slice(squares, start, sizes, mode="FILL")
+    batch, rest = input.shape[0], product(input.shape[2:])
+    column = L.shuffle(padded, reshape=(batch, 1, sizes[1], rest))
+    mean = L.shuffle(
+        L.pooling(column, "AVERAGE", (size, 1), stride=(1, 1), pre_padding=(0, 0), post_padding=(0, 0)),
+        reshape=input.shape,
+    )
+    divisor = binary(binary(scaled(mean, alpha), k, "SUM", mean.dtype), beta, "POW", mean.dtype)
+    return L.elementwise(input, divisor, "DIV")

@@ -1,0 +1,297 @@
+"""Reductions over dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ... import layers as L
+from ...core.dtypes import as_dtype
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ..operands import axes_of, axis_of, binary, choose
+from ..pointwise.arithmetic import maximum, minimum
+
+Dims = int | Sequence[int] | None
+
+
+class Extremes(NamedTuple):
+    """What :func:`aminmax` gives."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Selected(NamedTuple):
+    """Values and where they were, as :func:`max`, :func:`sort` and :func:`topk` give them."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
+    axes = axes_of(dim, x.ndim)
+    return L.reduce(x, op, axes, keepdim) if axes else x
+
+
+def _summable(x: Tensor, dtype: Any) -> Tensor:
+    """Cast to ``dtype``; without one integers and bool become int64."""
+    if dtype is not None and as_dtype(dtype) != torch.bool:
+        return L.cast(x, as_dtype(dtype))
+    return x if x.dtype.is_floating_point else L.cast(x, torch.int64)
+
+
+@operation
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.
+
+    >>> F.sum(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
+    """
+    result = _reduce(_summable(input, dtype), "SUM", dim, keepdim)
+    return result if dtype is None else L.cast(result, as_dtype(dtype))
+
+
+@operation
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean over ``dim`` (all dimensions when None: a true scalar): IReduceLayer AVG.
+
+    >>> F.mean(td.Network().input("x", (2, "T", 4))).shape
+    ()
+    """
+    if dtype is not None:
+        input = L.cast(input, as_dtype(dtype))
+    if not input.dtype.is_floating_point:
+        raise UnsupportedError(f"mean of {input.dtype}: as in torch, give dtype=torch.float32")
+    return _reduce(input, "AVG", dim, keepdim)
+
+
+@operation
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64.
+
+    >>> F.prod(td.Network().input("x", (2, 3, 4)), 1).shape
+    (2, 4)
+    """
+    if dtype is not None and as_dtype(dtype) == torch.bool:
+        input = L.cast(input, torch.bool)
+    result = _reduce(_summable(input, dtype), "PROD", dim, keepdim)
+    return result if dtype is None else L.cast(result, as_dtype(dtype))
+
+
+@operation
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM.
+
+    >>> F.nansum(td.Network().input("x", (2, 3, 4)), 1).shape
+    (2, 4)
+    """
+    return sum(_without_nan(input), dim, keepdim, dtype=dtype)
+
+
+@operation
+def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean of what is not NaN: the layers of :func:`nansum`, divided by how many there are.
+
+    >>> F.nanmean(td.Network().input("x", (2, 3, 4)), 1).shape
+    (2, 4)
+    """
+    x = input if dtype is None else L.cast(input, as_dtype(dtype))
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"nanmean of {x.dtype}: as in torch, give dtype=torch.float32")
+    there = L.cast(L.unary(L.unary(x, "ISNAN"), "NOT"), x.dtype)
+    return L.elementwise(sum(_without_nan(x), dim, keepdim), sum(there, dim, keepdim), "DIV")
+
+
+def _without_nan(x: Tensor) -> Tensor:
+    return choose(L.unary(x, "ISNAN"), 0, x, x.dtype) if x.dtype.is_floating_point else x
+
+
+# -- extremes ----------------------------------------------------------------------------------------------------------
+
+
+def _extreme(input: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
+    axes = axes_of(dim, input.ndim)
+    if 0 in [input.shape[axis] for axis in axes]:
+        raise ShapeError(f"there is no extreme of no elements: dimension {axes} of {shape_text(input.shape)}")
+    if input.dtype == torch.bool:
+        return L.cast(_reduce(L.cast(input, torch.int32), op, dim, keepdim), torch.bool)
+    return _reduce(input, op, dim, keepdim)
+
+
+@operation
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The greatest element over ``dim`` (all dimensions when empty).
+
+    IReduceLayer MAX, which skips NaN where torch gives NaN.
+
+    >>> F.amax(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
+    """
+    return _extreme(input, "MAX", dim, keepdim)
+
+
+@operation
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The least element over ``dim`` (all dimensions when empty).
+
+    IReduceLayer MIN, which skips NaN where torch gives NaN.
+
+    >>> F.amin(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
+    """
+    return _extreme(input, "MIN", dim, keepdim)
+
+
+@operation
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
+    """The least and the greatest element over ``dim`` (all dimensions when None): two IReduceLayers.
+
+    >>> F.aminmax(td.Network().input("x", (2, 3)), dim=0).min.shape
+    (3,)
+    """
+    return Extremes(_extreme(input, "MIN", dim, keepdim), _extreme(input, "MAX", dim, keepdim))
+
+
+@operation
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The greatest element of all, or (values, indices) over ``dim``, or :func:`maximum` with a second tensor.
+
+    IReduceLayer MAX; ITopKLayer of one element with ``dim``, the first of equal ones.
+
+    >>> values, indices = F.max(td.Network().input("x", (2, 3)), dim=1)
+    >>> values.shape, indices.dtype
+    ((2,), torch.int64)
+    """
+    if isinstance(dim, Tensor):
+        return maximum(input, dim)
+    return _extreme(input, "MAX", None, False) if dim is None else _extreme_of(input, "MAX", dim, keepdim)
+
+
+@operation
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The least element of all, or (values, indices) over ``dim``, or :func:`minimum` with a second tensor.
+
+    IReduceLayer MIN; ITopKLayer of one element with ``dim``, the first of equal ones.
+
+    >>> values, indices = F.min(td.Network().input("x", (2, 3)), dim=1)
+    >>> values.shape, indices.dtype
+    ((2,), torch.int64)
+    """
+    if isinstance(dim, Tensor):
+        return minimum(input, dim)
+    return _extreme(input, "MIN", None, False) if dim is None else _extreme_of(input, "MIN", dim, keepdim)
+
+
+@operation
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
+
+    ITopKLayer.
+
+    >>> F.argmax(td.Network().input("x", (2, 3)), dim=1).dtype
+    torch.int64
+    """
+    return _place(input, "MAX", dim, keepdim)
+
+
+@operation
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the least element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
+
+    ITopKLayer.
+
+    >>> F.argmin(td.Network().input("x", (2, 3)), dim=1).dtype
+    torch.int64
+    """
+    return _place(input, "MIN", dim, keepdim)
+
+
+def _place(x: Tensor, op: str, dim: int | None, keepdim: bool) -> Tensor:
+    if dim is not None:
+        return _extreme_of(x, op, dim, keepdim).indices
+    indices = _extreme_of(L.shuffle(x, reshape=(x.numel(),)), op, 0, False).indices
+    return L.shuffle(indices, reshape=(1,) * x.ndim) if keepdim else indices
+
+
+def _extreme_of(x: Tensor, op: str, dim: int, keepdim: bool) -> Selected:
+    if x.ndim == 0:
+        axis_of(dim, 0)
+        return Selected(x, x.network.constant(torch.tensor(0)))
+    axis = axis_of(dim, x.ndim)
+    if x.shape[axis] == 0:
+        raise ShapeError(f"there is no extreme of no elements: dimension {axis} of {shape_text(x.shape)}")
+    values, indices = top(x, 1, axis, op)
+    return Selected(*(value if keepdim else L.squeeze(value, [axis]) for value in (values, indices)))
+
+
+def top(x: Tensor, k: Any, axis: int, op: str) -> tuple[Tensor, Tensor]:
+    """ITopKLayer for any rank and dtype: the values, in the dtype of ``x``, and their int64 indices."""
+    dtype, ndim = x.dtype, x.ndim
+    if dtype == torch.bool:
+        x = L.cast(x, torch.int32)
+    if ndim == 1:
+        x = L.unsqueeze(x, [0])
+    place = axis + (ndim == 1)
+    order: list[int] | None = None
+    if place < x.ndim - 4:  # ITopKLayer selects along one of the last four dimensions
+        order = [other for other in range(x.ndim) if other != place] + [place]
+        x, place = L.shuffle(x, order), x.ndim - 1
+    values, indices = L.topk(x, k, place, op, indices_dtype=torch.int64)
+    results = []
+    for result in (values, indices):
+        if order is not None:
+            result = L.shuffle(result, [order.index(other) for other in range(len(order))])
+        results.append(L.squeeze(result, [0]) if ndim == 1 else result)
+    return L.cast(results[0], dtype), results[1]
+
+
+# -- truth -------------------------------------------------------------------------------------------------------------
+
+
+@operation
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether all elements over ``dim`` are true: IReduceLayer PROD of zeros and ones, between two ICastLayers.
+
+    >>> F.all(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    torch.bool
+    """
+    flags = L.cast(L.cast(input, torch.bool), torch.int32)
+    return L.cast(_reduce(flags, "PROD", dim, keepdim), torch.bool)
+
+
+@operation
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether any element over ``dim`` is true: IReduceLayer SUM of zeros and ones, between two ICastLayers.
+
+    >>> F.any(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    torch.bool
+    """
+    flags = L.cast(L.cast(input, torch.bool), torch.int32)
+    return L.cast(_reduce(flags, "SUM", dim, keepdim), torch.bool)
+
+
+@operation
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements over ``dim`` are not zero, as int64: ICastLayers and IReduceLayer SUM.
+
+    >>> F.count_nonzero(td.Network().input("x", (2, 3)), 1).dtype
+    torch.int64
+    """
+    return _reduce(L.cast(L.cast(input, torch.bool), torch.int64), "SUM", dim, False)
+
+
+@operation
+def equal(input: Tensor, other: Tensor) -> Tensor:
+    """Whether shapes and all elements are the same, as a bool scalar: IElementWiseLayer EQUAL and :func:`all`.
+
+    >>> net = td.Network()
+    >>> F.equal(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
+    ()
+    """
+    if input.shape != other.shape:
+        return input.network.constant(torch.tensor(False))
+    return all(binary(input, other, "EQUAL"))

@@ -1,0 +1,148 @@
+"""Sorting and selecting by order."""
+
+from __future__ import annotations
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import Size, SizeLike, shape_text
+from ...definition.tensor import Tensor
+from ..operands import axis_of
+from .reduction import Selected, top
+
+LIMIT = 3840  # of ITopKLayer
+
+
+def _top(x: Tensor, k: SizeLike, axis: int, op: str) -> Selected:
+    if isinstance(k, int) and k > LIMIT:
+        raise UnsupportedError(f"ITopKLayer sorts at most {LIMIT} elements, not {k}")
+    return Selected(*top(x, k, axis, op))
+
+
+@operation
+def topk(input: Tensor, k: SizeLike, dim: int = -1, largest: bool = True, sorted: bool = True) -> Selected:
+    """The ``k`` greatest (or least) elements along ``dim``, in order, and their indices: ITopKLayer.
+
+    They are sorted also when ``sorted`` is False, where torch promises no order. Of equal elements the first comes
+    first.
+
+    >>> values, indices = F.topk(td.Network().input("x", ("N", 8)), 3)
+    >>> values.shape, indices.dtype
+    ((N, 3), torch.int64)
+    """
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0:
+        return Selected(input, input.network.constant(torch.tensor(0)))
+    if k == 0:
+        return Selected(_nothing(input, axis), _nothing(L.cast(input, torch.int64), axis))
+    length = input.shape[axis]
+    if isinstance(length, int) and isinstance(k, int) and not 0 < k <= length:
+        raise ShapeError(f"topk: k = {k} is not between 0 and the {length} elements of dimension {axis}")
+    return _top(input, k, axis, "MAX" if largest else "MIN")
+
+
+def _nothing(x: Tensor, axis: int) -> Tensor:
+    return L.slice(x, (0,) * x.ndim, (*x.shape[:axis], 0, *x.shape[axis + 1 :]))
+
+
+@operation
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Selected:
+    """All elements along ``dim`` in order, and where they were: ITopKLayer, which takes 3840 elements at most.
+
+    Always stable: equal elements keep their order.
+
+    >>> F.sort(td.Network().input("x", ("N", 8))).values.shape
+    (N, 8)
+    """
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0:
+        return Selected(input, input.network.constant(torch.tensor(0)))
+    if input.numel() == 0:
+        return Selected(input, L.cast(input, torch.int64))
+    return _top(input, input.shape[axis], axis, "MAX" if descending else "MIN")
+
+
+@operation
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Where the elements were that :func:`sort` puts in order: ITopKLayer.
+
+    >>> F.argsort(td.Network().input("x", ("N", 8))).dtype
+    torch.int64
+    """
+    return sort(input, dim, descending, stable).indices
+
+
+@operation
+def msort(input: Tensor) -> Tensor:
+    """:func:`sort` along dimension 0, values alone: ITopKLayer.
+
+    >>> F.msort(td.Network().input("x", (8, 2))).shape
+    (8, 2)
+    """
+    return sort(input, 0).values
+
+
+@operation
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Selected:
+    """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer.
+
+    >>> F.kthvalue(td.Network().input("x", ("N", 8)), 3).values.shape
+    (N,)
+    """
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0:
+        return Selected(input, input.network.constant(torch.tensor(0)))
+    return _last_of(_top(input, k, axis, "MIN"), k - 1, axis, keepdim)
+
+
+def _last_of(found: Selected, position: SizeLike, axis: int, keepdim: bool) -> Selected:
+    results = []
+    for x in found:
+        start = [position if other == axis else 0 for other in range(x.ndim)]
+        size = [1 if other == axis else length for other, length in enumerate(x.shape)]
+        picked = L.slice(x, start, size)
+        results.append(picked if keepdim else L.squeeze(picked, [axis]))
+    return Selected(*results)
+
+
+@operation
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | Selected:
+    """The lower median of all elements, or (values, indices) along ``dim``: ITopKLayer and ISliceLayer.
+
+    >>> F.median(td.Network().input("x", ("N", 8)), 1).values.shape
+    (N,)
+    """
+    if dim is None:
+        flat = L.shuffle(input, reshape=(input.numel(),))
+        found = median(flat, 0)
+        assert isinstance(found, Selected)
+        return found.values
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0:
+        return Selected(input, input.network.constant(torch.tensor(0)))
+    length = input.shape[axis]
+    if length == 0:
+        raise ShapeError(f"there is no median of no elements: dimension {axis} of {shape_text(input.shape)}")
+    middle = (length - 1) // 2
+    return _last_of(_top(input, middle + 1, axis, "MIN"), middle, axis, keepdim)
+
+
+@operation
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at the class that ``tensor`` names along a new last dimension, 0 elsewhere, as int64: IOneHotLayer.
+
+    ``num_classes=-1`` is refused: the size would depend on data.
+
+    >>> F.one_hot(td.Network().input("n", ("N",), "int64"), 10).shape
+    (N, 10)
+    """
+    if tensor.dtype.is_floating_point or tensor.dtype == torch.bool:
+        raise DefinitionError(f"one_hot takes integers, not {tensor.dtype}")
+    if isinstance(num_classes, Size) or num_classes < 1:
+        if num_classes == -1 and tensor.is_constant and tensor.data.numel():
+            num_classes = int(tensor.data.max()) + 1
+        else:
+            raise UnsupportedError("one_hot(num_classes=-1) has a size that depends on data: give num_classes")
+    values = tensor.network.constant(torch.tensor([0, 1], dtype=torch.int32))
+    return L.cast(L.one_hot(L.cast(tensor, torch.int32), values, num_classes), torch.int64)

@@ -1,0 +1,204 @@
+"""Variance, norms, and the logarithm of a sum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import layers as L
+from ...core.dtypes import as_dtype
+from ...core.errors import UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import product
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, axes_of, binary, choose, floating, promote
+from .reduction import Dims, _reduce
+
+
+@operation
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The variance over ``dim`` (all dimensions when None), divided by the number of elements less ``correction`` (1).
+
+    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
+    correction.
+
+    >>> F.var(td.Network().input("x", (2, "T", 4)), dim=1, correction=0).shape
+    (2, 4)
+    """
+    return _moments(input, dim, unbiased, keepdim, correction)[0]
+
+
+@operation
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
+
+    >>> F.std(td.Network().input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
+    (1, T, 1)
+    """
+    return L.unary(_moments(input, dim, unbiased, keepdim, correction)[0], "SQRT")
+
+
+@operation
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean, as :func:`var`.
+
+    >>> F.var_mean(td.Network().input("x", (2, 3)), dim=1)[1].shape
+    (2,)
+    """
+    return _moments(input, dim, unbiased, keepdim, correction)
+
+
+@operation
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean, as :func:`std`.
+
+    >>> F.std_mean(td.Network().input("x", (2, 3)), dim=1)[0].shape
+    (2,)
+    """
+    variance, mean = _moments(input, dim, unbiased, keepdim, correction)
+    return L.unary(variance, "SQRT"), mean
+
+
+def _moments(
+    x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean; torch's older form has ``unbiased`` in the place of ``dim``."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise UnsupportedError("var: give unbiased or correction, not both")
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"the variance of {x.dtype}: as in torch, cast to a floating-point dtype first")
+    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    axes = axes_of(dim, x.ndim)
+    wide = L.cast(x, torch.float32)
+    mean = L.reduce(wide, "AVG", axes, True) if axes else wide
+    centred = L.elementwise(wide, mean, "SUB")
+    squares = L.elementwise(centred, centred, "PROD")
+    if less == 0 and axes:
+        variance = L.reduce(squares, "AVG", axes, True)
+    else:
+        total = L.reduce(squares, "SUM", axes, True) if axes else squares
+        number = product(x.shape[axis] for axis in axes)
+        if isinstance(number, int):
+            divisor: Any = float(max(number - less, 0))
+        else:
+            divisor = binary(binary(as_tensor(number, x.network, wide.dtype), less, "SUB", wide.dtype), 0.0, "MAX")
+        variance = binary(total, divisor, "DIV", wide.dtype)
+    results = [value if keepdim or not axes else L.squeeze(value, axes) for value in (variance, mean)]
+    return L.cast(results[0], x.dtype), L.cast(results[1], x.dtype)
+
+
+# -- norms -------------------------------------------------------------------------------------------------------------
+
+
+@operation
+def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    """The ``p``-norm of vectors (``"fro"`` is 2) over ``dim``; as :func:`vector_norm`, which it is made of.
+
+    >>> F.norm(td.Network().input("x", ("N", 3)), p=2, dim=1, keepdim=True).shape
+    (N, 1)
+    """
+    if p == "nuc":
+        raise UnsupportedError("the nuclear norm needs a singular value decomposition, which TensorRT does not have")
+    if isinstance(p, str) and p != "fro":
+        raise UnsupportedError(f"norm: p is a number or 'fro', not {p!r}")
+    order = 2 if p is None or p == "fro" else p
+    return vector_norm(input, order, None if dim is None else dim, keepdim, dtype=dtype)
+
+
+@operation
+def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """``sum(|x| ** ord) ** (1 / ord)`` over ``dim``.
+
+    The greatest or least ``|x|`` for an infinite ``ord``, and how many are not 0 for 0.
+
+    IElementWiseLayer PROD, IReduceLayer SUM and IUnaryLayer SQRT for 2, otherwise IUnaryLayer ABS, IElementWiseLayer
+    POW. Half precision is summed in float32.
+
+    >>> F.vector_norm(td.Network().input("x", ("N", 3)), dim=1).shape
+    (N,)
+    """
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"vector_norm of {x.dtype}: as in torch, cast to a floating-point dtype first")
+    x = x if dtype is None else L.cast(x, as_dtype(dtype))
+    wide = L.cast(x, torch.float32)
+    if ord == 2:
+        result = L.unary(_reduce(L.elementwise(wide, wide, "PROD"), "SUM", dim, keepdim), "SQRT")
+    elif ord == 0:
+        result = _reduce(L.cast(L.cast(wide, torch.bool), torch.float32), "SUM", dim, keepdim)
+    elif math.isinf(ord):
+        result = _reduce(L.unary(wide, "ABS"), "MAX" if ord > 0 else "MIN", dim, keepdim)
+    elif ord == 1:
+        result = _reduce(L.unary(wide, "ABS"), "SUM", dim, keepdim)
+    else:
+        powers = binary(L.unary(wide, "ABS"), float(ord), "POW")
+        result = binary(_reduce(powers, "SUM", dim, keepdim), 1 / ord, "POW")
+    return L.cast(result, x.dtype)
+
+
+@operation
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The ``p``-norm of ``input - other``: IElementWiseLayer SUB and the layers of :func:`vector_norm`.
+
+    >>> net = td.Network()
+    >>> F.dist(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    ()
+    """
+    return vector_norm(binary(input, other, "SUB"), p)
+
+
+@operation
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(input)))`` over ``dim`` without overflow.
+
+    The greatest element is subtracted first and added at the end.
+
+    IReduceLayer MAX and SUM, IUnaryLayer EXP and LOG, IElementWiseLayer SUB and SUM; ISelectLayer for infinite
+    extremes.
+
+    >>> F.logsumexp(td.Network().input("x", (2, 3)), 1).shape
+    (2,)
+    """
+    x = floating(input)
+    axes = axes_of(dim, x.ndim)
+    if not axes:
+        return x
+    empty = any(x.shape[axis] == 0 for axis in axes)
+    if empty:
+        return L.unary(L.reduce(L.unary(x, "EXP"), "SUM", axes, keepdim), "LOG")
+    greatest = L.reduce(x, "MAX", axes, True)
+    greatest = choose(L.unary(greatest, "ISINF"), 0, greatest, x.dtype)
+    powers = L.unary(L.elementwise(x, greatest, "SUB"), "EXP")
+    total = L.unary(L.reduce(powers, "SUM", axes, True), "LOG")
+    result = L.elementwise(*promote(total, greatest), op="SUM")
+    return result if keepdim else L.squeeze(result, axes)

@@ -1,0 +1,228 @@
+"""Reading an image at points between its pixels: torch's grid_sample, and the same by pixel coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import layers as L
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import SizeLike, product, shape_text
+from ...definition.tensor import Tensor
+from ...layers.base import folding
+from ..operands import as_tensor, binary
+from .separable import resized_by_layer, separable, why_not
+from .taps import Taps, make_taps, number
+
+MODES = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}  # torch's name -> TensorRT's
+PADDINGS = {"zeros": "FILL", "border": "CLAMP", "reflection": "REFLECT"}
+LOWERINGS = ("auto", "gather", "resize", "native")
+
+
+@operation
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+    *,
+    lowering: str = "auto",
+) -> Tensor:
+    """``input`` (N, C, H, W) read at the points of ``grid`` (N, Ho, Wo, 2), gives (N, C, Ho, Wo).
+
+    A point is (x, y) from -1 to 1 across the image: its pixels' outer edges, or the outer pixels' centres with
+    ``align_corners``. Five dimensions, (N, C, D, H, W) and points (x, y, z), likewise. ``mode`` is bilinear, nearest or
+    bicubic (four dimensions), ``padding_mode`` zeros, border or reflection. Coordinates are computed in float32
+    whatever the dtype. A point that is NaN counts as outside (border and reflection: 0), save that bicubic gives NaN.
+
+    ``lowering``: "gather" reads all taps with one IGatherLayer, channels last, and sums them with weights of each
+    dimension; "resize" is one IResizeLayer, or a matrix product per dimension, for a constant grid along the axes;
+    "native" is IGridSampleLayer; "auto" is IResizeLayer where it means the same, otherwise "gather".
+
+    Raises ShapeError for shapes that do not fit, UnsupportedError for a lowering that cannot express the case.
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
+
+    >>> net = td.Network()
+    >>> F.grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("grid", ("N", 5, 6, 2)), align_corners=False).shape
+    (N, 3, 5, 6)
+    """
+    _check(input, grid, mode, padding_mode, lowering)
+    align = bool(align_corners)
+    if lowering == "native":
+        # The layer computes in the dtype of its operands, and half precision is too coarse for coordinates.
+        x, points = L.cast(input, torch.float32), L.cast(grid, torch.float32)
+        return L.cast(L.grid_sample(x, points, MODES[mode], PADDINGS[padding_mode], align), input.dtype)
+    sizes = input.shape[2:]
+    with folding(input.network):  # a constant grid costs its indices and weights, and no work when the network runs
+        points = [_pixels(grid, axis, size, align) for axis, size in enumerate(sizes)]
+        if lowering in ("auto", "resize"):
+            resized = resized_by_layer(input, points, mode, padding_mode)
+            if resized is not None:
+                return resized
+        if lowering == "resize":
+            reason = why_not(input, points)
+            if reason:
+                raise UnsupportedError(f"grid_sample: lowering 'resize' cannot express this: {reason}; use 'gather'")
+            return separable(input, points, mode, padding_mode, align)
+        taps = [make_taps(point, size, mode, padding_mode, align) for point, size in zip(points, sizes, strict=True)]
+        return gather_taps(input, taps)
+
+
+def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str, lowering: str) -> None:
+    if mode not in MODES:
+        raise UnsupportedError(f"grid_sample: unknown mode {mode!r}: one of {', '.join(MODES)}")
+    if padding_mode not in PADDINGS:
+        raise UnsupportedError(f"grid_sample: unknown padding_mode {padding_mode!r}: one of {', '.join(PADDINGS)}")
+    if lowering not in LOWERINGS:
+        raise UnsupportedError(f"grid_sample: unknown lowering {lowering!r}: one of {', '.join(LOWERINGS)}")
+    shapes = f"{shape_text(x.shape)} and {shape_text(grid.shape)}"
+    if x.ndim not in (4, 5) or grid.ndim != x.ndim:
+        raise ShapeError(f"grid_sample takes an input and a grid of 4 dimensions, or of 5, not {shapes}")
+    if grid.shape[-1] != x.ndim - 2:
+        raise ShapeError(f"grid_sample: the points of the grid have {x.ndim - 2} coordinates, not {shapes}")
+    _same_batch(x, grid, "grid_sample", "the grid")
+    if mode == "bicubic" and x.ndim == 5:
+        raise UnsupportedError("grid_sample: bicubic takes 4 dimensions: use bilinear or nearest")
+    _floating("grid_sample", x, grid)
+
+
+def _same_batch(x: Tensor, other: Tensor, name: str, what: str) -> None:
+    if isinstance(x.shape[0], int) and isinstance(other.shape[0], int) and x.shape[0] != other.shape[0]:
+        raise ShapeError(f"{name}: the batch of the input is {x.shape[0]}, that of {what} {other.shape[0]}")
+
+
+def _floating(name: str, *tensors: Tensor) -> None:
+    for tensor in tensors:
+        if not tensor.dtype.is_floating_point:
+            raise UnsupportedError(f"{name} takes floating-point tensors, not {tensor.dtype}: cast it first")
+
+
+def _coordinate(points: Tensor, axis: int) -> Tensor:
+    """The coordinate along spatial dimension ``axis``, in float32, as (…, 1); points name the last dimension first."""
+    count = points.shape[-1]
+    assert isinstance(count, int)
+    lead = points.ndim - 1
+    picked = L.slice(points, (*[0] * lead, count - 1 - axis), (*points.shape[:-1], 1))
+    return L.cast(picked, torch.float32)
+
+
+def _pixels(grid: Tensor, axis: int, size: SizeLike, align: bool) -> Tensor:
+    """Coordinates along a dimension in pixels, with torch's order of operations, so that halves stay halves."""
+    point = _coordinate(grid, axis) + 1.0
+    if align:
+        return binary(point * 0.5, number(size - 1, grid.network), "PROD")
+    return (point * number(size, grid.network) - 1.0) * 0.5
+
+
+def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
+    """The weighted sum of the taps' pixels: (N, C, *sizes) and taps of shape (N, *out, T) to (N, C, *out).
+
+    One IGatherLayer reads all taps of a point: index and weight of a combination are those of its dimensions, combined
+    by broadcasting. All combinations lie along one dimension, and the points keep theirs: TensorRT then fuses the whole
+    into one kernel, where a reduction of two dimensions or a reshape of the result made it keep the taps in memory.
+    """
+    sizes, dims = x.shape[2:], len(taps)
+    index = weights = inside = None
+    for axis, tap in enumerate(taps):
+        position = _spread(tap.positions, axis, dims)
+        index = position if index is None else index * as_tensor(sizes[axis], x.network, torch.int32) + position
+        weights = _combined(weights, None if tap.weights is None else _spread(tap.weights, axis, dims), "PROD")
+        inside = _combined(inside, None if tap.inside is None else _spread(tap.inside, axis, dims), "AND")
+    assert index is not None
+    n, c = x.shape[:2]
+    single = c == 1  # one channel needs no transposing
+    pixels = product(sizes)
+    table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
+    out = index.shape[:-dims]
+    if weights is not None:
+        count = product(index.shape[-dims:])
+        index, weights = (L.shuffle(part, reshape=(*out, count)) for part in (index, weights))
+        values = L.cast(L.gather(table, index, 1, num_elementwise_dims=1), torch.float32)
+        factors = weights if single else L.unsqueeze(weights, [weights.ndim])
+        values = L.cast(L.reduce(values * factors, "SUM", [len(out)]), x.dtype)
+    else:
+        values = L.gather(table, L.shuffle(index, reshape=out), 1, num_elementwise_dims=1)
+        if inside is not None:
+            values = _masked(L.shuffle(inside, reshape=out if single else (*out, 1)), values)
+    if single:
+        return L.unsqueeze(values, [1])
+    return L.shuffle(values, (0, values.ndim - 1, *range(1, values.ndim - 1)))
+
+
+def _spread(x: Tensor, axis: int, dims: int) -> Tensor:
+    """(…, T) to (…, 1, T, 1) with T at ``axis`` of ``dims`` trailing dimensions."""
+    if dims == 1:
+        return x
+    lead = x.ndim - 1
+    return L.unsqueeze(x, [lead + place for place in range(dims) if place != axis])
+
+
+def _combined(a: Tensor | None, b: Tensor | None, op: str) -> Tensor | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return L.elementwise(a, b, op)
+
+
+def _channels_last(x: Tensor, n: SizeLike, pixels: SizeLike, c: SizeLike) -> Tensor:
+    return L.shuffle(x, (0, *range(2, x.ndim), 1), (n, pixels, c))
+
+
+def _masked(mask: Tensor, values: Tensor) -> Tensor:
+    zero = values.network.constant(torch.zeros((1,) * values.ndim, dtype=values.dtype))
+    return L.select(mask, values, zero)
+
+
+@operation
+def bilinear_sample(
+    image: Tensor, coords: Tensor, padding_mode: str = "valid", align_corners: bool = True
+) -> tuple[Tensor, Tensor]:
+    """``image`` (N, C, H, W) read at ``coords`` (N, Ho, Wo, 2), (x, y) in pixels; gives the samples and their validity.
+
+    The samples are (N, C, Ho, Wo); the mask is bool (N, 1, Ho, Wo) and says where all four neighbours are in the image:
+    ``0 <= x < W - 1`` and ``0 <= y < H - 1``. ``padding_mode="valid"`` gives 0 elsewhere, as the functions that people
+    write by hand do; zeros, border and reflection are those of :func:`grid_sample` (reflection about the centres of the
+    outer pixels, or about their outer edges without ``align_corners``). Coordinates are float32; NaN is not valid.
+
+    One IGatherLayer, as ``grid_sample(lowering="gather")``, without the way through normalised coordinates.
+    Raises ShapeError for shapes that do not fit, UnsupportedError for an unknown padding_mode.
+
+    >>> net = td.Network()
+    >>> samples, valid = F.bilinear_sample(net.input("x", ("N", 3, 8, 8)), net.input("at", ("N", 5, 6, 2)))
+    >>> samples.shape, valid.shape
+    ((N, 3, 5, 6), (N, 1, 5, 6))
+    """
+    if padding_mode != "valid" and padding_mode not in PADDINGS:
+        paddings = ", ".join(("valid", *PADDINGS))
+        raise UnsupportedError(f"bilinear_sample: unknown padding_mode {padding_mode!r}: one of {paddings}")
+    if image.ndim != 4 or coords.ndim != 4 or coords.shape[-1] != 2:
+        raise ShapeError(
+            f"bilinear_sample takes an image (N, C, H, W) and coordinates (N, Ho, Wo, 2), "
+            f"not {shape_text(image.shape)} and {shape_text(coords.shape)}"
+        )
+    _same_batch(image, coords, "bilinear_sample", "the coordinates")
+    _floating("bilinear_sample", image, coords)
+    sizes = image.shape[2:]
+    padding = "border" if padding_mode == "valid" else padding_mode  # what is not valid is replaced below
+    with folding(image.network):
+        points = [_coordinate(coords, axis) for axis in range(2)]
+        valid = _valid(points, sizes)
+        taps = [
+            make_taps(point, size, "bilinear", padding, align_corners)
+            for point, size in zip(points, sizes, strict=True)
+        ]
+        samples = gather_taps(image, taps)
+    return (_masked(valid, samples) if padding_mode == "valid" else samples), valid
+
+
+def _valid(points: Sequence[Tensor], sizes: Sequence[SizeLike]) -> Tensor:
+    """Where 0 <= point < size - 1 along each dimension, as (N, 1, Ho, Wo); NaN is nowhere."""
+    result: Tensor | None = None
+    for point, size in zip(points, sizes, strict=True):
+        below = L.unary(binary(point, 0.0, "LESS"), "NOT")
+        inside = L.elementwise(below, binary(point, number(size - 1, point.network), "LESS"), "AND")
+        result = inside if result is None else L.elementwise(result, inside, "AND")
+    assert result is not None
+    n, height, width, _ = result.shape
+    return L.shuffle(result, reshape=(n, 1, height, width))

@@ -1,0 +1,362 @@
+"""torch.nn.functional.interpolate and its relatives: resizing the dimensions after (N, C)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import np, torch
+from ...definition.network import Network
+from ...definition.operation import operation
+from ...definition.shape import Size, SizeLike, bounds, divide_exactly, is_static, shape_text, size_max, size_min
+from ...definition.tensor import Tensor
+from ...layers.base import folding
+from ..operands import as_tensor
+from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
+from .taps import Number, Taps, make_taps, minimum, number, resample
+
+Sizes = SizeLike | Sequence[SizeLike]
+
+RANKS = {  # mode -> ranks that torch takes
+    "nearest": (3, 4, 5),
+    "nearest-exact": (3, 4, 5),
+    "linear": (3,),
+    "bilinear": (4,),
+    "trilinear": (5,),
+    "bicubic": (4,),
+    "area": (3, 4, 5),
+}
+LAYER = {"nearest": "NEAREST", "nearest-exact": "NEAREST", "bicubic": "CUBIC"}  # IResizeLayer's mode, else LINEAR
+
+
+@dataclass(frozen=True)
+class Change:
+    """One dimension to be resized."""
+
+    axis: int
+    length: SizeLike
+    target: SizeLike
+    scale: float | None
+    """torch's scale_factor, which then gives the ratio; None where length / target does."""
+    mode: str
+    align_corners: bool
+    antialias: bool
+    rank: int
+
+    @property
+    def copies_same(self) -> bool:
+        """Whether torch ignores the scale where the size stays the same."""
+        return self.antialias or self.mode in ("linear", "bilinear", "trilinear", "area") or self.copies_double
+
+    @property
+    def copies_double(self) -> bool:
+        """Whether torch ignores the scale where the size doubles, too."""
+        return self.mode == "nearest" and self.rank == 4
+
+    def ratio(self) -> Fraction | None:
+        """Elements of the input per element of the result, where it is one number whatever the dimensions are."""
+        if isinstance(self.length, int) and isinstance(self.target, int):
+            return Fraction(self.length, self.target)
+        for over, under, invert in ((self.length, self.target, False), (self.target, self.length, True)):
+            quotient = divide_exactly(over, under)
+            if isinstance(quotient, int):
+                return Fraction(1, quotient) if invert else Fraction(quotient)
+        return None
+
+
+@operation
+def interpolate(
+    input: Tensor,
+    size: Sizes | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """``input`` (N, C, *spatial) with its spatial dimensions resized to ``size`` or by ``scale_factor``.
+
+    ``size`` has ints and Sizes, so that ``size=other.shape[2:]`` gives another tensor's. ``mode`` is nearest,
+    nearest-exact, linear (3 dimensions), bilinear, bicubic (4), trilinear (5) or area. One IResizeLayer where that
+    means the same as torch; otherwise the exact elements and weights along each dimension (IGatherLayer, a product,
+    IReduceLayer), a pooling for an area of whole elements, or a matrix product for areas and antialiasing where sizes
+    are dynamic.
+
+    Raises ShapeError and UnsupportedError for arguments that torch refuses, and for integers.
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
+
+    >>> x = td.Network().input("x", ("N", 3, "H", 8))
+    >>> F.interpolate(x, scale_factor=2, mode="bilinear").shape
+    (N, 3, 2*H, 16)
+    """
+    _check(input, mode, align_corners, antialias)
+    spatial = input.shape[2:]
+    targets, scales = _targets(spatial, size, scale_factor, recompute_scale_factor)
+    changes = [
+        Change(axis, length, target, scale, mode, bool(align_corners), antialias, input.ndim)
+        for axis, (length, target, scale) in enumerate(zip(spatial, targets, scales, strict=True), 2)
+    ]
+    return _resize(input, [change for change in changes if not _same(change)])
+
+
+def _check(x: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    if mode not in RANKS:
+        raise UnsupportedError(f"interpolate: unknown mode {mode!r}: one of {', '.join(RANKS)}")
+    if x.ndim not in RANKS[mode]:
+        ranks = " or ".join(map(str, RANKS[mode]))
+        raise ShapeError(f"interpolate: mode {mode!r} takes {ranks} dimensions (N, C, …), not {shape_text(x.shape)}")
+    if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
+        raise UnsupportedError(f"interpolate: align_corners has no meaning with mode {mode!r}: leave it out")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise UnsupportedError(f"interpolate: antialias goes with bilinear and bicubic, not with mode {mode!r}")
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"interpolate takes floating-point tensors, not {x.dtype}: cast it first")
+
+
+def _targets(
+    spatial: Sequence[SizeLike], size: Any, scale_factor: Any, recompute: bool | None
+) -> tuple[list[SizeLike], list[float | None]]:
+    """The wanted size of each dimension, and the scale that gives its ratio."""
+    count = len(spatial)
+    if (size is None) == (scale_factor is None):
+        raise ShapeError("interpolate takes either size or scale_factor")
+    if size is not None:
+        if recompute:
+            raise UnsupportedError("interpolate: recompute_scale_factor goes with scale_factor, not with size")
+        targets = list(size) if isinstance(size, Sequence) else [size] * count
+        if len(targets) != count:
+            raise ShapeError(f"interpolate: size needs {count} values, not {len(targets)}: {shape_text(targets)}")
+        for target in targets:
+            if not isinstance(target, (int, Size)) or isinstance(target, bool):
+                raise ShapeError(f"interpolate: sizes are ints and Sizes, not {target!r}")
+        scales: list[float | None] = [None] * count
+    else:
+        factors = list(scale_factor) if isinstance(scale_factor, Sequence) else [scale_factor] * count
+        if len(factors) != count:
+            raise ShapeError(f"interpolate: scale_factor needs {count} values, not {len(factors)}: {tuple(factors)}")
+        if any(isinstance(factor, Tensor) for factor in factors):
+            raise UnsupportedError("interpolate: a scale_factor that is computed at run time: give size instead")
+        targets = [scaled(length, float(factor)) for length, factor in zip(spatial, factors, strict=True)]
+        scales = [None if recompute else float(factor) for factor in factors]
+    for length, target in zip(spatial, targets, strict=True):
+        if bounds(target)[1] < 1 or bounds(length)[1] < 1:
+            raise ShapeError(f"interpolate: sizes must be positive: {shape_text(spatial)} to {shape_text(targets)}")
+    return targets, scales
+
+
+def scaled(length: SizeLike, factor: float) -> SizeLike:
+    """``floor(length * factor)`` in double precision, as torch computes a size.
+
+    Raises UnsupportedError for a dynamic length and a factor that no fraction stands for over its whole range.
+
+    >>> from trtdsl.functional.sampling.interpolate import scaled
+    >>> scaled(7, 1.5), scaled(td.Dim("H"), 0.5)
+    (10, H//2)
+    """
+    if not factor > 0 or math.isinf(factor):
+        raise ShapeError(f"interpolate: scale_factor must be positive, not {factor}")
+    if isinstance(length, int):
+        return math.floor(length * factor)
+    fraction = Fraction(factor).limit_denominator(1024)
+    low, high = bounds(length)
+    lengths = np.arange(max(low, 0), min(high, 1 << 16) + 1)
+    exact = lengths * fraction.numerator // fraction.denominator
+    if not np.array_equal(np.floor(lengths * factor), exact):
+        raise UnsupportedError(
+            f"interpolate: floor({length} * {factor}) is no fraction of the dynamic {length}; give size= instead"
+        )
+    return length * fraction.numerator // fraction.denominator
+
+
+def _same(change: Change) -> bool:
+    """Whether the dimension stays as it is, element by element.
+
+    Most of torch's modes leave a dimension alone that keeps its size, whatever the scale.
+    """
+    return change.length == change.target and (change.scale in (None, 1.0) or change.copies_same)
+
+
+def _resize(x: Tensor, changes: list[Change]) -> Tensor:
+    layer = [change for change in changes if _layer_agrees(change)]
+    for change in changes:
+        if change not in layer:
+            x = _along(x, change)
+    return _by_layer(x, layer) if layer else x
+
+
+# -- IResizeLayer ------------------------------------------------------------------------------------------------------
+
+
+def _layer_agrees(change: Change) -> bool:
+    """Whether IResizeLayer gives torch's result along this dimension."""
+    if change.mode == "area" or change.antialias:
+        return False
+    ratio = change.ratio()
+    if change.scale is not None and not change.align_corners:  # the layer takes length / target, torch 1 / scale
+        doubled = change.copies_double and change.target == change.length * 2
+        if not doubled and (ratio is None or change.scale * ratio != 1):
+            return False
+    if change.mode in ("nearest", "nearest-exact"):
+        return ratio is not None and _rounding_agrees(change, ratio)
+    # Where the result has one element, align_corners divides by zero in the layer.
+    return not change.align_corners or bounds(change.target)[0] > 1
+
+
+def _rounding_agrees(change: Change, ratio: Fraction) -> bool:
+    """Whether every way of rounding chooses the element that torch chooses with its float32 product."""
+    length, target = bounds(change.length)[1], bounds(change.target)[1]
+    if target > 1 << 20:  # no bound is known: only whole ratios and powers of two are safe
+        return ratio.denominator == 1 or (ratio.numerator == 1 and ratio.denominator.bit_count() == 1)
+    offset = 1 if change.mode == "nearest-exact" else 0
+    index = np.arange(target, dtype=np.int64)
+    exact = (2 * index + offset) * ratio.numerator // (2 * ratio.denominator)
+    points = index.astype(np.float32) + np.float32(offset / 2)
+    product = np.floor(points * np.float32(ratio.numerator / ratio.denominator))
+    quotient = np.floor(points / np.float32(ratio.denominator / ratio.numerator))
+    last = length - 1
+    return np.array_equal(np.minimum(product, last), exact) and np.array_equal(np.minimum(quotient, last), exact)
+
+
+def _by_layer(x: Tensor, changes: list[Change]) -> Tensor:
+    first = changes[0]
+    mode = LAYER.get(first.mode, "LINEAR")
+    coordinates = "ALIGN_CORNERS" if first.align_corners else "ASYMMETRIC" if first.mode == "nearest" else "HALF_PIXEL"
+    rounding = "HALF_UP" if first.mode == "nearest-exact" else "FLOOR"
+    sizes: list[SizeLike] = list(x.shape)
+    scales = [1.0] * x.ndim
+    for change in changes:
+        sizes[change.axis] = change.target
+        ratio = change.ratio()
+        if ratio is not None and ratio.numerator == 1:
+            scales[change.axis] = float(ratio.denominator)
+    dynamic = not is_static(sizes)
+    whole = all(scales[change.axis] != 1.0 for change in changes)
+    if dynamic and whole and not first.align_corners:  # whole scales need no shape tensor
+        return L.resize(x, mode, scales=scales, coordinates=coordinates, rounding=rounding)
+    return L.resize(x, mode, size=sizes, coordinates=coordinates, rounding=rounding)
+
+
+# -- exactly, along one dimension --------------------------------------------------------------------------------------
+
+
+def _along(x: Tensor, change: Change) -> Tensor:
+    if change.mode == "area":
+        return _area(x, change)
+    with folding(x.network):
+        if not change.antialias:
+            return resample(x, change.axis, _taps(x.network, change))
+        matrix = antialias_matrix(x.network, change.length, change.target, change.mode, _float_ratio(x.network, change))
+    return resample_by_matrix(x, change.axis, matrix)
+
+
+def _float_ratio(network: Network, change: Change) -> Number:
+    """Elements of the input per element of the result in float32 arithmetic, as torch has it."""
+    length, target, scale = change.length, change.target, change.scale
+    if isinstance(length, int) and isinstance(target, int):
+        if change.align_corners:
+            return float(np.float32(length - 1) / np.float32(target - 1)) if target > 1 else 0.0
+        return float(np.float32(length) / np.float32(target) if scale is None else np.float32(1 / scale))
+    if change.align_corners:
+        ratio = as_tensor(length - 1, network, torch.float32) / number(size_max(target - 1, 1), network)
+        return ratio if bounds(target)[0] > 1 else ratio * number(size_min(target - 1, 1), network)
+    if scale is None:
+        return as_tensor(length, network, torch.float32) / number(target, network)
+    ratio = float(np.float32(1 / scale))
+    if change.copies_same and scale >= 1:
+        ratio = _where_equal(network, target, length, 1.0, ratio)
+    if change.copies_double and scale >= 2:
+        ratio = _where_equal(network, target, length * 2, 0.5, ratio)
+    return ratio
+
+
+def _where_equal(network: Network, size: SizeLike, other: SizeLike, then: float, otherwise: Number) -> Tensor:
+    """``then`` where the two sizes turn out to be the same."""
+    same = L.elementwise(as_tensor(size, network, torch.int64), as_tensor(other, network, torch.int64), "EQUAL")
+    return L.select(same, as_tensor(then, network, torch.float32), as_tensor(otherwise, network, torch.float32))
+
+
+def _taps(network: Network, change: Change) -> Taps:
+    index = count_up(network, change.target)
+    ratio = _float_ratio(network, change)
+    if change.mode == "nearest":
+        point = L.unary(index * ratio, "FLOOR")
+    elif change.mode == "nearest-exact":
+        point = L.unary((index + 0.5) * ratio, "FLOOR")
+    else:
+        point = index * ratio if change.align_corners else (index + 0.5) * ratio - 0.5
+        mode = "bicubic" if change.mode == "bicubic" else "bilinear"
+        return make_taps(point, change.length, mode, "border", change.align_corners)
+    return Taps(L.cast(minimum(number(change.length - 1, network), point), torch.int32), None)
+
+
+def count_up(network: Network, size: SizeLike) -> Tensor:
+    """0, 1, … as float32 of shape (size, 1): IFillLayer where the size is dynamic."""
+    start = network.constant(torch.tensor(0.0))
+    return L.linspace(network, (size, 1), start, network.constant(torch.tensor([1.0, 0.0])))
+
+
+def _area(x: Tensor, change: Change) -> Tensor:
+    """Averages over torch's adaptive windows: all at once, by pooling where they are equal, else by their weights."""
+    if change.target == 1:
+        return L.reduce(x, "AVG", [change.axis], keep_dims=True)
+    ratio = change.ratio()
+    if ratio is not None and ratio.denominator == 1:
+        return _pool(x, change.axis, ratio.numerator)
+    matrix = area_matrix(x.network, change.length, change.target)
+    return resample_by_matrix(x, change.axis, matrix)
+
+
+def _pool(x: Tensor, axis: int, window: int) -> Tensor:
+    flat = L.unsqueeze(x, [3]) if x.ndim == 3 else x  # pooling needs two spatial dimensions
+    windows = [window if place == axis else 1 for place in range(2, flat.ndim)]
+    none = [0] * len(windows)
+    pooled = L.pooling(flat, "AVERAGE", windows, stride=windows, pre_padding=none, post_padding=none)
+    return L.squeeze(pooled, [3]) if x.ndim == 3 else pooled
+
+
+# -- relatives ---------------------------------------------------------------------------------------------------------
+
+
+@operation
+def upsample(
+    input: Tensor,
+    size: Sizes | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """As :func:`interpolate`, which torch recommends in its place.
+
+    >>> F.upsample(td.Network().input("x", ("N", 3, 4, 8)), scale_factor=2).shape
+    (N, 3, 8, 16)
+    """
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@operation
+def upsample_nearest(
+    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """As :func:`interpolate` with mode nearest.
+
+    >>> F.upsample_nearest(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+    (N, 3, 5, 5)
+    """
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+@operation
+def upsample_bilinear(
+    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """As :func:`interpolate` with mode bilinear and ``align_corners=True``.
+
+    >>> F.upsample_bilinear(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+    (N, 3, 5, 5)
+    """
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,0 +1,124 @@
+"""Resizing one dimension where each result is made of many elements: torch's area and antialiased modes.
+
+The weights are written once, as a function of the two indices, and computed by torch where the sizes are static and by
+layers where they are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import layers as L
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.shape import SizeLike
+from ...definition.tensor import Tensor
+from ..operands import align, as_tensor, binary
+from .taps import Taps, resample
+
+Values = Any  # a Tensor of the network, or a torch tensor: the formulas are the same
+Weights = Taps | Tensor  # static: elements and weights; dynamic: a matrix (result, input)
+
+
+def area_matrix(network: Network, length: SizeLike, target: SizeLike) -> Weights:
+    """Averages over adaptive windows: from floor(i * length / target) to ceil((i + 1) * length / target).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
+    """
+
+    def weights(i: Values, j: Values, m: Values, n: Values) -> Values:
+        start, end = i * m // n, ((i + 1) * m + n - 1) // n
+        inside = _clamp(_least(j - start + 1, end - j), 0, 1)
+        return _float(inside) / _float(end - start)
+
+    if isinstance(length, int) and isinstance(target, int):
+        i, j = torch.arange(target).unsqueeze(1), torch.arange(length)
+        return _banded(network, weights(i, j, length, target))
+    i, j = _indices(network, length, target, torch.int64)
+    return weights(i, j, *(as_tensor(size, network, torch.int64) for size in (length, target)))
+
+
+def antialias_matrix(network: Network, length: SizeLike, target: SizeLike, mode: str, ratio: Any) -> Weights:
+    """The triangle (bilinear) or Keys' kernel with -0.5 (bicubic), ``ratio`` times as wide where that is more than 1.
+
+    As Pillow has it, and torch after it: ATen/native/cpu/UpSampleKernel.cpp, HelperInterpBase.
+    """
+    kernel = _triangle if mode == "bilinear" else _keys
+
+    def weights(i: Values, j: Values, ratio: Values) -> Values:
+        raw = kernel((j - (i + 0.5) * ratio + 0.5) / _most(ratio, 1.0))
+        return raw / _total(raw)
+
+    if isinstance(length, int) and isinstance(target, int):
+        i, j = torch.arange(target, dtype=torch.float64).unsqueeze(1), torch.arange(length, dtype=torch.float64)
+        return _banded(network, weights(i, j, ratio))
+    i, j = _indices(network, length, target, torch.float32)
+    return weights(i, j, ratio)
+
+
+def resample_by_matrix(x: Tensor, axis: int, weights: Weights) -> Tensor:
+    """``x`` with dimension ``axis`` resampled: as :func:`resample`, or by one IMatrixMultiplyLayer."""
+    if isinstance(weights, Taps):
+        return resample(x, axis, weights)
+    last = x.ndim - 1
+    order = [*(place for place in range(x.ndim) if place != axis), axis]
+    rows, matrix = align([L.shuffle(L.cast(x, torch.float32), order), weights])
+    product = L.matrix_multiply(rows, matrix, "NONE", "TRANSPOSE")
+    back = [place if place < axis else last if place == axis else place - 1 for place in range(x.ndim)]
+    return L.cast(L.shuffle(product, back), x.dtype)
+
+
+def _triangle(x: Values) -> Values:
+    return _most(1.0 - abs(x), 0.0)
+
+
+def _keys(x: Values, a: float = -0.5) -> Values:
+    """Both pieces of the kernel are 0 where they meet, so each is taken at the point nearest to it."""
+    near, far = _clamp(abs(x), 0.0, 1.0), _clamp(abs(x), 1.0, 2.0)
+    return ((a + 2) * near - (a + 3)) * near * near + 1.0 + ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
+
+
+def _banded(network: Network, matrix: torch.Tensor) -> Taps:
+    """The constant elements and weights of a matrix whose rows are zero but for a stretch."""
+    used = matrix != 0
+    first = used.int().argmax(1)
+    last = matrix.shape[1] - 1 - used.flip(1).int().argmax(1)
+    taps = first.unsqueeze(1) + torch.arange(int((last - first).max()) + 1)
+    inside = taps <= last.unsqueeze(1)
+    positions = torch.where(inside, taps, first.unsqueeze(1))
+    weights = torch.where(inside, matrix.gather(1, positions), 0.0)
+    return Taps(network.constant(positions.int()), network.constant(weights.float()))
+
+
+def _indices(network: Network, length: SizeLike, target: SizeLike, dtype: Any) -> tuple[Tensor, Tensor]:
+    """0, 1, … as (target, 1) and as (1, length)."""
+    zero = network.constant(torch.tensor(0, dtype=dtype))
+    down, along = (network.constant(torch.tensor(step, dtype=dtype)) for step in ([1, 0], [0, 1]))
+    return L.linspace(network, (target, 1), zero, down, dtype), L.linspace(network, (1, length), zero, along, dtype)
+
+
+# -- on Tensors, torch tensors and numbers alike -----------------------------------------------------------------------
+
+
+def _most(x: Values, low: float) -> Values:
+    if isinstance(x, Tensor):
+        return binary(low, x, "MAX", x.dtype)
+    return max(x, low) if isinstance(x, float) else x.clamp(min=low)
+
+
+def _clamp(x: Values, low: float, high: float) -> Values:
+    if isinstance(x, Tensor):
+        return binary(high, _most(x, low), "MIN", x.dtype)
+    return x.clamp(low, high)
+
+
+def _least(x: Values, y: Values) -> Values:
+    return binary(x, y, "MIN") if isinstance(x, Tensor) else torch.minimum(x, y)
+
+
+def _float(x: Values) -> Values:
+    return L.cast(x, torch.float32) if isinstance(x, Tensor) else x.double()
+
+
+def _total(x: Values) -> Values:
+    return L.reduce(x, "SUM", [1], keep_dims=True) if isinstance(x, Tensor) else x.sum(1, keepdim=True)

@@ -1,0 +1,139 @@
+"""Which elements along one dimension a point between them is made of, and with what weights.
+
+Shared by sampling and resizing. Points are float32, in elements: 0 is the centre of the first. Where an operand can be
+NaN it comes second, since TensorRT's MAX and MIN give NaN only when the first operand is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ... import layers as L
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.shape import SizeLike, bounds, size_max
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, binary
+
+Number = float | Tensor
+
+CUBIC = -0.75  # the coefficient of torch's bicubic interpolation
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Elements that count for points of shape (…, 1)."""
+
+    positions: Tensor
+    """(…, T) int32, all of them inside."""
+    weights: Tensor | None
+    """(…, T) float32; None where each is 1."""
+    inside: Tensor | None = None
+    """(…, 1) bool: where the one element counts, when there are no weights; None where it always does."""
+
+
+def number(size: SizeLike, network: Network) -> Number:
+    """A size in float32 arithmetic: a float, or a scalar Tensor for a dynamic one."""
+    return float(size) if isinstance(size, int) else L.cast(as_tensor(size, network), torch.float32)
+
+
+def maximum(low: Number, x: Tensor) -> Tensor:
+    """``max(low, x)``; ``low`` where x is NaN."""
+    return binary(low, x, "MAX", x.dtype)
+
+
+def minimum(high: Number, x: Tensor) -> Tensor:
+    """``min(high, x)``; ``high`` where x is NaN."""
+    return binary(high, x, "MIN", x.dtype)
+
+
+def make_taps(point: Tensor, size: SizeLike, mode: str, padding: str, align_corners: bool) -> Taps:
+    """The elements that count for ``point`` (…, 1) along a dimension of ``size``.
+
+    ``mode`` is nearest, bilinear or bicubic, ``padding`` zeros, border or reflection, as torch's grid_sample has them.
+    NaN is outside, except that bicubic gives NaN for it, as torch does.
+    """
+    last = number(size - 1, point.network)
+    if mode == "bicubic":
+        return _cubic(point, size, last, padding, align_corners)
+    if padding == "reflection":
+        point = reflect(point, size, align_corners)
+    if padding != "zeros":
+        point = minimum(last, maximum(0.0, point))
+    if mode == "nearest":
+        rounded = L.unary(point, "ROUND")  # half to even
+        if padding != "zeros":
+            return Taps(L.cast(rounded, torch.int32), None)
+        position = minimum(last, maximum(0.0, rounded))
+        return Taps(L.cast(position, torch.int32), None, L.elementwise(position, rounded, "EQUAL"))
+    return _linear(point, size, padding)
+
+
+def _linear(point: Tensor, size: SizeLike, padding: str) -> Taps:
+    """Two neighbours that are inside, with weights max(0, 1 - distance): no mask is needed for zeros outside."""
+    if size == 1:
+        position = L.cast(minimum(0.0, maximum(0.0, point)), torch.int32)
+        return Taps(position, None if padding != "zeros" else _hat(point))
+    network, axis = point.network, point.ndim - 1
+    least = size_max(size - 2, 0)
+    first = maximum(0.0, minimum(number(least, network), L.unary(point, "FLOOR")))
+    pair = L.concatenation([first, first + 1.0], axis)
+    weights = _hat(point - pair)
+    if bounds(size)[0] < 2:  # where the size may turn out to be 1, there is no second neighbour
+        pair = minimum(number(size - 1, network), pair)
+        exists = minimum(1.0, L.unsqueeze(as_tensor(number(size - 1, network), network), range(1)))
+        both = L.concatenation([network.constant(torch.ones(1)), exists], 0)
+        weights = binary(weights, both, "PROD")
+    return Taps(L.cast(pair, torch.int32), weights)
+
+
+def _hat(distance: Tensor) -> Tensor:
+    return maximum(0.0, 1.0 - L.unary(distance, "ABS"))
+
+
+def _cubic(point: Tensor, size: SizeLike, last: Number, padding: str, align_corners: bool) -> Taps:
+    """Four neighbours; each of them, not the point, is brought inside or left out."""
+    network, axis = point.network, point.ndim - 1
+    base = L.unary(point, "FLOOR")
+    part = point - base
+    # The outer distances lie on the far piece of Keys' kernel, the inner ones on the near piece.
+    distance = L.concatenation([part + 1.0, part, 1.0 - part, 2.0 - part], axis)
+    near, far = (CUBIC + 2, -(CUBIC + 3), 0.0, 1.0), (CUBIC, -5 * CUBIC, 8 * CUBIC, -4 * CUBIC)
+    pieces = torch.tensor([far, near, near, far], dtype=torch.float32).T
+    weights: Tensor | None = None
+    for coefficients in pieces:  # Horner
+        term = network.constant(coefficients.contiguous())
+        if weights is None:
+            weights = term
+        else:
+            weights = weights * distance + term
+    assert weights is not None
+    wanted = L.concatenation([base - 1.0, base, base + 1.0, base + 2.0], axis)
+    if padding == "reflection":
+        wanted = reflect(wanted, size, align_corners)
+    positions = minimum(last, maximum(0.0, wanted))
+    if padding == "zeros":
+        weights = weights * L.cast(L.elementwise(positions, wanted, "EQUAL"), torch.float32)
+    return Taps(L.cast(positions, torch.int32), weights)
+
+
+def reflect(point: Tensor, size: SizeLike, align_corners: bool) -> Tensor:
+    """The point folded back into the image, about the outer elements' centres or their outer edges."""
+    if align_corners and size == 1:
+        return minimum(0.0, maximum(0.0, point))
+    network = point.network
+    span = number(size - 1 if align_corners else size, network)
+    distance = L.unary(point if align_corners else point + 0.5, "ABS")
+    period = span * 2.0
+    rest = distance - L.unary(distance / period, "FLOOR") * period
+    folded = span - L.unary(rest - span, "ABS")
+    return folded if align_corners else folded - 0.5
+
+
+def resample(x: Tensor, axis: int, taps: Taps) -> Tensor:
+    """``x`` with dimension ``axis`` resampled at points of shape (L, 1): IGatherLayer, a product and IReduceLayer."""
+    if taps.weights is None:
+        return L.gather(x, L.squeeze(taps.positions, [1]), axis)
+    picked = L.cast(L.gather(x, taps.positions, axis), torch.float32)
+    weights = L.unsqueeze(taps.weights, range(2, picked.ndim - axis))
+    return L.cast(L.reduce(binary(picked, weights, "PROD"), "SUM", [axis + 1]), x.dtype)

@@ -1,0 +1,1 @@
+"""Recurrences and control flow: scans, recurrent cells, loops and branches."""

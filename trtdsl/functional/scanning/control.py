@@ -1,0 +1,155 @@
+"""Branches and loops that are decided when the network runs, under the names that torch has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.operation import operation, require_network
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, normalize_axis
+
+
+@operation
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
+    """``true_fn(*operands)`` where ``pred`` holds, else ``false_fn(*operands)``, of which one runs: an IIfConditional.
+
+    ``pred`` is a bool scalar (or one element); a Python bool, or a constant, is decided when the network is written.
+    Both functions give Tensors, or tuples or dicts of them, that agree in rank and dtype. What a branch uses of the
+    network besides its operands is computed whichever branch runs. https://docs.pytorch.org/docs/stable/cond.html
+
+    >>> net = td.Network()
+    >>> x = net.input("x", ("N", 3))
+    >>> td.cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x,)).shape
+    (N, 3)
+    """
+    if isinstance(pred, bool) or (isinstance(pred, Tensor) and pred.is_constant):
+        return (true_fn if bool(pred) else false_fn)(*operands)
+    network = pred.network
+    if pred.dtype != torch.bool or pred.numel() != 1:
+        raise DefinitionError(f"cond: pred must be one bool, not {shape_text(pred.shape)} of {pred.dtype}")
+    branch = L.Conditional(L.shuffle(pred, reshape=()))
+    inside = [_map(operand, lambda x: x if x.is_constant else branch.input(x)) for operand in operands]
+    given = {id(leaf) for operand in inside for leaf in _leaves(operand)}
+    results = []
+    for function in (true_fn, false_fn):
+        with network.authors_code():
+            returned = function(*inside)
+        results.append(_map(returned, lambda x: _own(x, network, given)))
+    leaves = [_leaves(result) for result in results]
+    if _structure(results[0]) != _structure(results[1]):
+        raise DefinitionError(f"cond: the branches give {_structure(results[0])} and {_structure(results[1])}")
+    outputs = iter([branch.output(then, otherwise) for then, otherwise in zip(*leaves, strict=True)])
+    return _map(results[0], lambda _: next(outputs))
+
+
+@operation
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> Any:
+    """Runs ``body_fn`` on the carried values as long as ``cond_fn`` of them holds: an ILoop.
+
+    ``cond_fn(*carried)`` gives a bool scalar, looked at before each iteration; ``body_fn(*carried)`` the next values,
+    of the same shapes and dtypes. Gives the last ones, a tuple. IRecurrenceLayers, ITripLimitLayer, ILoopOutputLayers.
+
+    >>> net = td.Network()
+    >>> x = net.input("x", (3,))
+    >>> y, = td.while_loop(lambda x: x.sum() < 100, lambda x: (x * 2,), (x,))
+    >>> y.shape
+    (3,)
+    """
+    network = require_network(carried_inputs)
+    initial = [as_tensor(value, network) for value in carried_inputs]
+    loop = L.Loop(network)
+    carried = [loop.recurrence(value) for value in initial]
+    with network.authors_code():
+        condition = cond_fn(*carried)
+    goes_on = as_tensor(condition, network, torch.bool)
+    if goes_on.numel() != 1:
+        raise DefinitionError(f"while_loop: cond_fn must give one bool, not {shape_text(goes_on.shape)}")
+    loop.while_(L.shuffle(goes_on, reshape=()))
+    with network.authors_code():
+        following = body_fn(*carried)
+    following = (following,) if isinstance(following, Tensor) else tuple(following)
+    _hand_over("while_loop", loop, carried, following)
+    return tuple(loop.last_value(value) for value in carried)
+
+
+@operation
+def scan(
+    combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+) -> tuple[Any, Any]:
+    """Carries a value along ``dim`` of ``xs``: ``carry, y = combine_fn(carry, x)`` for each slice ``x``. An ILoop.
+
+    Gives the last carry and all ``y``, stacked along a new dimension 0. ``init`` and ``xs`` are Tensors, or tuples or
+    dicts of them; ``reverse`` starts from the end, each ``y`` in its place. IIteratorLayers, IRecurrenceLayers,
+    ITripLimitLayer and ILoopOutputLayers.
+
+    >>> x = td.Network().input("x", ("T", 3))
+    >>> last, sums = td.scan(lambda carry, x: (carry + x, carry + x), x[0] * 0, x)
+    >>> sums.shape
+    (T, 3)
+    """
+    values = _leaves(xs)
+    if not values:
+        raise DefinitionError("scan needs at least one tensor to go along")
+    network = values[0].network
+    lengths = {value.shape[normalize_axis(dim, value.ndim)] for value in values}
+    if len(lengths) > 1:
+        raise ShapeError(f"scan: dimension {dim} of the tensors has the sizes {', '.join(map(str, lengths))}")
+    length = lengths.pop()
+    loop = L.Loop(network)
+    loop.count(length)
+    carry = _map(_tensors(init, network), loop.recurrence)
+    slices = _map(xs, lambda x: loop.iterator(x, normalize_axis(dim, x.ndim), reverse))
+    with network.authors_code():
+        result = combine_fn(carry, slices)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise DefinitionError("scan: combine_fn must give (carry, y)")
+    following, outputs = result
+    stacked = _map(outputs, lambda y: loop.concatenate(_own(y, network, set()), length, 0, reverse))
+    _hand_over("scan", loop, _leaves(carry), _leaves(following))
+    return _map(carry, loop.last_value), stacked
+
+
+def _hand_over(name: str, loop: Any, carried: Sequence[Tensor], following: Sequence[Tensor]) -> None:
+    if len(carried) != len(following):
+        raise DefinitionError(f"{name}: {len(carried)} values are carried, but {len(following)} follow")
+    for before, after in zip(carried, following, strict=True):
+        if before.dtype != after.dtype or before.ndim != after.ndim:
+            raise DefinitionError(f"{name}: {before} would become {after}: shape and dtype must stay")
+        loop.next(before, _own(after, before.network, {id(value) for value in carried}))
+
+
+def _own(x: Any, network: Network, given: set[int]) -> Tensor:
+    """A value made inside: one that was handed in, or is constant, gets a layer of its own."""
+    tensor = as_tensor(x, network)
+    return L.identity(tensor) if id(tensor) in given or tensor.is_constant else tensor
+
+
+# -- tuples and dicts of Tensors ---------------------------------------------------------------------------------------
+
+
+def _tensors(tree: Any, network: Network) -> Any:
+    return _map(tree, lambda x: as_tensor(x, network))
+
+
+def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(tree, dict):
+        return {name: _map(part, change) for name, part in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(_map(part, change) for part in tree)
+    return change(tree)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    found: list[Any] = []
+    _map(tree, found.append)
+    return found
+
+
+def _structure(tree: Any) -> str:
+    return str(_map(tree, lambda x: "Tensor")).replace("'Tensor'", "Tensor")

@@ -1,0 +1,80 @@
+"""One step of a recurrent network, as torch's cells take it; `td.scan` and Python's own loops repeat it."""
+
+from __future__ import annotations
+
+from ...definition.operation import operation
+from ...definition.tensor import Tensor
+from ..pointwise.activation import relu, sigmoid, tanh
+from ..pointwise.arithmetic import add, lerp, mul
+from ..products.matmul import linear
+from ..shaping.join import chunk
+
+
+@operation
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """The next state (N, hidden) of a gated recurrent unit, as torch.nn.GRUCell has it: two products and the gates.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
+    >>> F.gru_cell(x, h, net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))).shape
+    (N, 2)
+    """
+    reset, update, new = chunk(linear(input, w_ih, b_ih), 3, 1)
+    reset_h, update_h, new_h = chunk(linear(hx, w_hh, b_hh), 3, 1)
+    reset, update = sigmoid(add(reset, reset_h)), sigmoid(add(update, update_h))
+    return lerp(tanh(add(new, mul(reset, new_h))), hx, update)
+
+
+@operation
+def lstm_cell(
+    input: Tensor,
+    hx: tuple[Tensor, Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The next state and cell (N, hidden) of a long short-term memory, as torch.nn.LSTMCell has it.
+
+    Two products and the gates.
+
+    >>> net = td.Network()
+    >>> x, h, c = net.input("x", ("N", 4)), net.input("h", ("N", 2)), net.input("c", ("N", 2))
+    >>> [y.shape for y in F.lstm_cell(x, (h, c), net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2)))]
+    [(N, 2), (N, 2)]
+    """
+    h, c = hx
+    gates = add(linear(input, w_ih, b_ih), linear(h, w_hh, b_hh))
+    write, forget, new, out = chunk(gates, 4, 1)
+    c = add(mul(sigmoid(forget), c), mul(sigmoid(write), tanh(new)))
+    return mul(sigmoid(out), tanh(c)), c
+
+
+@operation
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its tanh.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
+    >>> F.rnn_tanh_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
+    (N, 2)
+    """
+    return tanh(add(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)))
+
+
+@operation
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """As :func:`rnn_tanh_cell`, with relu.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
+    >>> F.rnn_relu_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
+    (N, 2)
+    """
+    return relu(add(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)))

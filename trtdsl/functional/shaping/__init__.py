@@ -1,0 +1,1 @@
+"""Functions that make tensors, reshape, join and arrange them."""

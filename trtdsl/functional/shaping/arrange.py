@@ -1,0 +1,374 @@
+"""Elements in another order, at another place, or surrounded by more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import SizeLike, bounds, product, shape_text, size_max, size_min
+from ...definition.tensor import Tensor
+from ...layers.windows import count_windows
+from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis
+from .create import indices_of
+
+
+@operation
+def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
+    """The elements of ``dims`` in reverse: ISliceLayer with a stride of -1.
+
+    >>> F.flip(td.Network().input("x", ("N", 3)), (1,)).shape
+    (N, 3)
+    """
+    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    axes = axes_of(given, input.ndim) if given else []
+    axes = [axis for axis in axes if input.shape[axis] not in (0, 1)]
+    if not axes or input.numel() == 0:
+        return input
+    start = [input.shape[axis] - 1 if axis in axes else 0 for axis in range(input.ndim)]
+    stride = [-1 if axis in axes else 1 for axis in range(input.ndim)]
+    return L.slice(input, start, input.shape, stride)
+
+
+@operation
+def fliplr(input: Tensor) -> Tensor:
+    """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1.
+
+    >>> F.fliplr(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return flip(input, (1,))
+
+
+@operation
+def flipud(input: Tensor) -> Tensor:
+    """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1.
+
+    >>> F.flipud(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return flip(input, (0,))
+
+
+@operation
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """A quarter turn ``k`` times, from the first of ``dims`` to the second: ISliceLayer and IShuffleLayer.
+
+    >>> F.rot90(td.Network().input("x", (2, 3))).shape
+    (3, 2)
+    """
+    if len(dims) != 2:
+        raise ShapeError(f"rot90 turns two dimensions, not {tuple(dims)}")
+    a, b = (normalize_axis(dim, input.ndim) for dim in dims)
+    if a == b:
+        raise ShapeError(f"rot90 needs two different dimensions, not {tuple(dims)}")
+    if k % 4 == 0:
+        return input
+    if k % 4 == 2:
+        return flip(input, (a, b))
+    order = list(range(input.ndim))
+    order[a], order[b] = b, a
+    return L.shuffle(flip(input, (b,)), order) if k % 4 == 1 else flip(L.shuffle(input, order), (b,))
+
+
+@operation
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """The elements shifted along ``dims``, those pushed out coming in at the other end: ISliceLayer (WRAP).
+
+    Without ``dims`` the flattened tensor is shifted.
+
+    >>> F.roll(td.Network().input("x", ("N", 3)), 1, 1).shape
+    (N, 3)
+    """
+    steps = (shifts,) if isinstance(shifts, (int,)) or not isinstance(shifts, (list, tuple)) else tuple(shifts)
+    places = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    if not places:
+        if len(steps) != 1:
+            raise ShapeError(f"roll: several shifts {steps} need dims")
+        flat = L.shuffle(input, reshape=(input.numel(),))
+        return L.shuffle(roll(flat, steps[0], 0), reshape=input.shape)
+    if len(steps) != len(places):
+        raise ShapeError(f"roll needs one shift for each dimension: {steps} and {places}")
+    if input.ndim == 0 or input.numel() == 0:
+        return input
+    start: list[SizeLike] = [0] * input.ndim
+    for shift, place in zip(steps, places, strict=True):
+        axis = normalize_axis(place, input.ndim)
+        start[axis] = start[axis] - shift
+    start = [
+        first % length if isinstance(first, int) and isinstance(length, int) else first
+        for first, length in zip(start, input.shape, strict=True)
+    ]
+    return input if not any(start) else L.slice(input, start, input.shape, mode="WRAP")
+
+
+@operation
+def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Elements added before and after the last dimensions, the last one first in ``pad``; negative numbers trim.
+
+    One ISliceLayer: FILL with ``value`` for "constant", REFLECT, CLAMP for "replicate", WRAP for "circular".
+
+    >>> F.pad(td.Network().input("x", ("N", 3, 8)), (1, 2)).shape
+    (N, 3, 11)
+    """
+    modes = {"constant": "FILL", "reflect": "REFLECT", "replicate": "CLAMP", "circular": "WRAP"}
+    if mode not in modes:
+        raise DefinitionError(f"pad: mode is one of {', '.join(modes)}, not {mode!r}")
+    if value is not None and mode != "constant":
+        raise DefinitionError(f"pad: a value goes with mode='constant', not {mode!r}")
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ShapeError(f"pad needs two numbers for each of at most {input.ndim} dimensions, not {tuple(pad)}")
+    start: list[SizeLike] = [0] * input.ndim
+    sizes = list(input.shape)
+    for index in range(len(pad) // 2):
+        axis, before, after = input.ndim - 1 - index, pad[2 * index], pad[2 * index + 1]
+        length = input.shape[axis]
+        start[axis], sizes[axis] = -before, length + before + after
+        if bounds(sizes[axis])[1] < 0:
+            raise ShapeError(
+                f"pad: {tuple(pad)} leaves dimension {axis} of {shape_text(input.shape)} less than nothing"
+            )
+        if mode in ("reflect", "circular") and isinstance(length, int):
+            room = length - 1 if mode == "reflect" else length
+            if any(isinstance(side, int) and side > room for side in (before, after)):
+                raise ShapeError(f"pad: {mode} padding of {before}, {after} needs more than {length} elements")
+    if tuple(sizes) == input.shape and not any(start):
+        return input
+    if mode == "circular" and any(isinstance(side, int) and side < 0 for side in pad):
+        # torch trims first, and repeats what is left
+        trim = [min(side, 0) if isinstance(side, int) else 0 for side in pad]
+        grow = [max(side, 0) if isinstance(side, int) else side for side in pad]
+        return _pad(_pad(input, trim), grow, mode)
+    fill = as_tensor(value, input.network, input.dtype) if value else None
+    return L.slice(input, start, sizes, mode=modes[mode], fill=fill)
+
+
+@operation
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """:func:`pad` with a constant: ISliceLayer (FILL).
+
+    >>> F.constant_pad_nd(td.Network().input("x", ("N", 8)), (1, 2)).shape
+    (N, 11)
+    """
+    return _pad(input, pad, value=value)
+
+
+_pad = pad
+
+
+@operation
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """The channels of ``groups`` groups taken in turn: one IShuffleLayer or two.
+
+    >>> F.channel_shuffle(td.Network().input("x", ("N", 6, 4, 4)), 3).shape
+    (N, 6, 4, 4)
+    """
+    if input.ndim < 3 or input.shape[1] % groups != 0:
+        raise ShapeError(f"channel_shuffle: {shape_text(input.shape)} has no channels that divide into {groups} groups")
+    n, c, *rest = input.shape
+    wide = L.shuffle(input, reshape=(n, groups, c // groups, product(rest)), second_transpose=(0, 2, 1, 3))
+    return L.shuffle(wide, reshape=input.shape)
+
+
+# -- diagonals ---------------------------------------------------------------------------------------------------------
+
+
+@operation
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of ``dim1`` and ``dim2`` as the last dimension.
+
+    IShuffleLayer, ISliceLayer with the stride of a row and one.
+
+    >>> F.diagonal(td.Network().input("x", ("N", 3, 4)), 1, 1, 2).shape
+    (N, 3)
+    """
+    a, b = normalize_axis(dim1, input.ndim), normalize_axis(dim2, input.ndim)
+    if a == b:
+        raise ShapeError(f"diagonal needs two different dimensions, not {dim1} and {dim2}")
+    rest = [axis for axis in range(input.ndim) if axis not in (a, b)]
+    rows, columns = input.shape[a], input.shape[b]
+    count = size_min(rows, columns - offset) if offset >= 0 else size_min(rows + offset, columns)
+    count = size_max(count, 0)
+    lead = tuple(input.shape[axis] for axis in rest)
+    flat = L.shuffle(input, (*rest, a, b), (*lead, rows * columns))
+    start = (offset if offset >= 0 else columns * -offset) if count != 0 else 0
+    zero, one = (0,) * len(rest), (1,) * len(rest)
+    return L.slice(flat, (*zero, start), (*lead, count), (*one, columns + 1))
+
+
+@operation
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal: the layers of :func:`diagonal` and IReduceLayer SUM; integers as int64.
+
+    >>> F.trace(td.Network().input("x", (3, 4))).shape
+    ()
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"trace takes a matrix, not {shape_text(input.shape)}")
+    values = diagonal(input)
+    if not values.dtype.is_floating_point:
+        values = L.cast(values, torch.int64)
+    return L.reduce(values, "SUM", [0])
+
+
+@operation
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last dimension on the diagonal of two new ones, zeros elsewhere.
+
+    ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
+
+    >>> F.diag_embed(td.Network().input("x", ("N", 3))).shape
+    (N, 3, 3)
+    """
+    if input.ndim == 0:
+        raise ShapeError("diag_embed takes one dimension at least")
+    ndim = input.ndim + 1
+    a, b = normalize_axis(dim1, ndim), normalize_axis(dim2, ndim)
+    if a == b:
+        raise ShapeError(f"diag_embed needs two different dimensions, not {dim1} and {dim2}")
+    side = input.shape[-1] + (offset if offset >= 0 else -offset)
+    # Each element in its row; the mask leaves it in its column alone.
+    start = (*(0,) * (input.ndim - 1), min(offset, 0))
+    x = input if not offset else L.slice(input, start, (*input.shape[:-1], side), mode="FILL")
+    rows, columns = indices_of(input.network, side, side)
+    kept = L.elementwise(binary(rows, offset, "SUM", torch.int64), columns, "EQUAL")
+    square = choose(kept, L.unsqueeze(x, [x.ndim]), False if x.dtype == torch.bool else 0, x.dtype)
+    rest = iter(range(ndim - 2))
+    return L.shuffle(square, [ndim - 2 if axis == a else ndim - 1 if axis == b else next(rest) for axis in range(ndim)])
+
+
+@operation
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A vector on the diagonal of a matrix, or a matrix's diagonal: :func:`diag_embed` or :func:`diagonal`.
+
+    >>> F.diag(td.Network().input("x", (3,))).shape
+    (3, 3)
+    """
+    if input.ndim not in (1, 2):
+        raise ShapeError(f"diag takes a vector or a matrix, not {shape_text(input.shape)}")
+    return diag_embed(input, diagonal) if input.ndim == 1 else _diagonal(input, diagonal)
+
+
+_diagonal = diagonal
+
+
+@operation
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor.
+
+    >>> F.diagflat(td.Network().input("x", (2, 3))).shape
+    (6, 6)
+    """
+    return diag_embed(L.shuffle(input, reshape=(input.numel(),)), offset)
+
+
+# -- sliding windows ---------------------------------------------------------------------------------------------------
+
+
+def _positions(x: Tensor, number: SizeLike, size: int, step: int, gap: int = 1) -> Tensor:
+    """``window * step + element * gap`` as an int64 matrix (number of windows, size)."""
+    deltas = x.network.constant(torch.tensor([step, gap]))
+    return L.linspace(x.network, (number, size), x.network.constant(torch.tensor(0)), deltas, dtype=torch.int64)
+
+
+@operation
+def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """torch.Tensor.unfold: windows of ``size`` every ``step`` elements, their elements along a new last dimension.
+
+    IGatherLayer.
+
+    >>> F.unfold_dimension(td.Network().input("x", ("N", 8)), 1, 3, 2).shape
+    (N, 3, 3)
+    """
+    if input.ndim == 0:
+        axis_of(dimension, 0)
+        return L.unsqueeze(input, [0]) if size else L.slice(L.unsqueeze(input, [0]), (0,), (0,))
+    axis = normalize_axis(dimension, input.ndim)
+    number = (input.shape[axis] - size) // step + 1
+    if isinstance(number, int) and (number < 1 or size < 0):
+        raise ShapeError(f"unfold: a window of {size} does not fit dimension {axis} of {shape_text(input.shape)}")
+    windows = L.gather(input, _positions(input, number, size, step), axis)
+    order = [other for other in range(windows.ndim) if other != axis + 1]
+    return L.shuffle(windows, [*order, axis + 1])
+
+
+@operation
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """Windows of (N, C, H, W) as columns (N, C * kH * kW, windows).
+
+    ISliceLayer for padding, two IGatherLayers, IShuffleLayer.
+
+    >>> F.unfold(td.Network().input("x", ("N", 3, 8, 8)), 2, stride=2).shape
+    (N, 12, 16)
+    """
+    if input.ndim == 3:
+        return L.squeeze(unfold(L.unsqueeze(input, [0]), kernel_size, dilation, padding, stride), [0])
+    if input.ndim != 4:
+        raise ShapeError(f"unfold takes (N, C, H, W) or (C, H, W), not {shape_text(input.shape)}")
+    size, gap, pads, step = (
+        per_axis(value, 2, name)
+        for value, name in (
+            (kernel_size, "kernel_size"),
+            (dilation, "dilation"),
+            (padding, "padding"),
+            (stride, "stride"),
+        )
+    )
+    x = _pad(input, (pads[1], pads[1], pads[0], pads[0]))
+    n, c, *spatial = x.shape
+    counts = [count_windows(x.network, spatial[k], gap[k] * (size[k] - 1) + 1, step[k]) for k in range(2)]
+    for k in (1, 0):
+        x = L.gather(x, _positions(x, counts[k], size[k], step[k], gap[k]), 2 + k)
+    columns = (n, c * size[0] * size[1], counts[0] * counts[1])
+    return L.shuffle(x, (0, 1, 3, 5, 2, 4), columns)
+
+
+@operation
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """The inverse of :func:`unfold`, where overlapping windows add up: IShuffleLayer and IDeconvolutionLayer.
+
+    The kernel of that deconvolution puts each row of a column at its place in the window.
+
+    >>> F.fold(td.Network().input("x", ("N", 12, 16)), (8, 8), 2, stride=2).shape
+    (N, 3, 8, 8)
+    """
+    if input.ndim == 2:
+        return L.squeeze(fold(L.unsqueeze(input, [0]), output_size, kernel_size, dilation, padding, stride), [0])
+    if input.ndim != 3:
+        raise ShapeError(f"fold takes (N, C * kH * kW, windows) or that without N, not {shape_text(input.shape)}")
+    out, size, gap, pads, step = (
+        per_axis(value, 2, name)
+        for value, name in (
+            (output_size, "output_size"),
+            (kernel_size, "kernel_size"),
+            (dilation, "dilation"),
+            (padding, "padding"),
+            (stride, "stride"),
+        )
+    )
+    n, rows, windows = input.shape
+    elements = size[0] * size[1]
+    if not isinstance(rows, int) or rows % elements:
+        raise ShapeError(f"fold: {rows} rows are not a multiple of the window's {elements} elements")
+    extent = [gap[k] * (size[k] - 1) + 1 for k in range(2)]
+    counts = [(out[k] + (2 * pads[k] - extent[k])) // step[k] + 1 for k in range(2)]
+    if isinstance(windows, int) and counts[0] * counts[1] != windows:
+        raise ShapeError(f"fold: {windows} columns do not make {counts[0]} times {counts[1]} windows")
+    channels = rows // elements
+    places = torch.eye(elements, dtype=input.dtype).reshape(elements, 1, *size).repeat(channels, 1, 1, 1)
+    full = L.deconvolution(
+        L.shuffle(input, reshape=(n, rows, *counts)),
+        input.network.constant(places),
+        stride=step,
+        pre_padding=(0, 0),
+        post_padding=(0, 0),
+        dilation=gap,
+        groups=channels,
+    )
+    # What no window reaches is zero; what lies in the padding is left out.
+    return L.slice(full, (0, 0, *pads), (n, channels, *out), mode="FILL")

@@ -1,0 +1,454 @@
+"""Tensors from nothing but a shape: constants, or computed from dynamic sizes when the network runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from ... import layers as L
+from ...core.dtypes import as_dtype
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.operation import operation, require_network
+from ...definition.shape import Size, SizeLike, product, size_max
+from ...definition.tensor import Tensor
+from ...layers.shape import size_tensor
+from ..operands import align, as_tensor, binary, choose, result_type, stretch, varargs
+
+
+def _refuse_storage(layout: Any, requires_grad: bool) -> None:
+    """``device`` and ``pin_memory`` have no meaning: an engine places its values itself."""
+    if requires_grad:
+        raise UnsupportedError("requires_grad=True: an engine is for inference")
+    if layout is not None and layout != torch.strided:
+        raise UnsupportedError(f"layout={layout}: TensorRT has dense tensors only")
+
+
+def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = None) -> Tensor:
+    """A tensor of one value: a constant, or one element stretched by ISliceLayer where that is large or dynamic."""
+    if dtype is None and isinstance(value, float):
+        dtype = torch.float32
+    scalar = as_tensor(value, network, None if dtype is None else as_dtype(dtype))
+    if scalar.numel() != 1:
+        raise ShapeError("a tensor is filled with one value")
+    for length in size:
+        if isinstance(length, int) and length < 0:
+            raise ShapeError(f"a size must not be negative: {tuple(size)}")
+    return stretch(L.shuffle(scalar, reshape=(1,) * len(size)), size)
+
+
+@operation
+def full(
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
+
+    ``device`` has no meaning in an engine.
+
+    >>> with td.Network().current():
+    ...     F.full((2, 3), 7.0).shape
+    (2, 3)
+    """
+    _refuse_storage(layout, requires_grad)
+    return filled(require_network(*size), tuple(size), fill_value, dtype)
+
+
+@operation
+def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
+
+    >>> with td.Network().current():
+    ...     F.zeros(2, 3).shape
+    (2, 3)
+    """
+    _refuse_storage(layout, requires_grad)
+    return filled(require_network(), varargs(size), 0, dtype or torch.float32)
+
+
+@operation
+def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`.
+
+    >>> with td.Network().current():
+    ...     F.ones(2, 3).shape
+    (2, 3)
+    """
+    _refuse_storage(layout, requires_grad)
+    return filled(require_network(), varargs(size), 1, dtype or torch.float32)
+
+
+@operation
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
+
+    >>> F.full_like(td.Network().input("x", ("N", 3)), 7).shape
+    (N, 3)
+    """
+    _refuse_storage(layout, requires_grad)
+    return filled(input.network, input.shape, fill_value, dtype or input.dtype)
+
+
+@operation
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Zeros in the shape and dtype of ``input``, as :func:`full`.
+
+    >>> F.zeros_like(td.Network().input("x", ("N", 3))).shape
+    (N, 3)
+    """
+    _refuse_storage(layout, requires_grad)
+    return filled(input.network, input.shape, 0, dtype or input.dtype)
+
+
+@operation
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Ones in the shape and dtype of ``input``, as :func:`full`.
+
+    >>> F.ones_like(td.Network().input("x", ("N", 3))).shape
+    (N, 3)
+    """
+    _refuse_storage(layout, requires_grad)
+    return filled(input.network, input.shape, 1, dtype or input.dtype)
+
+
+@operation
+def new_full(
+    input: Tensor,
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.new_full(td.Network().input("x", ("N", 3)), (2,), 7).shape
+    (2,)
+    """
+    _refuse_storage(layout, requires_grad)
+    return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
+
+
+@operation
+def new_zeros(
+    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.new_zeros(td.Network().input("x", ("N", 3)), 2).shape
+    (2,)
+    """
+    return new_full(input, varargs(size), 0, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+@operation
+def new_ones(
+    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.new_ones(td.Network().input("x", ("N", 3)), 2).shape
+    (2,)
+    """
+    return new_full(input, varargs(size), 1, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+@operation
+def fill(input: Tensor, value: Any) -> Tensor:
+    """``value`` in every place of a tensor like ``input``, as :func:`full`.
+
+    >>> F.fill(td.Network().input("x", ("N", 3)), 7).shape
+    (N, 3)
+    """
+    return filled(input.network, input.shape, value, input.dtype)
+
+
+# -- sequences ---------------------------------------------------------------------------------------------------------
+
+
+@operation
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
+
+    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
+    fraction such as 0.25.
+
+    >>> x = td.Network().input("x", ("N", "T"))
+    >>> with x.network.current():
+    ...     F.arange(x.shape[1]).shape
+    (T,)
+    """
+    _refuse_storage(layout, requires_grad)
+    network = require_network(start, end, step)
+    if end is None:
+        start, end = 0, start
+    bounds = (start, end, step)
+    if step == 0:
+        raise DefinitionError("arange: step must not be 0")
+    default = torch.float32 if any(isinstance(value, float) for value in bounds) else torch.int64
+    wanted = default if dtype is None else as_dtype(dtype)
+    if not any(isinstance(value, Size) for value in bounds):
+        return network.constant(torch.arange(start, end, step, dtype=wanted))
+    if not isinstance(step, (int, float)):
+        raise UnsupportedError(f"arange: the step must be static, not {step}")
+    start, end, step = (
+        int(value) if isinstance(value, float) and value.is_integer() else value for value in (start, end, step)
+    )
+    number = _steps(start, end, step) if step > 0 else _steps(end, start, -step)
+    kind = torch.float32 if any(isinstance(value, float) for value in (start, step)) else torch.int64
+    if kind != torch.int64 and not wanted.is_floating_point:
+        raise UnsupportedError(f"arange: ints from {start} by {step} over a dynamic size: cast the result of floats")
+    delta = network.constant(torch.tensor([step], dtype=kind))
+    return L.cast(L.linspace(network, (number,), as_tensor(start, network, kind), delta, dtype=kind), wanted)
+
+
+def _steps(low: Any, high: Any, step: int | float) -> SizeLike:
+    """``ceil((high - low) / step)`` for ints, Sizes and floats; a step that is no exact fraction is refused."""
+    ratio = Fraction(step)
+    if ratio.denominator > 1 << 10:
+        raise UnsupportedError(
+            f"arange: {step} is no exact fraction, the number of such steps is open: scale the result"
+        )
+    whole, rest = [], Fraction(0)
+    for value, sign in ((high, 1), (low, -1)):
+        rest += sign * Fraction(value) if isinstance(value, float) else 0
+        whole.append(0 if isinstance(value, float) else sign * value)
+    span = (whole[0] + whole[1]) * ratio.denominator + math.ceil(rest * ratio.denominator)
+    return (span + (ratio.numerator - 1)) // ratio.numerator
+
+
+@operation
+def linspace(
+    start: Any,
+    end: Any,
+    steps: SizeLike,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
+
+    >>> with td.Network().current():
+    ...     F.linspace(0, 1, 5).data
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    _refuse_storage(layout, requires_grad)
+    network = require_network(start, end, steps)
+    wanted = torch.float32 if dtype is None else as_dtype(dtype)
+    numbers: list[Any] = [
+        value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end)
+    ]
+    if isinstance(steps, int) and not any(isinstance(value, (Tensor, Size)) for value in numbers):
+        return network.constant(torch.linspace(numbers[0], numbers[1], steps, dtype=wanted))
+    if not wanted.is_floating_point:
+        return _whole_steps(network, start, end, steps, wanted)
+    first, last = (as_tensor(value, network, torch.float32) for value in (start, end))
+    index = arange(0, steps) if isinstance(steps, Size) else as_tensor(torch.arange(steps), network)
+    between = binary(as_tensor(steps, network, torch.float32), 1.0, "SUB")
+    between = binary(between, 1.0, "MAX")
+    fraction = binary(L.cast(index, torch.float32), between, "DIV")
+    return L.cast(binary(first, binary(fraction, binary(last, first, "SUB"), "PROD"), "SUM"), wanted)
+
+
+def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype: torch.dtype) -> Tensor:
+    """``trunc(start + (end - start) * index / (steps - 1))`` in integers alone."""
+    first, last = (as_tensor(value, network, torch.int64) for value in (start, end))
+    gaps = size_max(steps - 1, 1)
+    zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
+    index = L.linspace(network, (steps,), zero, one, dtype=torch.int64)
+    scaled = binary(binary(first, gaps, "PROD"), binary(index, binary(last, first, "SUB"), "PROD"), "SUM")
+    return L.cast(binary(scaled, gaps, "DIV"), dtype)
+
+
+@operation
+def eye(
+    n: SizeLike,
+    m: SizeLike | None = None,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
+
+    >>> with td.Network().current():
+    ...     F.eye(3).shape
+    (3, 3)
+    """
+    _refuse_storage(layout, requires_grad)
+    network = require_network(n, m)
+    rows, columns = indices_of(network, n, n if m is None else m)
+    return L.cast(L.elementwise(rows, columns, "EQUAL"), torch.float32 if dtype is None else as_dtype(dtype))
+
+
+def indices_of(network: Network, rows: SizeLike, columns: SizeLike) -> tuple[Tensor, Tensor]:
+    """The row numbers (rows, 1) and the column numbers (1, columns)."""
+    zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
+    row = L.linspace(network, (rows,), zero, one, dtype=torch.int64)
+    column = L.linspace(network, (columns,), zero, one, dtype=torch.int64)
+    return L.unsqueeze(row, [1]), L.unsqueeze(column, [0])
+
+
+@operation
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Each vector along a dimension of its own, stretched over those of the others: ISliceLayers with a stride of 0.
+
+    ``indexing="xy"`` exchanges the first two dimensions.
+
+    >>> net = td.Network()
+    >>> [x.shape for x in F.meshgrid(net.input("a", (2,)), net.input("b", ("N",)), indexing="ij")]
+    [(2, N), (2, N)]
+    """
+    if indexing not in ("ij", "xy"):
+        raise DefinitionError(f"meshgrid: indexing is 'ij' or 'xy', not {indexing!r}")
+    given = [tensor if tensor.ndim else L.unsqueeze(tensor, [0]) for tensor in varargs(tensors)]
+    axes = list(range(len(given)))
+    if indexing == "xy" and len(given) >= 2:
+        axes[0], axes[1] = 1, 0
+    shape: list[SizeLike] = [1] * len(given)
+    for tensor, axis in zip(given, axes, strict=True):
+        if tensor.ndim != 1:
+            raise ShapeError("meshgrid takes vectors and scalars")
+        shape[axis] = tensor.shape[0]
+    results = []
+    for tensor, axis in zip(given, axes, strict=True):
+        own = [tensor.shape[0] if other == axis else 1 for other in range(len(given))]
+        results.append(stretch(L.shuffle(tensor, reshape=own), shape))
+    return tuple(results)
+
+
+@operation
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of the vectors' elements, one in a row: ISliceLayers and IConcatenationLayer.
+
+    A single vector is given back as it is.
+
+    >>> with td.Network().current():
+    ...     F.cartesian_prod(F.arange(2), F.arange(3)).shape
+    (6, 2)
+    """
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = meshgrid(*tensors, indexing="ij")
+    columns = [L.shuffle(grid, reshape=(product(grid.shape), 1)) for grid in grids]
+    dtype = result_type(*columns)
+    return L.concatenation([L.cast(column, dtype) for column in columns], 1)
+
+
+@operation
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A constant of numbers in (nested) lists; a shape tensor where dynamic sizes are among them.
+
+    ``device`` and ``pin_memory`` have no meaning in an engine.
+
+    >>> net = td.Network()
+    >>> x = net.input("x", ("N", 3))
+    >>> with net.current():
+    ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
+    (2,)
+    """
+    _refuse_storage(None, requires_grad)
+    wanted = None if dtype is None else as_dtype(dtype)
+    shape, numbers = _nested(data)
+    sizes = [number for number in numbers if isinstance(number, Size)]
+    if not sizes:
+        return require_network().constant(torch.tensor(data, dtype=wanted))
+    network = require_network()
+    if all(isinstance(number, int) for number in numbers if not isinstance(number, Size)):
+        row = size_tensor(network, numbers)
+    else:
+        row = L.concatenation([L.shuffle(as_tensor(x, network, torch.float32), reshape=(1,)) for x in numbers], 0)
+    return L.shuffle(row if wanted is None else L.cast(row, wanted), reshape=shape)
+
+
+def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape of nested lists, and the numbers in them. Raises ShapeError where the lists differ in length."""
+    if not isinstance(data, (list, tuple)):
+        return (), [data]
+    parts = [_nested(item) for item in data]
+    if len({shape for shape, _ in parts}) > 1:
+        raise ShapeError("tensor takes lists of equal lengths")
+    return (len(parts), *(parts[0][0] if parts else ())), [number for _, numbers in parts for number in numbers]
+
+
+# -- triangles and diagonals -------------------------------------------------------------------------------------------
+
+
+def _triangle(x: Tensor, diagonal: int, *, upper: bool) -> Tensor:
+    if x.ndim < 2:
+        raise ShapeError("a triangle is taken of two dimensions at least")
+    rows, columns = indices_of(x.network, x.shape[-2], x.shape[-1])
+    distance = L.elementwise(columns, rows, "SUB")
+    kept = binary(distance, diagonal - 1 if upper else diagonal + 1, "GREATER" if upper else "LESS", torch.int64)
+    if x.dtype == torch.bool:
+        return L.elementwise(*align([x, kept]), op="AND")
+    return choose(kept, x, 0, x.dtype)
+
+
+@operation
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask.
+
+    >>> F.tril(td.Network().input("x", ("N", 4, 4))).shape
+    (N, 4, 4)
+    """
+    return _triangle(input, diagonal, upper=False)
+
+
+@operation
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask.
+
+    >>> F.triu(td.Network().input("x", ("N", 4, 4))).shape
+    (N, 4, 4)
+    """
+    return _triangle(input, diagonal, upper=True)

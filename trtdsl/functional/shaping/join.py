@@ -1,0 +1,363 @@
+"""Joining tensors, and taking them apart."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import SizeLike, shape_text
+from ...definition.tensor import Tensor
+from ..indexing.gather import index_copy
+from ..indexing.index import from_start, index_in, slice_bounds
+from ..operands import axis_of, normalize_axis, result_type
+from .reshape import atleast_1d, atleast_2d, atleast_3d
+
+
+@operation
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors one after the other along ``dim``, in their common dtype: IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.cat([net.input("a", (2, 3)), net.input("b", (2, 5))], dim=1).shape
+    (2, 8)
+    """
+    if not tensors:
+        raise DefinitionError("cat needs at least one tensor")
+    dtype = result_type(*tensors)
+    # torch skips the legacy empty tensor of shape (0,)
+    parts = [L.cast(tensor, dtype) for tensor in tensors if tensor.shape != (0,)] or [L.cast(tensors[0], dtype)]
+    return L.concatenation(parts, dim) if len(parts) > 1 else parts[0]
+
+
+@operation
+def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """As :func:`cat`.
+
+    >>> net = td.Network()
+    >>> F.concat([net.input("a", (2, 3)), net.input("b", (2, 5))], dim=1).shape
+    (2, 8)
+    """
+    return cat(tensors, dim)
+
+
+@operation
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors, all of one shape, along a new dimension: IShuffleLayers and IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.stack([net.input("a", (2, 3)), net.input("b", (2, 3))], dim=-1).shape
+    (2, 3, 2)
+    """
+    if not tensors:
+        raise DefinitionError("stack needs at least one tensor")
+    for tensor in tensors:
+        if tensor.ndim != tensors[0].ndim:
+            shapes = ", ".join(shape_text(tensor.shape) for tensor in tensors)
+            raise ShapeError(f"stack needs tensors of one shape, not {shapes}")
+    axis = normalize_axis(dim, tensors[0].ndim + 1)
+    dtype = result_type(*tensors)
+    parts = [L.unsqueeze(L.cast(tensor, dtype), [axis]) for tensor in tensors]
+    return L.concatenation(parts, axis) if len(parts) > 1 else parts[0]
+
+
+@operation
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.hstack([net.input("a", (2, 3)), net.input("b", (2, 5))]).shape
+    (2, 8)
+    """
+    parts = [atleast_1d(tensor) for tensor in tensors]
+    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@operation
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 0, vectors as rows: IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.vstack([net.input("a", (3,)), net.input("b", (2, 3))]).shape
+    (3, 3)
+    """
+    return cat([atleast_2d(tensor) for tensor in tensors], 0)
+
+
+@operation
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 2: IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.dstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).shape
+    (2, 3, 2)
+    """
+    return cat([atleast_3d(tensor) for tensor in tensors], 2)
+
+
+@operation
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 1, vectors as columns: IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.column_stack([net.input("a", (2,)), net.input("b", (2, 3))]).shape
+    (2, 4)
+    """
+    parts = [tensor if tensor.ndim > 1 else L.shuffle(tensor, reshape=(tensor.numel(), 1)) for tensor in tensors]
+    return cat(parts, 1)
+
+
+# -- taking apart ------------------------------------------------------------------------------------------------------
+
+
+def part(x: Tensor, axis: int, start: SizeLike, length: SizeLike) -> Tensor:
+    """``length`` elements of dimension ``axis`` from ``start`` on: ISliceLayer."""
+    starts: list[SizeLike] = [0] * x.ndim
+    starts[axis] = start
+    sizes = [*x.shape[:axis], length, *x.shape[axis + 1 :]]
+    return x if tuple(sizes) == x.shape else L.slice(x, starts, sizes)
+
+
+@operation
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of ``split_size_or_sections`` elements, the last one perhaps less, or of the sizes in that list.
+
+    ISliceLayers.
+
+    Raises UnsupportedError where the number of parts depends on a dynamic size.
+
+    >>> [x.shape for x in F.split(td.Network().input("x", ("N", 8)), [3, 5], dim=1)]
+    [(N, 3), (N, 5)]
+    """
+    axis = normalize_axis(dim, tensor.ndim)
+    length = tensor.shape[axis]
+    if isinstance(split_size_or_sections, (list, tuple)):
+        sizes = list(split_size_or_sections)
+        total: SizeLike = 0
+        for size in sizes:
+            total = total + size
+        if total != length:
+            raise ShapeError(f"split: the sizes {sizes} add up to {total}, not to {length}")
+    else:
+        size = split_size_or_sections
+        number = -(-length // size) if isinstance(length, int) and isinstance(size, int) and size else length // size
+        if not isinstance(number, int):
+            raise UnsupportedError(
+                f"split: {length} elements give a number of parts that depends on a dynamic size: give a list of sizes"
+            )
+        sizes = [size] * max(number, 1)
+        sizes[-1] = length - size * (len(sizes) - 1)
+    return _parts(tensor, axis, sizes)
+
+
+def _parts(x: Tensor, axis: int, sizes: Sequence[SizeLike]) -> tuple[Tensor, ...]:
+    results, start = [], 0
+    for size in sizes:
+        results.append(part(x, axis, start, size))
+        start = start + size
+    return tuple(results)
+
+
+@operation
+def split_with_sizes(input: Tensor, split_sizes: Sequence[SizeLike], dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of the sizes in the list: ISliceLayers.
+
+    >>> [x.shape for x in F.split_with_sizes(td.Network().input("x", (8,)), [3, 5])]
+    [(3,), (5,)]
+    """
+    return split(input, list(split_sizes), dim)
+
+
+@operation
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``chunks`` parts of equal size, the last one perhaps less, perhaps fewer parts, as torch has it: ISliceLayers.
+
+    Raises UnsupportedError for a dynamic dimension that is not a multiple of ``chunks``.
+
+    >>> [x.shape for x in F.chunk(td.Network().input("x", ("N", 8)), 2, dim=1)]
+    [(N, 4), (N, 4)]
+    """
+    axis = normalize_axis(dim, input.ndim)
+    if chunks < 1:
+        raise DefinitionError(f"chunk needs at least one part, not {chunks}")
+    length = input.shape[axis]
+    if length == 0:
+        return (input,) * chunks
+    size = (length + (chunks - 1)) // chunks
+    if not isinstance(size, int) and size * chunks != length:
+        raise UnsupportedError(
+            f"chunk: whether {length} elements give {chunks} parts depends on a dynamic size: use split with sizes"
+        )
+    return split(input, [size] * chunks if not isinstance(size, int) else size, axis)
+
+
+@operation
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """That many parts, the first ones one longer where needed, or parts between the indices: ISliceLayers.
+
+    >>> [x.shape for x in F.tensor_split(td.Network().input("x", (7,)), 3)]
+    [(3,), (2,), (2,)]
+    """
+    axis = normalize_axis(dim, input.ndim)
+    given = indices_or_sections
+    if isinstance(given, Tensor):
+        if not given.is_constant:
+            raise UnsupportedError("tensor_split with indices that are computed has sizes that depend on data")
+        given = given.data.tolist()
+    length = input.shape[axis]
+    if not isinstance(length, int):
+        if isinstance(given, int) and (length // given) * given == length:
+            return _parts(input, axis, [length // given] * given)
+        raise UnsupportedError(f"tensor_split of the dynamic size {length} is not defined for all of its values")
+    if isinstance(given, int):
+        small, longer = divmod(length, given)
+        return _parts(input, axis, [small + 1] * longer + [small] * (given - longer))
+    edges = [0, *(slice(index).indices(length)[1] for index in given), length]
+    return tuple(part(input, axis, a, max(b - a, 0)) for a, b in itertools.pairwise(edges))
+
+
+@operation
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """:func:`tensor_split` along dimension 1 (0 for vectors); sections must divide it.
+
+    >>> [x.shape for x in F.hsplit(td.Network().input("x", (2, 6)), 3)]
+    [(2, 2), (2, 2), (2, 2)]
+    """
+    return _even_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+@operation
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """:func:`tensor_split` along dimension 0; sections must divide it.
+
+    >>> [x.shape for x in F.vsplit(td.Network().input("x", (6, 2)), 3)]
+    [(2, 2), (2, 2), (2, 2)]
+    """
+    return _even_split(input, indices_or_sections, 0)
+
+
+@operation
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """:func:`tensor_split` along dimension 2; sections must divide it.
+
+    >>> [x.shape for x in F.dsplit(td.Network().input("x", (1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
+    return _even_split(input, indices_or_sections, 2)
+
+
+def _even_split(x: Tensor, sections: Any, axis: int) -> tuple[Tensor, ...]:
+    if isinstance(sections, int) and x.shape[axis] % sections != 0:
+        raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} does not divide into {sections} sections")
+    return tensor_split(x, sections, axis)
+
+
+@operation
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The parts along ``dim``, without that dimension: ISliceLayers and IShuffleLayers.
+
+    Raises UnsupportedError for a dynamic dimension.
+
+    >>> len(F.unbind(td.Network().input("x", ("N", 3)), dim=1))
+    3
+    """
+    if input.ndim == 0:
+        raise ShapeError("unbind takes no scalar")
+    axis = normalize_axis(dim, input.ndim)
+    length = input.shape[axis]
+    if not isinstance(length, int):
+        raise UnsupportedError(f"unbind: the number of parts would be the dynamic size {length}")
+    return tuple(L.squeeze(part(input, axis, index, 1), [axis]) for index in range(length))
+
+
+@operation
+def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor:
+    """``length`` elements of ``dim`` from ``start`` on: ISliceLayer; IGatherLayer for a start that is computed.
+
+    Raises ShapeError where that leaves the dimension.
+
+    >>> F.narrow(td.Network().input("x", (2, 8)), 1, 3, 4).shape
+    (2, 4)
+    """
+    axis = axis_of(dim, input.ndim)
+    if isinstance(start, Tensor):
+        if not start.is_constant:  # a start that is computed: IGatherLayer
+            zero, one = L.cast(start, torch.int64), input.network.constant(torch.tensor([1]))
+            places = L.linspace(input.network, (length,), zero, one, dtype=torch.int64)
+            return L.gather(input, from_start(places, input.shape[axis]), axis)
+        start = int(start.data)
+    begin = start + input.shape[axis] if isinstance(start, int) and start < 0 else start
+    end, size = begin + length, input.shape[axis]
+    if isinstance(end, int) and isinstance(size, int) and not 0 <= begin <= end <= size:
+        raise ShapeError(f"narrow: elements {begin} to {end} leave the dimension of size {size}")
+    return part(input, axis, begin, length)
+
+
+@operation
+def select(input: Tensor, dim: int, index: SizeLike) -> Tensor:
+    """The part at ``index`` of ``dim``, without that dimension: ISliceLayer and IShuffleLayer.
+
+    >>> F.select(td.Network().input("x", ("N", 8)), 1, -1).shape
+    (N,)
+    """
+    axis = normalize_axis(dim, input.ndim)
+    return L.squeeze(part(input, axis, index_in(index, input.shape[axis]), 1), [axis])
+
+
+@operation
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: SizeLike | None = None,
+    end: SizeLike | None = None,
+    step: int = 1,
+) -> Tensor:
+    """``input`` with ``src`` in the place of ``input[start:end:step]`` of ``dim``: ISliceLayers, IConcatenationLayer.
+
+    What ``x[:, start:end] = y`` does to x. A step other than 1 takes an IScatterLayer and a static dimension.
+
+    Raises ShapeError where ``src`` is not of that size.
+
+    >>> net = td.Network()
+    >>> F.slice_scatter(net.input("x", ("N", 8)), net.input("y", ("N", 3)), 1, start=2, end=5).shape
+    (N, 8)
+    """
+    axis = axis_of(dim, input.ndim)
+    size = input.shape[axis]
+    begin, count, _ = slice_bounds(slice(start, end, step), size)
+    src = L.cast(src, input.dtype)
+    if step != 1:
+        if not isinstance(begin, int) or not isinstance(count, int):
+            raise UnsupportedError(f"slice_scatter(step={step}) needs a dimension of static size, not {size}")
+        places = [begin + step * index for index in range(count)]
+        return index_copy(input, axis, input.network.constant(torch.tensor(places, dtype=torch.int64)), src)
+    wanted = (*input.shape[:axis], count, *input.shape[axis + 1 :])
+    if src.ndim != input.ndim or any(
+        isinstance(have, int) and isinstance(want, int) and have != want for have, want in zip(src.shape, wanted)
+    ):
+        raise ShapeError(f"src has shape {shape_text(src.shape)}, the slice {shape_text(wanted)}")
+    for have, want in zip(src.shape, wanted, strict=True):
+        input.network.claims.equal(have, want, "the sizes of src and of the slice", input.network._operation)
+    after = size - begin - count
+    parts = [part(input, axis, 0, begin)] if begin != 0 else []
+    parts += [src]
+    parts += [part(input, axis, begin + count, after)] if after != 0 else []
+    return cat(parts, axis)
+
+
+@operation
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: SizeLike) -> Tensor:
+    """``input`` with ``src`` in the place of ``input.select(dim, index)``: as :func:`slice_scatter`.
+
+    >>> net = td.Network()
+    >>> F.select_scatter(net.input("x", ("N", 8, 3)), net.input("y", ("N", 3)), 1, -1).shape
+    (N, 8, 3)
+    """
+    axis = normalize_axis(dim, input.ndim)
+    place = index_in(index, input.shape[axis])
+    return slice_scatter(input, L.unsqueeze(src, [axis]), axis, place, place + 1)

@@ -1,0 +1,391 @@
+"""Reshaping, transposing, and views: IShuffleLayer throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import Shape, Size, SizeLike, divide_exactly, floor_divide, product, shape_text
+from ...definition.tensor import Tensor
+from ...layers.base import broadcast, normalize_axis
+from ..operands import align, axis_of, stretch, varargs
+
+
+@operation
+def reshape(input: Tensor, shape: Sequence[SizeLike]) -> Tensor:
+    """The same elements in another shape; one size may be -1: IShuffleLayer.
+
+    Sizes are ints and Sizes. Raises ShapeError when the number of elements would differ.
+
+    >>> x = td.Network().input("x", ("N", 6, 4))
+    >>> F.reshape(x, (x.shape[0], 2, 3, -1)).shape
+    (N, 2, 3, 4)
+    """
+    return L.shuffle(input, reshape=_infer(input.shape, tuple(shape)))
+
+
+def _infer(before: Shape, wanted: Sequence[SizeLike]) -> Shape:
+    unknown = [axis for axis, size in enumerate(wanted) if isinstance(size, int) and size == -1]
+    if not unknown:
+        return tuple(wanted)
+    if len(unknown) > 1:
+        raise ShapeError(f"only one size can be -1, not {len(unknown)}: {shape_text(wanted)}")
+    total, known = product(before), product(size for axis, size in enumerate(wanted) if axis != unknown[0])
+    if known == 0:
+        raise ShapeError(f"-1 is ambiguous beside a size of 0: {shape_text(wanted)}")
+    size = divide_exactly(total, known)
+    if size is None:
+        whole, part = _coefficients(total, known)
+        if whole % part:
+            raise ShapeError(f"a tensor of shape {shape_text(before)} does not divide into {shape_text(wanted)}")
+        size = floor_divide(total, known)
+    return tuple(size if axis == unknown[0] else other for axis, other in enumerate(wanted))
+
+
+@operation
+def view(input: Tensor, *shape: Any) -> Any:
+    """As :func:`reshape`: tensors of a network have no strides. A single dtype is refused: it reinterprets bits.
+
+    >>> x = td.Network().input("x", ("N", 6, 4))
+    >>> F.view(x, -1, 24).shape
+    (N, 24)
+    """
+    if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+        raise UnsupportedError("view(dtype) reinterprets bits, which TensorRT cannot: use .to(dtype) to convert values")
+    return reshape(input, varargs(shape))
+
+
+@operation
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input`` in the shape of ``other``: IShuffleLayer.
+
+    >>> net = td.Network()
+    >>> F.reshape_as(net.input("x", ("N", 6)), net.input("y", ("N", 2, 3))).shape
+    (N, 2, 3)
+    """
+    return L.shuffle(input, reshape=other.shape)
+
+
+@operation
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """As :func:`reshape_as`.
+
+    >>> net = td.Network()
+    >>> F.view_as(net.input("x", ("N", 6)), net.input("y", ("N", 2, 3))).shape
+    (N, 2, 3)
+    """
+    return L.shuffle(input, reshape=other.shape)
+
+
+@operation
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension: IShuffleLayer.
+
+    >>> F.ravel(td.Network().input("x", (2, 3))).shape
+    (6,)
+    """
+    return L.shuffle(input, reshape=(input.numel(),))
+
+
+@operation
+def unflatten(input: Tensor, dim: int, sizes: Sequence[SizeLike]) -> Tensor:
+    """Dimension ``dim`` taken apart into ``sizes``, of which one may be -1: IShuffleLayer.
+
+    >>> F.unflatten(td.Network().input("x", ("N", 12)), 1, (3, -1)).shape
+    (N, 3, 4)
+    """
+    axis = normalize_axis(dim, input.ndim)
+    parts = _infer((input.shape[axis],), tuple(sizes))
+    return L.shuffle(input, reshape=(*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
+
+
+def _coefficients(total: SizeLike, known: SizeLike) -> tuple[int, int]:
+    """Of two multiples of one product of dimensions, how many times each is it; (0, 1) of any others."""
+    if isinstance(total, int) and isinstance(known, int):
+        return total, known
+    if isinstance(total, Size) and isinstance(known, Size) and len(total.terms) == len(known.terms) == 1:
+        (dims, whole), (others, part) = total.terms[0], known.terms[0]
+        return (whole, part) if dims == others else (0, 1)
+    return 0, 1
+
+
+@operation
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions ``start_dim`` to ``end_dim`` as one: IShuffleLayer.
+
+    >>> F.flatten(td.Network().input("x", ("N", 3, 4)), 1).shape
+    (N, 12)
+    """
+    if input.ndim == 0:
+        return L.shuffle(input, reshape=(1,))
+    start, end = normalize_axis(start_dim, input.ndim), normalize_axis(end_dim, input.ndim)
+    if start > end:
+        raise ShapeError(f"flatten: start_dim {start_dim} is after end_dim {end_dim}")
+    merged = product(input.shape[start : end + 1])
+    return L.shuffle(input, reshape=(*input.shape[:start], merged, *input.shape[end + 1 :]))
+
+
+@operation
+def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """Dimensions in another order: IShuffleLayer.
+
+    >>> F.permute(td.Network().input("x", (2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    order = tuple(dims)
+    if len(order) != input.ndim:
+        raise ShapeError(f"permute needs all {input.ndim} dimensions, not {order}")
+    return L.shuffle(input, first_transpose=order)
+
+
+@operation
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged: IShuffleLayer.
+
+    >>> F.transpose(td.Network().input("x", (2, 3, 4)), 1, 2).shape
+    (2, 4, 3)
+    """
+    order = list(range(input.ndim))
+    a, b = normalize_axis(dim0, input.ndim), normalize_axis(dim1, input.ndim)
+    if order:
+        order[a], order[b] = order[b], order[a]
+    return L.shuffle(input, first_transpose=order)
+
+
+@operation
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """A dimension of size 1 put in at ``dim``: IShuffleLayer.
+
+    >>> F.unsqueeze(td.Network().input("x", ("N", "T")), 1).shape
+    (N, 1, T)
+    """
+    return L.unsqueeze(input, [dim])
+
+
+@operation
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Without the dimensions ``dim`` (all when None) that are 1: IShuffleLayer. Dynamic dimensions stay.
+
+    >>> F.squeeze(td.Network().input("x", ("N", 1, 3, 1)), 1).shape
+    (N, 3, 1)
+    """
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = [axis_of(d, input.ndim) for d in dims]
+    return L.squeeze(input, [axis for axis in axes if input.ndim and input.shape[axis] == 1])
+
+
+@operation
+def t(input: Tensor) -> Tensor:
+    """A matrix transposed; fewer dimensions as they are: IShuffleLayer.
+
+    >>> F.t(td.Network().input("x", (2, 3))).shape
+    (3, 2)
+    """
+    if input.ndim > 2:
+        raise ShapeError(f"t takes two dimensions at most, not {shape_text(input.shape)}: use transpose")
+    return L.shuffle(input, first_transpose=range(input.ndim)[::-1])
+
+
+@operation
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Dimensions ``source`` moved to ``destination``, the others in their order: IShuffleLayer.
+
+    >>> F.movedim(td.Network().input("x", (2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    sources = [source] if isinstance(source, int) else list(source)
+    places = [destination] if isinstance(destination, int) else list(destination)
+    if len(sources) != len(places):
+        raise ShapeError(f"movedim needs as many sources as destinations: {sources} and {places}")
+    if input.ndim == 0:
+        return input
+    moved = dict(
+        zip(
+            (normalize_axis(place, input.ndim) for place in places),
+            (normalize_axis(axis, input.ndim) for axis in sources),
+            strict=True,
+        )
+    )
+    if len(moved) != len(sources) or len(set(moved.values())) != len(sources):
+        raise ShapeError(f"movedim names a dimension twice: {sources} to {places}")
+    rest = iter(axis for axis in range(input.ndim) if axis not in moved.values())
+    return L.shuffle(input, [moved[place] if place in moved else next(rest) for place in range(input.ndim)])
+
+
+@operation
+def atleast_1d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with one dimension at least: IShuffleLayer.
+
+    >>> F.atleast_1d(td.Network().input("x", ())).shape
+    (1,)
+    """
+    return _each(tensors, lambda x: x if x.ndim else L.unsqueeze(x, [0]))
+
+
+@operation
+def atleast_2d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with two dimensions at least, new ones in front: IShuffleLayer.
+
+    >>> F.atleast_2d(td.Network().input("x", (3,))).shape
+    (1, 3)
+    """
+    return _each(tensors, lambda x: x if x.ndim >= 2 else L.unsqueeze(x, range(2 - x.ndim)))
+
+
+@operation
+def atleast_3d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer.
+
+    >>> F.atleast_3d(td.Network().input("x", (3,))).shape
+    (1, 3, 1)
+    """
+    places = {0: [0, 1, 2], 1: [0, 2], 2: [2]}
+    return _each(tensors, lambda x: x if x.ndim >= 3 else L.unsqueeze(x, places[x.ndim]))
+
+
+def _each(tensors: Sequence[Any], change: Callable[[Tensor], Tensor]) -> Any:
+    """One tensor changed, or a tuple of them for several or for a list."""
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return change(tensors[0])
+    return tuple(change(x) for x in varargs(tensors))
+
+
+# -- repeating ---------------------------------------------------------------------------------------------------------
+
+
+@operation
+def expand(input: Tensor, *size: Any) -> Tensor:
+    """Dimensions of size 1 repeated to ``size`` (-1 keeps one), new ones in front: ISliceLayer with a stride of 0.
+
+    >>> x = td.Network().input("x", (1, "N"))
+    >>> F.expand(x, 3, 5, -1).shape
+    (3, 5, N)
+    """
+    wanted = list(varargs(size))
+    lead = len(wanted) - input.ndim
+    if lead < 0:
+        raise ShapeError(f"expand: {shape_text(input.shape)} has more dimensions than {shape_text(wanted)}")
+    x = L.unsqueeze(input, range(lead))
+    for axis, want in enumerate(wanted):
+        if isinstance(want, int) and want == -1:
+            if axis < lead:
+                raise ShapeError(f"expand: a new dimension needs a size, not -1: {shape_text(wanted)}")
+            wanted[axis] = x.shape[axis]
+        elif isinstance(x.shape[axis], int) and x.shape[axis] not in (1, want):
+            raise ShapeError(f"expand: dimension {axis} has size {x.shape[axis]}, which does not stretch to {want}")
+    return stretch(x, wanted)
+
+
+@operation
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input`` expanded to the shape of ``other``: ISliceLayer with a stride of 0.
+
+    >>> net = td.Network()
+    >>> F.expand_as(net.input("x", (1, 3)), net.input("y", ("N", 3))).shape
+    (N, 3)
+    """
+    return expand(input, other.shape)
+
+
+@operation
+def broadcast_to(input: Tensor, size: Sequence[SizeLike]) -> Tensor:
+    """As :func:`expand`.
+
+    >>> F.broadcast_to(td.Network().input("x", (3,)), (2, 3)).shape
+    (2, 3)
+    """
+    return expand(input, size)
+
+
+@operation
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors expanded to their common shape: ISliceLayers with a stride of 0.
+
+    >>> net = td.Network()
+    >>> [x.shape for x in F.broadcast_tensors(net.input("x", (2, 1)), net.input("y", (3,)))]
+    [(2, 3), (2, 3)]
+    """
+    given = align(varargs(tensors))
+    shape = broadcast(*(tensor.shape for tensor in given))
+    return tuple(stretch(tensor, shape) for tensor in given)
+
+
+@operation
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """The whole repeated along each dimension, new ones in front: ISliceLayer (WRAP).
+
+    >>> F.repeat(td.Network().input("x", (2, 3)), 4, 1, 2).shape
+    (4, 2, 6)
+    """
+    times = varargs(repeats)
+    if len(times) < input.ndim:
+        raise ShapeError(f"repeat needs a number for each of the {input.ndim} dimensions, not {times}")
+    for number in times:
+        if isinstance(number, int) and number < 0:
+            raise ShapeError(f"repeat: a number of repeats must not be negative: {times}")
+    x = L.unsqueeze(input, range(len(times) - input.ndim))
+    sizes = tuple(size * number for size, number in zip(x.shape, times, strict=True))
+    if sizes == x.shape:
+        return x
+    empty = any(size == 0 for size in sizes)
+    return L.slice(x, (0,) * x.ndim, sizes, mode="FILL" if empty else "WRAP")
+
+
+@operation
+def tile(input: Tensor, dims: Sequence[SizeLike]) -> Tensor:
+    """As :func:`repeat`, where missing numbers in front are 1: ISliceLayer (WRAP).
+
+    >>> F.tile(td.Network().input("x", (2, 3)), (2,)).shape
+    (2, 6)
+    """
+    times = tuple(dims)
+    return repeat(input, (*(1,) * (input.ndim - len(times)), *times))
+
+
+@operation
+def repeat_interleave(
+    input: Tensor, repeats: SizeLike, dim: int | None = None, *, output_size: SizeLike | None = None
+) -> Tensor:
+    """Each element repeated ``repeats`` times along ``dim`` (of the flattened tensor when None).
+
+    ISliceLayer, IShuffleLayers.
+
+    Repeats that are a tensor are refused: sizes that depend on data.
+
+    >>> F.repeat_interleave(td.Network().input("x", ("N", 3)), 2, dim=1).shape
+    (N, 6)
+    """
+    if isinstance(repeats, Tensor) and repeats.is_constant:
+        return _repeat_each(input, repeats.data.tolist(), dim, output_size)
+    if isinstance(repeats, Tensor):
+        raise UnsupportedError("repeat_interleave with a tensor of repeats has a size that depends on data")
+    x = input if dim is not None else L.shuffle(input, reshape=(input.numel(),))
+    if x.ndim == 0:
+        x = L.unsqueeze(x, [0])
+    axis = normalize_axis(dim or 0, x.ndim)
+    total = x.shape[axis] * repeats
+    if output_size is not None and output_size != total:
+        raise ShapeError(f"repeat_interleave: output_size is {output_size}, but there are {total} elements")
+    wide = L.unsqueeze(x, [axis + 1])
+    shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+    return L.shuffle(stretch(wide, shape), reshape=(*x.shape[:axis], total, *x.shape[axis + 1 :]))
+
+
+def _repeat_each(x: Tensor, repeats: Any, dim: int | None, output_size: SizeLike | None) -> Tensor:
+    if dim is None:
+        x = L.shuffle(x, reshape=(x.numel(),))
+    axis = normalize_axis(dim or 0, x.ndim)
+    if isinstance(repeats, int) or len(repeats) == 1:
+        return repeat_interleave(x, repeats if isinstance(repeats, int) else repeats[0], axis, output_size=output_size)
+    if len(repeats) != x.shape[axis]:
+        raise ShapeError(
+            f"repeat_interleave needs a number for each of the {x.shape[axis]} elements, not {len(repeats)}"
+        )
+    positions = [position for position, number in enumerate(repeats) for _ in range(number)]
+    if output_size is not None and output_size != len(positions):
+        raise ShapeError(f"repeat_interleave: output_size is {output_size}, but there are {len(positions)} elements")
+    return L.gather(x, x.network.constant(torch.tensor(positions, dtype=torch.int64)), axis)

@@ -1,0 +1,206 @@
+"""Adaptive pooling: torch's exact windows, from ``floor(i * in / out)`` to ``ceil((i + 1) * in / out)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import ShapeError
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.operation import operation
+from ...definition.shape import SizeLike, is_static, product, shape_text
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, binary, per_axis, stretch
+from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+
+
+@operation
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`.
+
+    >>> F.adaptive_avg_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
+    (N, 3, 5)
+    """
+    return _average(1, input, output_size)
+
+
+@operation
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+
+    One window: IReduceLayer AVG. Windows of one size: IPoolingLayer. Otherwise IMatrixMultiplyLayer with each window's
+    weights, a constant, or computed from the shape where that is dynamic.
+
+    >>> F.adaptive_avg_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
+    (N, 3, 1, 3)
+    """
+    return _average(2, input, output_size)
+
+
+@operation
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`.
+
+    >>> F.adaptive_avg_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
+    (N, 3, 1, 1, 1)
+    """
+    return _average(3, input, output_size)
+
+
+@operation
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`.
+
+    >>> F.adaptive_max_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
+    (N, 3, 5)
+    """
+    return _maximum(1, input, output_size, return_indices)
+
+
+@operation
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+
+    One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's elements
+    and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
+
+    >>> F.adaptive_max_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
+    (N, 3, 1, 3)
+    """
+    return _maximum(2, input, output_size, return_indices)
+
+
+@operation
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`.
+
+    >>> F.adaptive_max_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
+    (N, 3, 1, 1, 1)
+    """
+    return _maximum(3, input, output_size, return_indices)
+
+
+def _outputs(ndim: int, x: Tensor, output_size: Any) -> list[SizeLike]:
+    if x.ndim not in (ndim + 1, ndim + 2):
+        raise ShapeError(
+            f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1}), not {shape_text(x.shape)}"
+        )
+    sizes = per_axis(output_size, ndim, "output_size")
+    return [x.shape[x.ndim - ndim + axis] if size is None else size for axis, size in enumerate(sizes)]
+
+
+def _uniform(x: Tensor, outputs: Sequence[SizeLike]) -> list[Any] | None:
+    """The size of the windows where all have the same."""
+    sizes: list[Any] = []
+    for length, number in zip(x.shape[x.ndim - len(outputs) :], outputs, strict=True):
+        if number == 1:
+            sizes.append(length)
+        elif length == number:
+            sizes.append(1)
+        elif isinstance(length, int) and isinstance(number, int) and number and length % number == 0:
+            sizes.append(length // number)
+        else:
+            return None
+    return sizes
+
+
+def _average(ndim: int, x: Tensor, output_size: Any) -> Tensor:
+    outputs = _outputs(ndim, x, output_size)
+    uniform = _uniform(x, outputs)
+    if uniform is not None:
+        return (avg_pool1d, avg_pool2d, avg_pool3d)[ndim - 1](x, uniform)
+    for axis, number in enumerate(outputs, x.ndim - ndim):
+        length = x.shape[axis]
+        if number == 1:
+            x = L.reduce(x, "AVG", [axis], keep_dims=True)
+        elif number != length:
+            x = _weigh(x, axis, number)
+    return x
+
+
+def _weigh(x: Tensor, axis: int, number: SizeLike) -> Tensor:
+    """The product with a matrix of each window's weights."""
+    network, length = x.network, x.shape[axis]
+    start, end = _bounds(network, length, number)
+    position = _range(network, length)
+    rows = [L.shuffle(bound, reshape=(number, 1)) for bound in (start, end)]
+    column = L.shuffle(position, reshape=(1, length))
+    inside = L.elementwise(
+        L.unary(L.elementwise(column, rows[0], "LESS"), "NOT"), L.elementwise(column, rows[1], "LESS"), "AND"
+    )
+    size = L.cast(L.elementwise(rows[1], rows[0], "SUB"), torch.float32)
+    weights = L.cast(L.elementwise(L.cast(inside, torch.float32), size, "DIV"), x.dtype)
+    order = [*(other for other in range(x.ndim) if other != axis), axis]
+    back = [order.index(other) for other in range(x.ndim)]
+    weights = L.unsqueeze(weights, range(x.ndim - 2))
+    return L.shuffle(L.matrix_multiply(L.shuffle(x, order), weights, "NONE", "TRANSPOSE"), back)
+
+
+def _range(network: Network, length: SizeLike) -> Tensor:
+    zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
+    return L.linspace(network, (length,), zero, one, dtype=torch.int64)
+
+
+def _bounds(network: Network, length: SizeLike, number: SizeLike) -> tuple[Tensor, Tensor]:
+    """Where each window starts, and one past its end."""
+    total, many = as_tensor(length, network, torch.int64), as_tensor(number, network, torch.int64)
+    scaled = binary(_range(network, number), total, "PROD")
+    start = binary(scaled, many, "FLOOR_DIV")
+    reach = binary(binary(scaled, total, "SUM"), binary(many, 1, "SUB"), "SUM")
+    return start, binary(reach, many, "FLOOR_DIV")
+
+
+def _maximum(ndim: int, x: Tensor, output_size: Any, return_indices: bool) -> Any:
+    outputs = _outputs(ndim, x, output_size)
+    uniform = _uniform(x, outputs)
+    if uniform is not None and (not return_indices or is_static(uniform)):
+        return (max_pool1d, max_pool2d, max_pool3d)[ndim - 1](x, uniform, return_indices=return_indices)
+    lead = x.ndim - ndim
+    if not return_indices:
+        for axis, number in enumerate(outputs, lead):
+            if number != x.shape[axis]:
+                x = L.reduce(L.gather(x, _elements(x, axis, number), axis), "MAX", [axis + 1])
+        return x
+    return _with_indices(ndim, x, outputs)
+
+
+def _elements(x: Tensor, axis: int, number: SizeLike) -> Tensor:
+    """The positions of each window's elements (number, longest window); short windows repeat their last."""
+    network, length = x.network, x.shape[axis]
+    start, end = _bounds(network, length, number)
+    longest = (length + (number - 1)) // number + (0 if length % number == 0 else 1)
+    offsets = L.shuffle(_range(network, longest), reshape=(1, longest))
+    rows = [L.shuffle(bound, reshape=(number, 1)) for bound in (start, end)]
+    return L.elementwise(L.elementwise(rows[0], offsets, "SUM"), binary(rows[1], 1, "SUB"), "MIN")
+
+
+def _with_indices(ndim: int, x: Tensor, outputs: Sequence[SizeLike]) -> tuple[Tensor, Tensor]:
+    network, lead = x.network, x.ndim - ndim
+    picked = x
+    places: list[Tensor] = []
+    step: SizeLike = 1
+    for index in reversed(range(ndim)):  # the new dimension of each stands behind its own
+        axis = lead + index
+        elements = _elements(x, axis, outputs[index])
+        picked = L.gather(picked, elements, axis)
+        places.insert(0, binary(elements, as_tensor(step, network, torch.int64), "PROD"))
+        step = step * x.shape[axis]
+    windows = [place.shape[1] for place in places]
+    order = [*range(lead), *(lead + 2 * k for k in range(ndim)), *(lead + 2 * k + 1 for k in range(ndim))]
+    kept = (*x.shape[:lead], *outputs)
+    flat = L.shuffle(picked, order, (*kept, product(windows)))
+    flat_index: Tensor | None = None
+    for k, place in enumerate(places):
+        shape: list[SizeLike] = [1] * (2 * ndim)
+        shape[k], shape[ndim + k] = outputs[k], windows[k]
+        part = L.shuffle(place, reshape=shape)
+        flat_index = part if flat_index is None else L.elementwise(flat_index, part, "SUM")
+    assert flat_index is not None
+    values, chosen = L.topk(flat, 1, flat.ndim - 1, "MAX", indices_dtype=torch.int64)
+    table = L.shuffle(flat_index, reshape=(*(1,) * lead, *outputs, product(windows)))
+    # IGatherLayer broadcasts nothing: the table is repeated for every channel.
+    stretched = stretch(table, (*kept, product(windows)))
+    indices = L.gather(stretched, chosen, flat.ndim - 1, "ELEMENT")
+    return L.squeeze(values, [flat.ndim - 1]), L.squeeze(indices, [flat.ndim - 1])

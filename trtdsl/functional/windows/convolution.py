@@ -1,0 +1,308 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import is_static, product, shape_text
+from ...definition.tensor import Tensor
+from ...layers.windows import count_windows
+from ..operands import binary, per_axis
+
+Sizes = int | Sequence[int]  # one value, or one per spatial dimension
+
+
+@operation
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
+
+    IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three.
+
+    >>> net = td.Network()
+    >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
+    (N, 5, 8)
+    """
+    return _convolution(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@operation
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW): IConvolutionLayer.
+
+    ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias`` (O,) is a constant.
+
+    >>> net = td.Network()
+    >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
+    (N, 5, 4, 4)
+    """
+    return _convolution(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@operation
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
+
+    IConvolutionLayer; arguments as :func:`conv2d`.
+
+    >>> net = td.Network()
+    >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
+    (N, 5, 8, 6, 6)
+    """
+    return _convolution(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@operation
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
+
+    IDeconvolutionLayer between two IShuffleLayers.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
+    (N, 5, 16)
+    """
+    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@operation
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
+
+    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
+    ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
+    (N, 5, 16, 16)
+    """
+    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@operation
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), net.constant(torch.ones(3, 5, 2, 2, 2)), stride=2).shape
+    (N, 5, 8, 8, 8)
+    """
+    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def _convolution(
+    ndim: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Tensor:
+    if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
+        raise ShapeError(
+            f"conv{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
+            f"and a weight of {ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
+        )
+    if x.ndim == ndim + 1:
+        batched = L.unsqueeze(x, [0])
+        return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
+    _check_static(weight, groups)
+    strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
+    pre, post = _paddings(padding, ndim, weight.shape[2:], strides, dilations)
+    if not x.dtype.is_floating_point:
+        result = _of_integers(x, weight, strides, pre, post, dilations, groups)
+        return result if bias is None else _add_bias(result, bias)
+    late_bias = bias is not None and not bias.is_constant
+    if ndim == 1:
+        x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
+        strides, dilations, pre, post = (1, *strides), (1, *dilations), (0, *pre), (0, *post)
+    result = L.convolution(
+        x,
+        weight,
+        None if late_bias else bias,
+        stride=strides,
+        pre_padding=pre,
+        post_padding=post,
+        dilation=dilations,
+        groups=groups,
+    )
+    if late_bias:
+        assert bias is not None
+        result = _add_bias(result, bias)
+    return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _check_static(weight: Tensor, groups: Any) -> None:
+    if not is_static((groups, *weight.shape)):
+        raise UnsupportedError(
+            f"groups={groups} with a weight of {shape_text(weight.shape)}: both must be static. Where each sample has "
+            "a weight of its own, scale inputs and outputs instead, or F.matmul what F.unfold gives"
+        )
+
+
+def _of_integers(
+    x: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    pre: Sequence[int],
+    post: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """IConvolutionLayer takes no integers.
+
+    ISliceLayer, IGatherLayers of the windows, IElementWiseLayer PROD, IReduceLayer SUM.
+    """
+    ndim, size = len(stride), [int(length) for length in weight.shape[2:]]
+    spatial = [length + pre[k] + post[k] for k, length in enumerate(x.shape[2:])]
+    x = L.slice(x, (0, 0, *(-side for side in pre)), (*x.shape[:2], *spatial), mode="FILL")
+    extents = [dilation[k] * (size[k] - 1) + 1 for k in range(ndim)]
+    counts = [count_windows(x.network, spatial[k], extents[k], stride[k]) for k in range(ndim)]
+    zero = x.network.constant(torch.tensor(0))
+    for k in reversed(range(ndim)):  # the elements of a window stand behind the window
+        deltas = x.network.constant(torch.tensor([stride[k], dilation[k]]))
+        x = L.gather(x, L.linspace(x.network, (counts[k], size[k]), zero, deltas, dtype=torch.int64), 2 + k)
+    windows, elements = ([2 + 2 * k + part for k in range(ndim)] for part in (0, 1))
+    batch, maps = x.shape[0], int(weight.shape[0])
+    taps, places = int(weight.shape[1]) * math.prod(size), product(counts)
+    columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, 1, taps, places))
+    kernel = L.shuffle(weight, reshape=(1, groups, maps // groups, taps, 1))
+    return L.shuffle(L.reduce(binary(columns, kernel, "PROD"), "SUM", [3]), reshape=(batch, maps, *counts))
+
+
+def _paddings(
+    padding: Any, ndim: int, size: Sequence[Any], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if padding == "valid":
+        return (0,) * ndim, (0,) * ndim
+    if padding == "same":
+        if any(step != 1 for step in stride):
+            raise UnsupportedError("padding='same' is not defined for strided convolutions, in torch either")
+        totals = [d * (k - 1) for d, k in zip(dilation, size, strict=True)]
+        return tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)
+    if isinstance(padding, str):
+        raise UnsupportedError(f"padding is a number, 'valid' or 'same', not {padding!r}")
+    sides = per_axis(padding, ndim, "padding")
+    return sides, sides
+
+
+def _transposed(
+    ndim: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
+) -> Tensor:
+    if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
+        raise ShapeError(
+            f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
+            f"and a weight of {ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
+        )
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"the transposed convolution of integers: cast the {x.dtype} input to float32")
+    if x.dtype == torch.bfloat16:  # which builders have no kernel for: https://github.com/NVIDIA/TensorRT/issues/4829
+        x, weight = L.cast(x, torch.float32), L.cast(weight, torch.float32)
+        bias = None if bias is None else L.cast(bias, torch.float32)
+        result = _transposed(ndim, x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return L.cast(result, torch.bfloat16)
+    if x.ndim == ndim + 1:
+        batched = L.unsqueeze(x, [0])
+        result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
+        return L.squeeze(result, [0])
+    _check_static(weight, groups)
+    strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
+    pads, further = per_axis(padding, ndim, "padding"), per_axis(output_padding, ndim, "output_padding")
+    for axis in range(ndim):
+        if further[axis] >= max(strides[axis], dilations[axis]):
+            raise ShapeError(f"output_padding {further[axis]} must be less than the stride or the dilation")
+    post = tuple(max(pad - extra, 0) for pad, extra in zip(pads, further, strict=True))
+    beyond = tuple(max(extra - pad, 0) for pad, extra in zip(pads, further, strict=True))
+    if ndim == 1:
+        x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
+        strides, dilations, pads, post, beyond = (1, *strides), (1, *dilations), (0, *pads), (0, *post), (0, *beyond)
+    late_bias = bias is not None and (not bias.is_constant or any(beyond))
+    result = L.deconvolution(
+        x,
+        weight,
+        None if late_bias else bias,
+        stride=strides,
+        pre_padding=pads,
+        post_padding=post,
+        dilation=dilations,
+        groups=groups,
+    )
+    if any(beyond):  # outputs that no input reaches
+        sizes = [size + extra for size, extra in zip(result.shape, (0, 0, *beyond), strict=True)]
+        result = L.slice(result, (0,) * result.ndim, sizes, mode="FILL")
+    if 0 in result.shape[2:]:
+        raise ShapeError(f"the output {shape_text(result.shape)} would be empty, which torch refuses, too")
+    if late_bias:
+        assert bias is not None
+        result = _add_bias(result, bias)
+    return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _add_bias(x: Tensor, bias: Tensor) -> Tensor:
+    return L.elementwise(x, L.shuffle(bias, reshape=(1, bias.shape[0], *(1,) * (x.ndim - 2))), "SUM")

@@ -1,0 +1,380 @@
+"""Evaluates a real INetworkDefinition on CPU tensors, layer by layer; knows no layer type itself."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from .. import layers  # noqa: F401  (registers the evaluators)
+from ..core.backend import backend_of
+from ..core.dtypes import dtype_name
+from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
+from ..core.lazy import np, torch
+from ..definition.network import Network
+from ..definition.shape import shape_text, value
+from ..layers.base import Node, kind, storage
+from ..layers.region import Region, partition
+from ..layers.shape import linear
+
+Keep = Collection[str] | Literal["all"] | None
+Feeds = Mapping[str, Any]
+Part = TypeVar("Part", bound="Node | Region")
+
+
+def interpret(
+    network: Network | Any,
+    feeds: Feeds,
+    *,
+    keep: Keep = None,
+    observe: Callable[[str, torch.Tensor], None] | None = None,
+) -> dict[str, torch.Tensor]:
+    """The outputs of ``network`` for ``feeds``, evaluated on the CPU as TensorRT documents its layers.
+
+    ``network`` is a :class:`Network` or any ``INetworkDefinition``. ``feeds`` has a torch tensor or numpy array of the
+    right dtype, rank and static sizes for every input. ``keep`` names further tensors to give back, by their own name
+    or their layer's (``"all"``: every one, by its own); ``observe(name, tensor)`` sees each tensor when it is made.
+    Other tensors are freed after their last use.
+
+    Raises FeedError with the expected signature, UnsupportedError for a layer that cannot be evaluated, and
+    DefinitionError, naming the layer and the author's line, for one that does not fit the sizes fed.
+
+    >>> net = td.Network()
+    >>> net.output(F.relu(net.input("x", ("N",))), "y")
+    >>> td.interpret(net, {"x": torch.tensor([-1.0, 2.0])})["y"]
+    tensor([0., 2.])
+    """
+    return Interpreter(network)(feeds, keep=keep, observe=observe)
+
+
+@dataclass
+class Step:
+    """One layer or region, ready to run: where its inputs and outputs are, and which values end with it."""
+
+    part: Node | Region
+    run: Any
+    inputs: list[int]
+    outputs: list[int]
+    last: list[int]
+    inside: list[int] | None
+    """What is made inside a region, and ends with it; None for a layer."""
+    output: int = -1
+    """The one output of a layer that has one."""
+
+    @property
+    def node(self) -> Node:
+        """The layer; a region's first boundary layer."""
+        return self.part if isinstance(self.part, Node) else self.part.boundary[0]
+
+
+Steps = list[Step]
+
+
+class Interpreter:
+    """A network made ready to be evaluated many times: its layers read and sorted once."""
+
+    def __init__(self, network: Network | Any):
+        self.network = network if isinstance(network, Network) else None
+        self.definition = network.definition if isinstance(network, Network) else network
+        self.backend = network.backend if isinstance(network, Network) else backend_of(network)
+        with self.backend.listen():  # reading back logs complaints about attributes that are not there
+            self._prepare()
+
+    def _prepare(self) -> None:
+        definition = self.definition
+        self.inputs = [definition.get_input(index) for index in range(definition.num_inputs)]
+        self.outputs = [definition.get_output(index) for index in range(definition.num_outputs)]
+        self.nodes = [Node(self.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+        self.slots: dict[str, int] = {}
+        for name in (*(t.name for t in self.inputs), *(name for node in self.nodes for name in node.makes)):
+            self.slots.setdefault(name, len(self.slots))
+        self.names = list(self.slots)
+        self.makers = {name: node.name for node in self.nodes for name in node.makes}
+        """The layer of each tensor: an output that was given a name has not its layer's."""
+        self.layers: dict[str, int] = {}
+        """The first output of each layer; of layers that share a name, the first one's."""
+        for node in self.nodes:
+            if node.makes:
+                self.layers.setdefault(node.name, self.slots[node.makes[0]])
+        self.borrowed: set[int] = set()
+        """Memory that ends with the network: what is given away of it is copied."""
+        outputs = [tensor.name for tensor in self.outputs]
+        nodes, regions = partition(self.nodes, outputs)
+        self.steps = self.sequence([*nodes, *regions], outputs, {tensor.name for tensor in self.inputs})
+
+    def sequence(self, parts: Sequence[Node | Region], targets: Sequence[str], ends: Collection[str] = ()) -> Steps:
+        """The layers and regions in an order that works, each with the values that end with it.
+
+        Values that the parts make, and those named in ``ends``, end after their last use, unless they are ``targets``.
+        """
+        steps = [self._step(part) for part in topological_order(parts, self._name_of)]
+        mortal = {self.slots[name] for name in (*ends, *(name for part in parts for name in part.makes))}
+        mortal.difference_update(self.slots[name] for name in targets)
+        for step in reversed(steps):
+            step.last = [slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot in mortal]
+            mortal.difference_update(step.last)
+        return steps
+
+    def _name_of(self, part: Node | Region) -> str:
+        name, location = part.name, self._location(part)
+        return f"{location}: layer {name!r}" if location else f"layer {name!r}"
+
+    def _step(self, part: Node | Region) -> Step:
+        try:
+            if isinstance(part, Region):
+                run = part.kind.prepare(part, _Body(self, part))
+                inputs = [self.slots[name] for name in part.needs]
+            else:
+                run = kind(part).prepare(part)
+                if not part.inputs and not kind(part).moves:  # a view of the network's own memory
+                    self.borrowed.add(run().untyped_storage().data_ptr())
+                inputs = [-1 if tensor is None else self.slots[tensor.name] for tensor in part.inputs]
+                while inputs and inputs[-1] < 0:
+                    inputs.pop()
+        except TrtdslError as error:
+            error.location = error.location or self._location(part)
+            raise
+        outputs = [self.slots[name] for name in part.makes]
+        if isinstance(part, Region):
+            made = {self.slots[name] for index in part.inside for name in self.nodes[index].makes}
+            return Step(part, run, inputs, outputs, [], sorted(made - set(outputs)))
+        return Step(part, run, inputs, outputs, [], None, outputs[0] if len(outputs) == 1 else -1)
+
+    def _location(self, part: Node | Region) -> Location | None:
+        return self.network.locations.get(part.name) if self.network else None
+
+    def __call__(
+        self, feeds: Feeds, *, keep: Keep = None, observe: Callable[[str, torch.Tensor], None] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """As :func:`interpret`."""
+        kept = self._kept(keep)
+        state = _State(self, frozenset(kept.values()), observe)
+        for name, tensor in self._check_feeds(feeds).items():
+            state.values[self.slots[name]] = tensor
+        with torch.no_grad():
+            state.execute(self.steps)
+        results = {tensor.name: state.values[self.slots[tensor.name]] for tensor in self.outputs}
+        for name, slot in kept.items():
+            if state.values[slot] is not None:
+                results[name] = state.values[slot]
+            elif keep != "all":
+                raise FeedError(f"the tensor {name!r} was not evaluated: it stands in a branch that did not run")
+        return {name: self._own(value) for name, value in results.items()}
+
+    def _own(self, value: torch.Tensor) -> torch.Tensor:
+        return value.clone() if value.untyped_storage().data_ptr() in self.borrowed else value
+
+    def error(self, step: Step, values: list[Any], error: Exception) -> DefinitionError:
+        """The error for a layer that failed, with its operands' shapes and the author's line."""
+        operands = [values[slot] for slot in step.inputs]
+        shapes = ", ".join("-" if x is None else str(tuple(x.shape)) for x in operands)
+        return DefinitionError(
+            f"layer {step.node.name!r} ({step.node.type}) does not fit operands of shapes {shapes}: {error}",
+            location=self._location(step.part),
+        )
+
+    def _kept(self, keep: Keep) -> dict[str, int]:
+        if keep is None:
+            return {}
+        known = {**self.layers, **self.slots}
+        names = self.names if keep == "all" else [keep] if isinstance(keep, str) else list(keep)
+        unknown = [f"{name!r}{nearest(name, known)}" for name in names if name not in known]
+        if unknown:
+            raise FeedError(f"the network has no tensor and no layer {', '.join(unknown)}")
+        return {name: known[name] for name in names}
+
+    # -- feeds ---------------------------------------------------------------------------------------------------------
+
+    def _check_feeds(self, feeds: Feeds) -> dict[str, torch.Tensor]:
+        problems: list[str] = []
+        tensors: dict[str, torch.Tensor] = {}
+        expected = {tensor.name: tensor for tensor in self.inputs}
+        for name in feeds:
+            if name not in expected:
+                problems.append(f"there is no input {name!r}")
+        for name, handle in expected.items():
+            if name not in feeds:
+                problems.append(f"{name!r} is missing")
+                continue
+            try:
+                tensors[name] = _as_cpu_tensor(feeds[name])
+            except (TypeError, ValueError) as error:
+                problems.append(f"{name!r} cannot be read as a tensor: {error}")
+                continue
+            problems += self._check_feed(name, handle, tensors[name])
+        if not problems and self.network:
+            problems += _check_dims(self.network, tensors)
+        if problems:
+            raise FeedError("the feeds do not fit: " + "; ".join(problems) + f". Expected {self.signature()}")
+        return tensors
+
+    def _check_feed(self, name: str, handle: Any, tensor: torch.Tensor) -> list[str]:
+        dtype, shape = storage(self.backend.torch_dtype(handle.dtype)), tuple(handle.shape)
+        problems = []
+        if tensor.dtype != dtype:
+            problems.append(f"{name!r} is {dtype_name(tensor.dtype)}, not {dtype_name(dtype)}")
+        if tensor.ndim != len(shape) or any(
+            size not in (-1, got) for size, got in zip(shape, tensor.shape, strict=False)
+        ):
+            problems.append(f"{name!r} has shape {tuple(tensor.shape)}")
+        return problems
+
+    def signature(self) -> str:
+        """The inputs as ``name: dtype (shape)``."""
+        texts = []
+        for handle in self.inputs:
+            shape = self.network.inputs[handle.name].shape if self.network else tuple(handle.shape)
+            texts.append(f"{handle.name}: {dtype_name(self.backend.torch_dtype(handle.dtype))} {shape_text(shape)}")
+        return ", ".join(texts) or "no inputs"
+
+
+class _State:
+    """The values of one evaluation, by slot; the last one, at -1, stands for an absent input."""
+
+    def __init__(
+        self, interpreter: Interpreter, kept: frozenset[int], observe: Callable[[str, torch.Tensor], None] | None
+    ):
+        self.interpreter, self.kept, self.observe = interpreter, kept, observe
+        self.values: list[Any] = [None] * (len(interpreter.slots) + 1)
+
+    def read(self, tensor: Any) -> torch.Tensor:
+        """The value of a tensor."""
+        return self.values[self.interpreter.slots[tensor.name]]
+
+    def write(self, tensor: Any, value: torch.Tensor) -> None:
+        """Gives a tensor its value."""
+        name = tensor.name
+        self.values[self.interpreter.slots[name]] = value
+        if self.observe is not None:
+            self.observe(name, value)
+
+    def execute(self, steps: Steps) -> None:
+        """Evaluates layers and regions in order."""
+        values, kept, observed = self.values, self.kept, self.observe is not None
+        for step in steps:
+            if step.inside is not None:
+                self._execute_region(step)
+            else:
+                try:
+                    results = step.run(*[values[slot] for slot in step.inputs])
+                except (RuntimeError, IndexError, TypeError, ValueError, TrtdslError) as error:
+                    raise self.interpreter.error(step, values, error) from error
+                if step.output >= 0:
+                    values[step.output] = results
+                else:
+                    for slot, result in zip(step.outputs, results, strict=True):
+                        values[slot] = result
+                if observed:
+                    self._show(step)
+            for slot in step.last:
+                if slot not in kept:
+                    values[slot] = None
+
+    def _show(self, step: Step) -> None:
+        assert self.observe is not None
+        for slot in step.outputs:
+            self.observe(self.interpreter.names[slot], self.values[slot])
+
+    def _execute_region(self, step: Step) -> None:
+        try:
+            step.run(self)
+        except (RuntimeError, IndexError, ValueError, ShapeError) as error:  # those from inside are DefinitionErrors
+            raise self.interpreter.error(step, self.values, error) from error
+        finally:
+            for slot in step.inside or ():
+                if slot not in self.kept:
+                    self.values[slot] = None
+
+
+@dataclass
+class _Body:
+    """The layers in a region, from which its runner takes programs."""
+
+    interpreter: Interpreter
+    region: Region
+
+    def stages(self, *targets: Sequence[Any], sinks: bool = False) -> list[Steps]:
+        """Programs to be run one after the other; see :class:`trtdsl.layers.region.Body`."""
+        parts: list[Node | Region] = [*self.region.nodes, *self.region.regions]
+        makers = {name: part for part in parts for name in part.makes}
+        chosen: set[int] = set()
+        stages: list[list[Node | Region]] = []
+        for place, tensors in enumerate(targets):
+            roots = [part for part in parts if sinks and not part.makes] if place == len(targets) - 1 else []
+            new = {id(part) for part in roots} - chosen
+            waiting = [*(tensor.name for tensor in tensors), *(name for part in roots for name in part.needs)]
+            while waiting:
+                part = makers.get(waiting.pop())
+                if part is not None and id(part) not in chosen | new:
+                    new.add(id(part))
+                    waiting.extend(part.needs)
+            chosen |= new
+            stages.append([part for part in parts if id(part) in new])
+        programs: list[Steps] = []
+        for place, stage in enumerate(stages):
+            before = [name for earlier in stages[:place] for part in earlier for name in part.makes]
+            needed = {name for later in stages[place + 1 :] for part in later for name in part.needs}
+            needed.update(tensor.name for tensors in targets[place:] for tensor in tensors)
+            programs.append(self.interpreter.sequence(stage, sorted(needed), before))
+        return programs
+
+
+def topological_order(nodes: Sequence[Part], name_of: Callable[[Part], str] = lambda part: part.name) -> list[Part]:
+    """The layers (and regions) such that each comes after those it needs, otherwise as they were added.
+
+    TensorRT does not keep them so: a parser adds some before their inputs.
+    """
+    maker = {name: index for index, node in enumerate(nodes) for name in node.makes}
+    needs = [{maker[name] for name in node.needs if name in maker} for node in nodes]
+    users: list[list[int]] = [[] for _ in nodes]
+    for index, makers in enumerate(needs):
+        for other in makers:
+            users[other].append(index)
+    waiting = [len(makers) for makers in needs]
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    order: list[Part] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(nodes[index])
+        for user in users[index]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, user)
+    if len(order) < len(nodes):
+        stuck = next(index for index, count in enumerate(waiting) if count > 0)
+        raise DefinitionError(f"{name_of(nodes[stuck])} needs its own result")
+    return order
+
+
+def dims_of(network: Network, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The value of each Dim, solved from the inputs' concrete shapes; FeedError where they contradict each other."""
+    env: dict[str, int] = {}
+    for name, tensor in network.inputs.items():
+        for axis, (size, got) in enumerate(zip(tensor.shape, shapes[name], strict=True)):
+            for dim in network.dims.values():
+                solution = linear(size, dim)
+                if solution is None:
+                    continue
+                factor, offset = solution
+                found = env.setdefault(dim.name, (got - offset) // factor)
+                if value(size, {dim.name: found}) != got:
+                    raise FeedError(
+                        f"dimension {axis} of {name!r} is {size}, which is not {got} where {dim.name} = {found}"
+                    )
+    return env
+
+
+def _check_dims(network: Network, tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    try:
+        dims_of(network, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    except FeedError as error:
+        return [error.message]
+    return []
+
+
+def _as_cpu_tensor(feed: Any) -> torch.Tensor:
+    if isinstance(feed, torch.Tensor):
+        return feed.detach().cpu()
+    array = np.asarray(feed)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -1,0 +1,114 @@
+"""The inputs of a port: shapes with named dimensions, dtypes, and what a check feeds."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.dtypes import as_dtype
+from ..core.errors import UsageError
+from ..core.lazy import torch
+from ..definition.network import Input
+from ..definition.profile import as_bounds
+from ..definition.shape import Dim, Size, SizeLike, substitute, value
+
+BATCH = (1, 4, 8)  # the range of a first dimension that was given none
+
+
+@dataclass(frozen=True)
+class Given:
+    """Inputs by the names of forward's parameters, and the dimensions that they have."""
+
+    inputs: dict[str, Input]
+    dims: dict[str, Dim]
+
+    def at(self, env: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+        """Shapes and dtypes where the dimensions have these values."""
+        return {
+            name: (tuple(value(size, env) for size in spec.shape), as_dtype(spec.dtype))
+            for name, spec in self.inputs.items()
+        }
+
+    def points(self) -> list[dict[str, int]]:
+        """The sizes to trace at, the one to tune for first; each dimension is once high while the others are low."""
+        low, opt, high = (
+            {name: getattr(dim, which) for name, dim in self.dims.items()} for which in ("min", "opt", "max")
+        )
+        points = [opt, low, high, *({**low, name: high[name]} for name in low)]
+        return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in points)]
+
+
+def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Input | str], dims: dict[str, Any]) -> Given:
+    """The inputs with the ranges of their dimensions. Raises UsageError where one is missing or not forward's."""
+    parameters = inspect.signature(module.forward).parameters
+    taken = [name for name, given in parameters.items() if given.kind is not inspect.Parameter.VAR_KEYWORD]
+    wanted = [name for name in taken if parameters[name].default is inspect.Parameter.empty]
+    described = ", ".join(str(parameters[name]) for name in taken)
+    kind = type(module).__name__
+    if not inputs:
+        example = " ".join(f"--input {name}=N,3,224,224" for name in wanted or taken[:1])
+        raise UsageError(f"{kind}.forward takes ({described}): give its inputs with their shapes, as {example}")
+    open_ended = any(given.kind is inspect.Parameter.VAR_KEYWORD for given in parameters.values())
+    for name in inputs:
+        if name not in parameters and not open_ended:
+            raise UsageError(f"{kind}.forward has no parameter {name!r}: it takes ({described})")
+    lacking = [
+        name for name in wanted if name not in inputs and parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL
+    ]
+    if lacking:
+        raise UsageError(f"{kind}.forward needs {', '.join(lacking)}: it takes ({described})")
+    specs = {name: parsed(name, given) if isinstance(given, str) else given for name, given in inputs.items()}
+    return _ranged(specs, dims)
+
+
+def parsed(name: str, text: str) -> Input:
+    """``SHAPE[:DTYPE[:LOW:HIGH]]`` as an Input. Raises UsageError.
+
+    >>> from trtdsl.porting.given import parsed
+    >>> parsed("ids", "N,8*T:int64:0:1000")
+    Input(shape=(N, 8*T), dtype='int64', sample=(0, 1000))
+    """
+    shape, *rest = text.split(":")
+    dtype = rest[0] if rest else "float32"
+    as_dtype(dtype)
+    if len(rest) not in (0, 1, 3):
+        raise UsageError(f"--input {name}={text}: expected SHAPE, SHAPE:DTYPE or SHAPE:DTYPE:LOW:HIGH")
+    try:
+        number = float if as_dtype(dtype).is_floating_point else int
+        sample = (number(rest[1]), number(rest[2])) if len(rest) == 3 else None
+    except ValueError:
+        raise UsageError(f"--input {name}={text}: LOW and HIGH are numbers") from None
+    sizes = [_size(name, text, part.strip()) for part in shape.split(",")] if shape.strip() else []
+    return Input(tuple(sizes), dtype, sample)
+
+
+def _size(name: str, text: str, part: str) -> SizeLike:
+    match = re.fullmatch(r"(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)|(\d+)", part)
+    if match is None:
+        raise UsageError(f"--input {name}={text}: a size is a number, a name, or 8*NAME, not {part!r}")
+    factor, dim, number = match.groups()
+    return int(number) if number else int(factor or 1) * Dim(dim)
+
+
+def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
+    batches = {str(spec.shape[0]) for spec in specs.values() if spec.shape and isinstance(spec.shape[0], Dim)}
+    known: dict[str, Dim | int] = {}
+    for spec in specs.values():
+        for atom in (atom for size in spec.shape if isinstance(size, Size) for atom in size.atoms()):
+            assert isinstance(atom, Dim)
+            given = dims.get(atom.name, atom.range or (BATCH if atom.name in batches else None))
+            if given is None:
+                raise UsageError(f"dimension {atom.name} has no range: give --dim {atom.name}=MIN:OPT:MAX")
+            low, opt, high = as_bounds(atom.name, given)
+            known[atom.name] = low if isinstance(given, int) else Dim(atom.name, min=low, opt=opt, max=high)
+    unknown = [name for name in dims if name not in known]
+    if unknown:
+        raise UsageError(f"no input has a dimension {', '.join(unknown)}: they have {', '.join(known) or 'none'}")
+    inputs = {
+        name: Input(tuple(substitute(size, known) for size in spec.shape), spec.dtype, spec.sample)
+        for name, spec in specs.items()
+    }
+    return Given(inputs, {name: dim for name, dim in known.items() if isinstance(dim, Dim)})

@@ -1,0 +1,176 @@
+"""What a trace of a torch module consists of: values, sizes, calls of torch, and calls of modules.
+
+A :class:`Call` is one call of a module; its body has, in order, the calls of torch (:class:`Op`) and of modules that it
+made. Arguments are trees of lists, tuples, dicts and slices, whose leaves are values, sizes and plain Python objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import Location
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor: an input, or what a call gave. ``known`` says that no input and no weight had a part in it."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    known: bool = False
+    name: str | None = None
+    """What the author calls it."""
+    producer: Op | None = None
+
+
+@dataclass(eq=False)
+class Weight(Value):
+    """A tensor that the module has: a parameter, a buffer, or an attribute (which is not in the state_dict)."""
+
+    path: str = ""
+    stored: bool = True
+    """Whether it is in the state_dict."""
+
+
+@dataclass(eq=False)
+class ValueList(Value):
+    """Several tensors that a function takes as one list."""
+
+
+@dataclass(eq=False)
+class SizeOf:
+    """One dimension of a tensor, as ``x.shape[axis]``."""
+
+    value: Value
+    axis: int
+    number: int
+    name: str | None = None
+    """What the author calls it."""
+
+
+@dataclass(eq=False)
+class SizeOp:
+    """Arithmetic on sizes and numbers, as the author wrote it."""
+
+    symbol: str
+    operands: tuple[Any, ...]
+    number: int | float
+    varies: bool = False
+    """Whether it has another number at other sizes of the inputs."""
+
+
+SizeExpression = SizeOf | SizeOp
+
+
+@dataclass(eq=False)
+class Op:
+    """A call of torch: ``name`` without underscores of in-place variants, ``qualified`` as torch prints it."""
+
+    name: str
+    qualified: str
+    form: str
+    """"function", "method", "attribute" or "setitem"."""
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    results: Any
+    location: Location | None
+    path: str = ""
+    """The module that called."""
+
+
+class Helper:
+    """A function of the author's that forward calls; its plain arguments are the helper's attributes."""
+
+    def __init__(self, code: CodeType, arguments: dict[str, Any]):
+        self.__dict__.update(arguments)
+        self._code = code
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of a module: where it stands in the tree of modules, what it was given, what it did and gave.
+
+    Where forward calls a function, ``module`` is a :class:`Helper` and ``path`` that of the module.
+    """
+
+    path: str
+    module: Any
+    arguments: dict[str, Any]
+    """By the names of forward's parameters."""
+    body: list[Op | Call] = field(default_factory=list)
+    results: Any = None
+
+    @property
+    def kind(self) -> Any:
+        """What calls of one kind have in common: the module's class, or the function's code."""
+        return self.module._code if isinstance(self.module, Helper) else type(self.module)
+
+    @property
+    def title(self) -> str:
+        """The name of the class or function."""
+        return self.module._code.co_name if isinstance(self.module, Helper) else type(self.module).__name__
+
+    @property
+    def room(self) -> str:
+        """The Python module of the class; empty for a function."""
+        return "" if isinstance(self.module, Helper) else type(self.module).__module__
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """The leaves of a tree of arguments, in order."""
+    if isinstance(tree, (list, tuple)):
+        for item in tree:
+            yield from leaves(item)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            yield from leaves(item)
+    elif isinstance(tree, slice):
+        yield from leaves((tree.start, tree.stop, tree.step))
+    else:
+        yield tree
+
+
+def rebuilt(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """The tree with each leaf changed; tuples and lists of every kind become plain ones."""
+    if isinstance(tree, list):
+        return [rebuilt(item, change) for item in tree]
+    if isinstance(tree, tuple):
+        return tuple(rebuilt(item, change) for item in tree)
+    if isinstance(tree, dict):
+        return {key: rebuilt(item, change) for key, item in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*(rebuilt(item, change) for item in (tree.start, tree.stop, tree.step)))
+    return change(tree)
+
+
+def operations(call: Call) -> Iterator[Op]:
+    """Every call of torch in a module's call and those below it, in order."""
+    for item in call.body:
+        if isinstance(item, Op):
+            yield item
+        else:
+            yield from operations(item)
+
+
+def values_in(tree: Any) -> Iterator[Value]:
+    """The values that a tree of arguments needs, also those whose sizes it uses."""
+    for leaf in leaves(tree):
+        if isinstance(leaf, Value):
+            yield leaf
+        elif isinstance(leaf, (SizeOf, SizeOp)):
+            yield from size_values(leaf)
+
+
+def size_values(size: Any) -> Iterator[Value]:
+    """The values whose dimensions a size is made of."""
+    if isinstance(size, SizeOf):
+        yield size.value
+    elif isinstance(size, SizeOp):
+        for operand in size.operands:
+            yield from size_values(operand)

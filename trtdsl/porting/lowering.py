@@ -1,0 +1,142 @@
+"""Calls of torch as statements: through their counterparts, writing in place as writing anew, and what has no
+counterpart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import dtype_name
+from ..core.lazy import torch
+from .counterpart import counterpart
+from .graph import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from .program import Argument, Expression, Literal, Statement
+
+
+def statements(op: Op) -> list[Statement]:
+    """The statements that a call becomes."""
+    results = [value for value in leaves(op.results) if isinstance(value, Value)]
+    several = None
+    if not isinstance(op.results, Value):
+        items = list(op.results.values()) if isinstance(op.results, dict) else list(op.results)
+        several = [item if isinstance(item, Value) else None for item in items]
+    if op.name == "_weight_norm":
+        return _weight_norm(op, results)
+    expression = _written(op) if op.form == "setitem" else counterpart(op)
+    if expression is None:
+        return [Statement(results, _missing(op), several, _note(op, results))]
+    return [Statement(results, expression, several)]
+
+
+def _missing(op: Op) -> Expression:
+    arguments = [Argument(None, Literal(op.qualified))]
+    arguments += [Argument(None, _plain(item)) for item in op.args]
+    arguments += [Argument(key, _plain(item)) for key, item in op.kwargs.items()]
+    return Expression("missing", "", arguments, location=op.location)
+
+
+def _plain(tree: Any) -> Any:
+    return rebuilt(tree, lambda leaf: leaf if isinstance(leaf, (Value, SizeOf, SizeOp)) else Literal(leaf))
+
+
+def _note(op: Op, results: list[Value]) -> list[str]:
+    operands = [value for value in leaves((op.args, op.kwargs)) if isinstance(value, Value)]
+    took = ", ".join(map(describe, operands))
+    gave = ", ".join(map(describe, results))
+    return [f"{op.qualified} has no counterpart here: of {took} it makes {gave}."]
+
+
+def describe(value: Value) -> str:
+    """A value's shape and dtype."""
+    return f"{tuple(value.shape)} {dtype_name(value.dtype)}"
+
+
+def _written(op: Op) -> Expression | None:
+    """``x[index] = y`` as a new x; None for an index that there is no function for."""
+    target, index, given = op.args
+    items = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(item, Value) or item is None for item in items):
+        return _written_at_tensors(target, items, given, op)
+    if Ellipsis in [item for item in items if not isinstance(item, (Value, SizeOf, SizeOp))]:
+        at = next(place for place, item in enumerate(items) if item is Ellipsis)
+        items[at : at + 1] = [slice(None)] * (len(target.shape) - len(items) + 1)
+    return _scattered(target, items, given, target.dtype)
+
+
+def _scattered(target: Any, items: list[Any], given: Any, dtype: torch.dtype) -> Expression | None:
+    """``x[items] = y`` by the first index that chooses: it puts the rest's result, of x at that index, into x."""
+    axis = next((axis for axis, item in enumerate(items) if item != slice(None)), None)
+    if axis is None:
+        return _filled(target, given, dtype)
+    item = items[axis]
+    if isinstance(item, slice) and item.step not in (None, 1):
+        return None
+    at = (*[slice(None)] * axis, item)
+    rest = [slice(None) if isinstance(item, slice) else None] + items[axis + 1 :]
+    rest = [*[slice(None)] * axis, *rest[0 if isinstance(item, slice) else 1 :]]
+    if any(other != slice(None) for other in rest) or not _fits(given, target, axis, item):
+        part = Expression("index", "", [Argument(None, target), Argument(None, _plain(at if len(at) > 1 else item))])
+        source: Any = _scattered(part, rest, given, dtype)
+    else:
+        source = given
+    if source is None:
+        return None
+    operands = [Argument(None, target), Argument(None, source)]
+    if isinstance(item, slice):
+        ends = [Argument(name, _plain(end), None) for name, end in (("start", item.start), ("end", item.stop))]
+        return Expression("function", "slice_scatter", [*operands, Argument("dim", Literal(axis, "dim"), 0), *ends])
+    place = [Argument("dim", Literal(axis, "dim")), Argument("index", _plain(item))]
+    return Expression("function", "select_scatter", operands + place)
+
+
+def _fits(given: Any, target: Any, axis: int, item: Any) -> bool:
+    """Whether y has the shape of ``x[item]``, so that nothing is broadcast."""
+    if not isinstance(given, Value) or not isinstance(target, Value) or given.dtype != target.dtype:
+        return False
+    numbers = [end.number if isinstance(end, (SizeOf, SizeOp)) else end for end in _ends(item)]
+    size = target.shape[axis]
+    chosen = [len(range(*slice(*numbers).indices(size)))] if isinstance(item, slice) else []
+    return given.shape == (*target.shape[:axis], *chosen, *target.shape[axis + 1 :])
+
+
+def _ends(item: Any) -> list[Any]:
+    return [item.start, item.stop, item.step] if isinstance(item, slice) else []
+
+
+def _filled(target: Any, given: Any, dtype: torch.dtype) -> Expression | None:
+    """All of x becomes y."""
+    if isinstance(given, Value):
+        whole = Expression("function", "expand_as", [Argument(None, given), Argument(None, target)])
+        if given.dtype == dtype:
+            return whole
+        return Expression("method", "to", [Argument(None, whole), Argument(None, Literal(dtype))])
+    return Expression("function", "full_like", [Argument(None, target), Argument(None, Literal(given))])
+
+
+def _written_at_tensors(target: Value, items: list[Any], given: Any, op: Op) -> Expression | None:
+    (item,) = items if len(items) == 1 else (None,)
+    if isinstance(item, Value) and item.dtype == torch.bool:
+        if isinstance(given, Value) and len(given.shape) > 0:
+            return None
+        tree = given if isinstance(given, Value) else Literal(given, "value")
+        return Expression("method", "masked_fill", [Argument(None, target), Argument(None, item), Argument(None, tree)])
+    if all(isinstance(item, Value) for item in items):
+        tree = given if isinstance(given, Value) else Literal(given, "value")
+        return Expression(
+            "function", "index_put", [Argument(None, target), Argument(None, tuple(items)), Argument(None, tree)]
+        )
+    return None
+
+
+def _weight_norm(op: Op, results: list[Value]) -> list[Statement]:
+    """``v / ||v|| * g``, the norm taken over all dimensions but one."""
+    v, g = op.args[:2]
+    kept = op.args[2] if len(op.args) > 2 else 0
+    axes = [axis for axis in range(len(v.shape)) if axis != kept % len(v.shape)]
+    norm = Value(g.shape, g.dtype, name="norm")
+    options = [Argument("dim", Literal(axes)), Argument("keepdim", Literal(True))]
+    direction = Expression("operator", "/", [Argument(None, v), Argument(None, norm)], location=op.location)
+    return [
+        Statement([norm], Expression("function", "vector_norm", [Argument(None, v), *options], location=op.location)),
+        Statement(results, Expression("operator", "*", [Argument(None, direction), Argument(None, g)])),
+    ]

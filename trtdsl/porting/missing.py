@@ -1,0 +1,23 @@
+"""What a ported file has in the place of a torch call without a counterpart."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ..core.errors import UnsupportedError
+from ..definition.operation import operation
+
+
+@operation
+def missing(call: str, *operands: Any, **options: Any) -> NoReturn:
+    """Stands in a ported file where torch's ``call`` has no counterpart; raises UnsupportedError with the operands.
+
+    >>> try:
+    ...     td.missing("torch.fft.fft", td.Network().input("x", (2, 8)))
+    ... except td.UnsupportedError as error:
+    ...     print(error.message)
+    torch.fft.fft has no counterpart in trtdsl.functional: write what it computes with what docs/functions.md lists
+    """
+    raise UnsupportedError(
+        f"{call} has no counterpart in trtdsl.functional: write what it computes with what docs/functions.md lists"
+    )

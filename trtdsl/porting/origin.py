@@ -1,0 +1,102 @@
+"""The torch module that is ported: where it comes from, how it is made, and how the file names it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import DefinitionError, UsageError
+from ..core.lazy import torch
+from ..definition.spec import authors_errors, load_module
+
+
+@dataclass(frozen=True)
+class Origin:
+    """``module`` (or ``file``) and ``attribute`` say where ``make`` came from; it is called with ``arguments``."""
+
+    factory: Callable[..., Any]
+    module: str | None
+    file: Path | None
+    attribute: str
+    arguments: dict[str, Any]
+
+    @staticmethod
+    def find(target: str | Callable[..., Any], arguments: dict[str, Any]) -> Origin:
+        """What MODULE:NAME, FILE.py:NAME or an importable object is. Raises UsageError."""
+        if isinstance(target, torch.nn.Module):
+            raise UsageError(
+                "port takes what makes the module (a class, or a function without arguments), not the module"
+            )
+        if not isinstance(target, str):
+            return Origin._importable(target, arguments)
+        place, _, attribute = target.rpartition(":")
+        if not place:
+            raise UsageError(
+                f"{target}: expected MODULE:NAME or FILE.py:NAME, of a torch.nn.Module class or a function"
+            )
+        if place.endswith(".py"):
+            path = Path(place)
+            if not path.is_file():
+                raise UsageError(f"no file {path}")
+            if arguments:
+                raise UsageError(f"--arg is for what can be imported: write a function without arguments in {path}")
+            return Origin(_attribute(load_module(path), attribute, place), None, path, attribute, {})
+        sys.path.insert(0, os.getcwd())
+        try:
+            with authors_errors(doing=f"importing {place}: "):
+                found = importlib.import_module(place)
+        except DefinitionError as error:
+            cause = error.__cause__
+            if isinstance(cause, ModuleNotFoundError) and place.startswith(str(cause.name)):
+                raise UsageError(f"no module {place!r}") from None
+            raise
+        finally:
+            sys.path.remove(os.getcwd())
+        return Origin(_attribute(found, attribute, place), place, None, attribute, arguments)
+
+    @staticmethod
+    def _importable(factory: Callable[..., Any], arguments: dict[str, Any]) -> Origin:
+        module, name = getattr(factory, "__module__", None), getattr(factory, "__qualname__", "")
+        if module is None or not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not factory:
+            raise UsageError(f"{factory!r} cannot be imported by name: give a class or a function of a module")
+        file = Path(inspect.getfile(factory)) if module == "__main__" or module.startswith("trtdsl_file_") else None
+        return Origin(factory, None if file else module, file, name, arguments)
+
+    def make(self) -> torch.nn.Module:
+        """The module, in evaluation mode. Raises DefinitionError with the author's line where that fails."""
+        with authors_errors(doing=f"making {self.attribute}: "):
+            module = self.factory(**self.arguments)
+        if not isinstance(module, torch.nn.Module):
+            raise UsageError(f"{self.attribute} makes a {type(module).__name__}, not a torch.nn.Module")
+        return module.eval().requires_grad_(False)
+
+    def default_name(self, module: torch.nn.Module) -> str:
+        """What to call the network."""
+        from .functions import snake
+
+        named = next((value for key, value in self.arguments.items() if key in ("model_name", "name")), None)
+        if self.attribute in ("Model", "Network", "Net", "model") and self.file is not None:
+            named = self.file.stem
+        text = str(named) if isinstance(named, str) else snake(self.attribute)
+        return "".join(letter if letter.isalnum() else "_" for letter in text.split(".")[0].rpartition("/")[2]).lower()
+
+
+def _attribute(module: Any, name: str, place: str) -> Callable[..., Any]:
+    found = getattr(module, name, None)
+    if found is None:
+        classes = [
+            key for key, item in vars(module).items() if isinstance(item, type) and issubclass(item, torch.nn.Module)
+        ]
+        has = f": it has {', '.join(classes[:12])}" if classes else ""
+        raise UsageError(f"{place} has no {name!r}{has}")
+    if not callable(found):
+        raise UsageError(
+            f"{place}:{name} is a {type(found).__name__}: give a torch.nn.Module class, or a function that makes one"
+        )
+    return found

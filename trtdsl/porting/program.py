@@ -1,0 +1,156 @@
+"""The program that a trace becomes: statements of functions of trtdsl, before they have names and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.errors import Location
+from .graph import Call, SizeOf, SizeOp, Value, leaves
+
+
+@dataclass(eq=False)
+class Literal:
+    """A plain Python object among the arguments; ``parameter`` is its name where the function takes it as one."""
+
+    value: Any
+    name: str = ""
+    """What the argument is called."""
+    parameter: str | None = None
+    usual: Any = ...
+    """The argument's default; ``...`` where it has none."""
+
+
+@dataclass(eq=False)
+class Argument:
+    """One argument: its keyword (None for a positional one) and a tree of values, sizes, literals and expressions."""
+
+    keyword: str | None
+    tree: Any
+    default: Any = ...
+    """What it is when left out; ``...`` where it must be given."""
+
+
+@dataclass(eq=False)
+class Expression:
+    """A call, an operator, an index or an attribute.
+
+    ``form`` is one of function (``F.name``), method, operator, swapped (an operator with its operands exchanged),
+    unary, index, attribute, torch (torch's own, on constants), missing, and module (a function of the file).
+    """
+
+    form: str
+    name: str
+    arguments: list[Argument]
+    call: Call | None = None
+    """For a module: the call that it stands for."""
+    location: Location | None = None
+
+
+@dataclass(eq=False)
+class Statement:
+    """``results = expression``."""
+
+    results: list[Value]
+    expression: Expression
+    several: list[Any] | None = None
+    """What the expression gives where that is a sequence: values, and None for anything else."""
+    note: list[str] = field(default_factory=list)
+    """Comment lines above it."""
+
+
+@dataclass(eq=False)
+class Unpack:
+    """``n, c, _ = x.shape``: sizes by name."""
+
+    sizes: list[SizeOf]
+
+
+@dataclass(eq=False)
+class Copy:
+    """``x = y``, before a loop that changes x."""
+
+    target: Value
+    source: Value
+
+
+@dataclass(eq=False)
+class Loop:
+    """Statements that are repeated for numbered parts of the weights."""
+
+    body: list[Statement]
+    start: int
+    count: int
+    containers: list[str]
+    """Paths of what is numbered."""
+    carried: list[tuple[Value, Value]]
+    """What goes in at first, and what comes out of one round and goes into the next."""
+    last: dict[Value, Value] = field(default_factory=dict)
+    """Values of the last round, by those of the first."""
+    whole: bool = False
+    """Whether these are all parts that there are."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The weights of a module, as an argument."""
+
+    path: str
+
+
+def parts(expression: Expression) -> Iterator[Any]:
+    """The leaves of all arguments: values, sizes, literals; nested expressions are entered."""
+    for argument in expression.arguments:
+        for leaf in leaves(argument.tree):
+            if isinstance(leaf, Expression):
+                yield from parts(leaf)
+            else:
+                yield leaf
+
+
+def sizes_of(leaf: Any) -> Iterator[SizeOf]:
+    """The dimensions that a size is made of."""
+    if isinstance(leaf, SizeOf):
+        yield leaf
+    elif isinstance(leaf, SizeOp):
+        for operand in leaf.operands:
+            yield from sizes_of(operand)
+
+
+def expressions(expression: Expression) -> Iterator[Expression]:
+    """The expression and those nested in it."""
+    yield expression
+    for argument in expression.arguments:
+        for leaf in leaves(argument.tree):
+            if isinstance(leaf, Expression):
+                yield from expressions(leaf)
+
+
+def flat(items: Iterable[Any]) -> Iterator[Statement]:
+    """The statements, those in loops included."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield from flat(item.body)
+        elif isinstance(item, Statement):
+            yield item
+
+
+def size_key(size: Any) -> Any:
+    """Sizes that are the same expression have the same key."""
+    if isinstance(size, SizeOf):
+        return ("of", id(size.value), size.axis)
+    if isinstance(size, SizeOp):
+        return (size.symbol, *map(size_key, size.operands))
+    return repr(size.value) if isinstance(size, Literal) else repr(size)
+
+
+def same(value: Any, default: Any) -> bool:
+    """Whether an argument is what it is by default: 1 is (1, 1), and 1.0."""
+    if isinstance(value, (tuple, list)) and value and isinstance(default, (int, float)):
+        return all(same(item, default) for item in value)
+    if isinstance(value, bool) or isinstance(default, bool):
+        return value is default
+    if isinstance(value, (int, float)) and isinstance(default, (int, float)):
+        return value == default
+    return type(value) is type(default) and repr(value) == repr(default)
