@@ -50,6 +50,7 @@ from .engine import Engine as Engine
 from .engine import load_engine as load_engine
 from .engine.bench import BenchReport as BenchReport
 from .engine.bench import bench as bench
+from .engine.program import program as program
 from .engine.refit import derive_weights as derive_weights
 from .engine.run import run_files as run_files
 from .engine.triton import export_triton as export_triton
@@ -65,6 +66,8 @@ from .interpreter.interpret import Interpreter as Interpreter
 from .interpreter.interpret import interpret as interpret
 from .porting import missing as missing
 from .porting import port as port
+from .programs.program import Launch as Launch
+from .programs.program import Program as Program
 
 __all__ = [
     "BackendError",
@@ -84,12 +87,14 @@ __all__ = [
     "FeedError",
     "Input",
     "Interpreter",
+    "Launch",
     "LayerReport",
     "MismatchError",
     "Network",
     "NetworkSpec",
     "OutOfMemoryError",
     "Profile",
+    "Program",
     "Scope",
     "ShapeError",
     "Size",
@@ -124,6 +129,7 @@ __all__ = [
     "missing",
     "network",
     "port",
+    "program",
     "quantize",
     "run_files",
     "sample_feeds",

@@ -226,6 +226,21 @@ class ManifestDamagedError(CorruptFileError):
     code = "manifest-damaged"
 
 
+# -- why a program cannot be read from a plan --------------------------------------------------------------------------
+
+
+class UnreadableProgramError(EngineError):
+    """A plan holds no program that trtdsl can read: of another product or version, or without its text."""
+
+    code = "program-unreadable"
+
+
+class ProgramDamagedError(CorruptFileError):
+    """The text of a program in a plan does not follow its grammar."""
+
+    code = "program-damaged"
+
+
 # -- why an engine does not load: what is here -------------------------------------------------------------------------
 
 

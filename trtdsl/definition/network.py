@@ -299,11 +299,15 @@ class Network:
         return name, scope
 
     def locate(self, layer: Any, name: str) -> None:
-        """Remembers the author's place for a layer; its metadata says it, too."""
+        """Remembers the author's place for a layer; its metadata says it, too, and the layer's scope.
+
+        TensorRT puts the metadata of what it fuses in a row, each text once: hence the semicolon at the end.
+        """
         location = self._operation.location if self._operation else here()
         if location is not None:
             self.locations[name] = location
-            layer.metadata = f"{_last_two(location.file)}:{location.line}"
+            scope = name.rpartition(".")[0]
+            layer.metadata = f"{_last_two(location.file)}:{location.line}{f' in {scope}' if scope else ''}; "
 
     def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""

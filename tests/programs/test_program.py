@@ -1,0 +1,175 @@
+"""Programs of real engines, whose launches and bytes are worked by hand."""
+
+import inspect
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.program import program_of_plan
+
+FLOAT = 4  # bytes
+
+
+def constant(net, *shape, dtype=torch.float32):
+    return net.constant(torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype))
+
+
+def program_of(build, **options):
+    """The program of the network that ``build`` writes, and what the builder logged of it."""
+    net = td.Network()
+    with net.current():
+        result = build(net)
+    for index, output in enumerate(result if isinstance(result, tuple) else (result,)):
+        net.output(output, f"y{index}")
+    plan = compile_engine(net)
+    program = program_of_plan(plan, net, **options)
+    assert program.memory == plan.statistics.activation_memory
+    assert program.engine_bytes == len(plan.data)
+    return program
+
+
+def kinds(program):
+    return [launch.kind for launch in program.launches]
+
+
+def test_a_product():
+    line = inspect.currentframe().f_lineno + 1
+    program = program_of(lambda net: F.matmul(net.input("x", (64, 128)), constant(net, 128, 256)))
+    (launch,) = program.launches
+    assert (launch.kind, launch.times, launch.stream, launch.dtype) == ("product", 1, 0, "float32")
+    assert launch.flops == 2 * 64 * 128 * 256
+    assert [operand.bytes for operand in launch.reads] == [64 * 128 * FLOAT, 128 * 256 * FLOAT]
+    assert [operand.bytes for operand in launch.writes] == [64 * 256 * FLOAT]
+    assert launch.lines == (f"programs/test_program.py:{line}",)
+    assert program.bytes == (64 * 128 + 128 * 256 + 64 * 256) * FLOAT
+    assert program.rearranged_bytes == 0
+    assert program.constant_bytes == 128 * 256 * FLOAT + 8  # and the factors alpha and beta
+    assert program.memory == 8_192_000  # every product has this much scratch space
+    assert (program.inputs, program.outputs) == (("x",), ("y0",))
+
+
+def test_a_chain_that_fuses_is_one_launch():
+    program = program_of(lambda net: F.sigmoid(F.exp(net.input("x", (64, 256))) * 2 + 1))
+    assert kinds(program) == ["pointwise"]
+    assert program.bytes == 2 * 64 * 256 * FLOAT
+
+
+def test_an_operand_that_is_used_twice_is_read_once():
+    def square(net):
+        x = net.input("x", (64, 256))
+        return x * x
+
+    assert program_of(square).bytes == 2 * 64 * 256 * FLOAT
+
+
+def test_a_transpose_only_rearranges():
+    program = program_of(lambda net: net.input("x", (64, 256)).permute(1, 0))
+    assert kinds(program) == ["rearranging"]
+    assert program.rearranged_bytes == program.bytes == 2 * 64 * 256 * FLOAT
+
+
+def test_a_concatenation_only_rearranges():
+    program = program_of(lambda net: F.cat([net.input("x", (64, 256)), net.input("y", (64, 128))], 1))
+    assert kinds(program) == ["rearranging"]
+    assert program.rearranged_bytes == 2 * 64 * (256 + 128) * FLOAT
+
+
+def test_a_product_after_a_convolution():
+    def net_of(net):
+        x = F.conv2d(net.input("x", (2, 8, 16, 16)), constant(net, 32, 8, 3, 3), constant(net, 32), padding=1)
+        return F.matmul(x.permute(0, 2, 3, 1), constant(net, 32, 64))
+
+    program = program_of(net_of)
+    # The input becomes channels last, which the convolution reads and writes, so that the product needs no transpose.
+    assert kinds(program) == ["rearranging", "convolution", "product"]
+    pixels = 2 * 16 * 16
+    move, convolution, product = (launch.bytes for launch in program.launches)
+    assert move == 2 * pixels * 8 * FLOAT
+    assert convolution == (pixels * 8 + 32 * 8 * 9 + 32 + pixels * 32) * FLOAT
+    assert product == (pixels * 32 + 32 * 64 + pixels * 64) * FLOAT
+    assert program.launches[1].flops == 2 * pixels * 32 * 8 * 9
+    assert program.launches[2].flops == 2 * pixels * 32 * 64
+    (written,) = program.launches[1].writes
+    assert program.tensors[written.tensor].order == (0, 2, 3, 1)
+    assert program.launches[1].epilogue == ("bias",)
+
+
+def test_a_fusion_that_is_compiled_where_it_runs():
+    def net_of(net):
+        half = torch.float16
+        x = net.input("x", (64, 256), half)
+        x = F.linear(x, constant(net, 512, 256, dtype=half), constant(net, 512, dtype=half))
+        return F.relu(x)
+
+    program = program_of(net_of)
+    (launch,) = program.launches
+    assert (launch.kind, launch.epilogue) == ("product", ("Add", "Relu"))
+    assert launch.body == ("fully_connected", "add", "relu")
+    assert launch.bytes == (64 * 256 + 512 * 256 + 512 + 64 * 512) * 2
+    assert launch.flops == 2 * 64 * 256 * 512 + 2 * 64 * 512  # and one for each sum and each comparison
+
+
+def test_a_gather_reads_as_much_as_it_gives():
+    program = program_of(lambda net: F.embedding(net.input("i", (4, 7), torch.int64), constant(net, 10_000, 32)))
+    assert program.bytes == 4 * 7 * 8 + 2 * 4 * 7 * 32 * FLOAT
+
+
+def test_dynamic_sizes():
+    batch, time = td.Dim("N", min=1, opt=4, max=8), td.Dim("T", min=2, opt=64, max=128)
+
+    def net_of(net):
+        return F.matmul(net.input("x", (batch, time, 128)), constant(net, 128, 256))
+
+    for dims, (n, t) in (({}, (4, 64)), ({"N": 3}, (3, 64)), ({"N": 1, "T": 2}, (1, 2))):
+        program = program_of(net_of, dims=dims)
+        assert program.dims == {"N": n, "T": t}
+        assert program.bytes == (n * t * 128 + 128 * 256 + n * t * 256) * FLOAT
+    with pytest.raises(td.UsageError, match=r"has no dimension 'M': it has N, T"):
+        program_of(net_of, dims={"M": 3})
+    with pytest.raises(td.UsageError, match=r"the engine does not take inputs .* not within 1 to 8"):
+        program_of(net_of, dims={"N": 9})
+
+
+def test_a_loop_counts_its_steps():
+    def net_of(net):
+        weight = constant(net, 16, 16)
+        state = (net.constant(torch.tensor(0)), net.input("x", (32, 16)))
+        return td.while_loop(lambda i, h: i < 10, lambda i, h: (i + 1, F.tanh(F.matmul(h, weight))), state)[1]
+
+    program = program_of(net_of)
+    assert [(launch.kind, launch.times) for launch in program.launches] == [
+        ("rearranging", 1),
+        ("product", 10),
+        ("pointwise", 10),
+    ]
+    state = 32 * 16 * FLOAT
+    # Before it: a copy of the state. In a step: a product, and tanh, which writes the next state and the result.
+    assert program.bytes == 2 * state + 10 * (2 * state + 16 * 16 * FLOAT) + 10 * 3 * state
+    assert program.launch_count == 21
+
+
+def test_a_conditional_counts_the_branch_that_moves_more():
+    def net_of(net):
+        x, weight = net.input("x", (32, 16)), constant(net, 16, 16)
+        return F.exp(td.cond(x.sum() > 0, lambda a: F.exp(a), lambda a: F.matmul(a, weight), (x,)))
+
+    program = program_of(net_of)
+    assert "product" in kinds(program)
+    assert any("which of two branches runs is decided by values on the GPU" in note for note in program.notes)
+
+
+def test_profiles_have_programs_of_their_own():
+    batch = td.Dim("N", min=1, opt=4, max=64)
+    net = td.Network(profiles=[td.Profile(N=1), td.Profile(N=(8, 16, 64))])
+    x = net.input("x", (batch, 128))
+    net.output(F.matmul(x, constant(net, 128, 32)), "y")
+    plan = compile_engine(net)
+    for profile, n in ((0, 1), (1, 16)):
+        program = program_of_plan(plan, net, profile=profile)
+        assert program.bytes == (n * 128 + 128 * 32 + n * 32) * FLOAT
+        assert (program.inputs, program.outputs) == (("x",), ("y",))
+    with pytest.raises(td.UsageError, match="no profile 2"):
+        program_of_plan(plan, net, profile=2)

@@ -1,0 +1,185 @@
+"""What each statement of a program is: its kind, what it fuses, its floating-point operations, the author's lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .grammar import Record
+from .plan import ProgramText
+from .sizes import Scalars, count
+
+Kind = Literal[
+    "product", "convolution", "attention", "pooling", "resize", "reduction", "pointwise", "cast", "rearranging",
+    "transfer", "other",
+]  # fmt: skip
+
+REARRANGING = frozenset({"Move", "Tran", "Resh", "Slic", "Conc", "Repl", "Copy", "Flip", "Reve", "Expa"})
+"""Parts of a generated kernel's name that move values and compute none: Move changes the order in memory."""
+PICKING = frozenset({"Slic", "Gath"})
+"""Parts that read no more of an operand than there are elements in what they give."""
+FREE = REARRANGING | {"Gath", "Cast", "Sele", "Iota"}
+"""Parts without floating-point operations."""
+TRUNCATED = "Etc"
+
+STATEMENTS: dict[str, Kind] = {
+    "corrltn": "convolution",
+    "deconvolution": "convolution",
+    "fully_connected": "product",
+    "avgpool": "pooling",
+    "maxpool": "pooling",
+    "resize": "resize",
+    "copy": "transfer",
+    "memset": "transfer",
+    "concat": "rearranging",
+    "cast": "cast",
+}
+BACKBONES: dict[str, Kind] = {"gemm": "product", "conv": "convolution"}
+KERNELS: dict[str, Kind] = {"1": "pointwise", "2": "reduction", "7": "attention", "8": "rearranging", "16": "reduction"}
+"""By ``kernel_kind``."""
+EPILOGUES = (
+    "bias", "relu", "gelu", "gelu_erf", "tanh", "sigmoid", "swish", "leaky_relu", "quantize", "accu"
+)  # fmt: skip
+"""Flags of a product or a convolution: what it does to its result before it writes it."""
+QUIET = frozenset({"label", "shape_call", "signal", "wait", "jmp", "cjmp", "assert", "nop"})
+"""Statements that put nothing on the GPU."""
+
+LINE = re.compile(r"(?P<line>[^;]+?:\d+)(?: in (?P<scope>[^;]*))?; ")
+OLD_LINE = re.compile(r"\S+?\.py:\d+")
+PART = re.compile(r"[A-Z][a-z0-9]*")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of an operand: what is needed to count operations."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        return count(self.sizes)
+
+
+def parts(name: str) -> list[str]:
+    """What a generated kernel is named after.
+
+    >>> parts("__myl_ReshMulAddRelu")
+    ['Resh', 'Mul', 'Add', 'Relu']
+    """
+    return PART.findall(name.removeprefix("__myl_"))
+
+
+def kind_of(statement: str, record: Record) -> Kind:
+    """The kind of a launch."""
+    if statement in ("function", "runtime_function", "runtime_fusion"):
+        name = record.text("name")
+        backbone = BACKBONES.get(record.text("backbone"))
+        if backbone is not None:
+            return backbone
+        if "_mha" in name:
+            return "attention"
+        kind = KERNELS.get(record.text("kernel_kind"), "other")
+        made_of = parts(name) if name.startswith("__myl_") else [TRUNCATED]
+        if kind in ("pointwise", "rearranging"):
+            if REARRANGING.issuperset(made_of):
+                return "rearranging"
+            return "cast" if (REARRANGING | {"Cast"}).issuperset(made_of) else "pointwise"
+        return kind
+    return STATEMENTS.get(statement, "pointwise" if "output" in record.fields else "other")
+
+
+def epilogue_of(statement: str, record: Record) -> tuple[str, ...]:
+    """What a product or a convolution does besides: flags of the library's kernel, or parts of the fusion's name."""
+    if statement == "runtime_fusion":
+        return tuple(part for part in parts(record.text("name")) if part not in ("Fc", "Corr", "Deco"))
+    return tuple(flag for flag in EPILOGUES if record.text(flag) == "true")
+
+
+def places_of(layers: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The author's lines and the scopes in what a launch says of its layers, each once, in order.
+
+    >>> places_of("net.py:3 in encoder.0; net.py:4 in encoder.0; ")
+    (('net.py:3', 'net.py:4'), ('encoder.0',))
+    """
+    found = [(match["line"], match["scope"]) for match in LINE.finditer(layers)]
+    if not found:
+        lines = OLD_LINE.findall(layers) or ([layers] if layers.strip() else [])
+        found = [(line, None) for line in lines]
+    lines = dict.fromkeys(line for line, _ in found)
+    return tuple(lines), tuple(dict.fromkeys(scope for _, scope in found if scope is not None))
+
+
+def flops_of(
+    statement: str,
+    record: Record,
+    program: ProgramText,
+    scalars: Scalars,
+    reads: Sequence[Shape],
+    writes: Sequence[Shape],
+) -> int | None:
+    """Floating-point operations of one run; a multiply and its add are two. None where they cannot be told."""
+    kind = kind_of(statement, record)
+    if statement == "runtime_fusion":
+        return _flops_of_body(record, program, scalars, writes)
+    if kind in ("product", "convolution"):
+        return _flops_of_product(statement, record, reads, writes)
+    if kind == "attention":
+        if len(reads) < 2 or not writes or len(reads[0].sizes) < 2:
+            return None
+        queries, keys = reads[0].sizes, reads[1].sizes
+        length = count(keys) // max(count(keys[:1]), 1) // max(queries[-1], 1)  # of the keys, in either order
+        return 4 * count(queries) * length
+    if kind in ("rearranging", "transfer", "cast"):
+        return 0
+    name = record.text("name")
+    made_of = parts(name) if name.startswith("__myl_") else [statement]
+    largest = max((shape.elements for shape in (*reads, *writes)), default=0)
+    return largest * sum(part not in FREE for part in made_of)
+
+
+def _flops_of_product(statement: str, record: Record, reads: Sequence[Shape], writes: Sequence[Shape]) -> int | None:
+    if len(reads) < 2 or not writes:
+        return None
+    first, second, result = reads[0].sizes, reads[1].sizes, writes[0]
+    if statement == "fully_connected":
+        if len(first) < 2:
+            return None
+        return 2 * result.elements * first[-2 if record.text("trA") == "true" else -1]
+    if statement == "deconvolution":
+        return 2 * reads[0].elements * count(second[1:])
+    return 2 * result.elements * count(second[1:])
+
+
+def _flops_of_body(record: Record, program: ProgramText, scalars: Scalars, writes: Sequence[Shape]) -> int | None:
+    """Those of the product in the body of a fusion, and one for each element and each step after it."""
+    number = record.number("binary", -1)
+    if not 0 <= number < len(program.bodies):
+        return None
+    body, total = program.bodies[number], 0
+    inner = Scalars(body, scalars.values)
+    for statement, inside in body.statements:
+        if not isinstance(inside, Record) or statement in QUIET:
+            continue
+        shapes = [[shape_of(name, body, inner) for name in inside.texts(key)] for key in ("input", "output")]
+        read, written = ([shape for shape in group if shape is not None] for group in shapes)
+        if not written:
+            return None
+        if statement in ("corrltn", "deconvolution", "fully_connected"):
+            flops = _flops_of_product(statement, inside, read, written)
+            if flops is None:
+                return None
+            total += flops
+        elif statement not in ("concat", "cast"):
+            total += written[0].elements
+    return total
+
+
+def shape_of(name: str, program: ProgramText, scalars: Scalars) -> Shape | None:
+    """The sizes of a tensor; None where one is not known."""
+    tensor = program.tensors.get(name)
+    if tensor is None:
+        return None
+    sizes = [scalars.size(dimension) for dimension in tensor.dims]
+    return None if None in sizes else Shape(tuple(size for size in sizes if size is not None))

@@ -1,0 +1,255 @@
+"""Dynamic sizes and loop counts: the scalars of a program, evaluated from the program's own text.
+
+A program with dynamic sizes has a section ``shape_main``, which computes every size from those of the inputs with a
+dozen operations on single numbers; the loops and branches of ``main`` count in the same way, on the host. Both are run
+here. What only the GPU knows (a branch decided by a sum of pixels) stays unknown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..core.errors import ProgramDamagedError, UsageError
+from .grammar import Record, Statement
+from .plan import Dimension, ProgramText
+
+Number = int | float | bool
+
+STEPS = 1_000_000  # of the host's own program: a loop of 100,000 steps takes about a quarter
+
+LITERAL = re.compile(r"(?P<value>-?[0-9A-Fa-f]+)(?P<type>i64|i32|i16|i8|u64|u32|u8|b|f32|f16|f64)")
+BOUNDS = re.compile(r"shape input value at index \d+ is out of bounds \[(-?\d+), (-?\d+)\]")
+
+
+def _divide(a: Number, b: Number) -> Number:
+    """Integers towards zero, as C does."""
+    if isinstance(a, float) or isinstance(b, float):
+        return a / b
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+OPERATIONS: dict[str, Callable[..., Number]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide,
+    "rem": lambda a, b: a - b * _divide(a, b),
+    "max": max,
+    "min": min,
+    "neg": lambda a: -a,
+    "abs": abs,
+    "eq": lambda a, b: a == b,
+    "neq": lambda a, b: a != b,
+    "ne": lambda a, b: a != b,
+    "gt": lambda a, b: a > b,
+    "geq": lambda a, b: a >= b,
+    "ge": lambda a, b: a >= b,
+    "lt": lambda a, b: a < b,
+    "leq": lambda a, b: a <= b,
+    "le": lambda a, b: a <= b,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+    "not": lambda a: not a,
+    "select": lambda condition, a, b: a if condition else b,
+    "copy": lambda a: a,
+    "move": lambda a: a,
+    "cast": lambda a: a,
+}
+"""What the host computes, by the name of the statement."""
+
+
+def literal(text: str) -> Number | None:
+    """A number as ``memset`` has it: floats are the hexadecimal digits of their bits.
+
+    >>> literal("10i64"), literal("1b"), literal("3F800000f32")
+    (10, True, 1.0)
+    """
+    match = LITERAL.fullmatch(text)
+    if match is None:
+        return None
+    value, kind = match["value"], match["type"]
+    if kind == "f32" and len(value) <= 8 and not value.startswith("-"):
+        return struct.unpack(">f", bytes.fromhex(value.zfill(8)))[0]
+    if kind.startswith("f") or not value.lstrip("-").isdigit():
+        return None
+    return bool(int(value[:20])) if kind == "b" else int(value[:20])
+
+
+class Scalars:
+    """The single numbers of a program by name; a name that is not there has a value that only the GPU knows."""
+
+    def __init__(self, program: ProgramText, known: Mapping[str, Number]):
+        self.values: dict[str, Number] = dict(known)
+        self.program = program
+
+    def size(self, dimension: Dimension) -> int | None:
+        """The value of a size; None for one that is not known."""
+        if isinstance(dimension, int):
+            return dimension
+        value = self.values.get(dimension)
+        return None if value is None else int(value)
+
+    def on_host(self, name: str) -> bool:
+        """Whether a tensor is in the host's memory."""
+        tensor = self.program.tensors.get(name)
+        return tensor is not None and self.program.place(tensor) != "accelerator"
+
+    def evaluate(self, kind: str, record: Record) -> None:
+        """One statement of the host; what cannot be computed makes its outputs unknown."""
+        result: Number | None = None
+        if kind == "memset":
+            result = literal(record.text("src"))
+        elif kind in OPERATIONS:
+            operands = [self.values.get(name) for name in record.texts("input")]
+            if None not in operands:
+                try:
+                    result = OPERATIONS[kind](*operands)
+                except (ArithmeticError, TypeError):
+                    result = None
+        for name in record.texts("output"):
+            self.values.pop(name, None)
+            if result is not None:
+                self.values[name] = result
+
+
+def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The values of the names that stand in the shapes of a program's inputs. ``shapes`` are by the inputs' names.
+
+    Raises UsageError where the shapes do not fit the inputs.
+    """
+    known: dict[str, int] = {}
+    for name, shape in shapes.items():
+        tensor = program.tensors.get(name)
+        if tensor is None:
+            continue
+        shown = ", ".join("?" if isinstance(size, str) else str(size) for size in tensor.dims)
+        if len(shape) != len(tensor.dims):
+            raise UsageError(f"the engine's {name} has the shape ({shown}), not {tuple(shape)}")
+        for size, own in zip(shape, tensor.dims, strict=True):
+            if (known.setdefault(own, size) if isinstance(own, str) else own) != size:
+                raise UsageError(f"the engine's {name} has the shape ({shown}), not {tuple(shape)}")
+    for kind, record in reversed(program.sections.get("shape_main", [])):  # back to the numbers that they are copies of
+        if kind == "copy" and isinstance(record, Record):
+            for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
+                if target in known:
+                    known.setdefault(source, known[target])
+    return known
+
+
+def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> Scalars:
+    """All sizes of a program for these shapes of its inputs.
+
+    Raises UsageError for shapes that the engine does not take.
+    """
+    scalars = Scalars(program, bind(program, shapes))
+    for kind, record in program.sections.get("shape_main", []):
+        if not isinstance(record, Record):
+            continue
+        if kind == "assert":
+            condition = (record.texts("input") or [""])[0]
+            if scalars.values.get(condition, True) == False:  # noqa: E712 (a number, too)
+                match = BOUNDS.search(record.text("msg"))
+                within = f": one of them is not within {match[1]} to {match[2]}" if match else ""
+                shown = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+                raise UsageError(f"the engine does not take inputs of these shapes, {shown}{within}")
+        elif kind == "copy":  # into the device's memory and back: the same number
+            value = [scalars.values.get(name) for name in record.texts("input")]
+            for name, known in zip(record.texts("output"), value, strict=False):
+                if known is not None:
+                    scalars.values[name] = known
+        else:
+            scalars.evaluate(kind, record)
+    return scalars
+
+
+# -- how often each statement runs -------------------------------------------------------------------------------------
+
+COMPARISONS = {name: OPERATIONS[name] for name in ("eq", "ne", "neq", "gt", "ge", "geq", "lt", "le", "leq")}
+
+
+@dataclass
+class Walk:
+    """How often each statement of ``main`` runs, by its index."""
+
+    times: Counter[int] = field(default_factory=Counter)
+    uncounted: set[int] = field(default_factory=set)
+    """In a loop whose number of steps only the GPU knows: counted once."""
+    chosen: set[int] = field(default_factory=set)
+    """Branches that only the GPU decides: the one that moves more is counted."""
+    looped: dict[int, int] = field(default_factory=dict)
+    """The innermost loop that a statement is in, by the index where that loop begins."""
+
+
+def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[int], int]) -> Walk:
+    """Follows the jumps of ``main``; ``weight`` are a statement's bytes, by which an undecided branch is chosen."""
+    labels = {str(name): index for index, (kind, name) in enumerate(statements) if kind == "label"}
+    result, position, steps = Walk(), 0, 0
+    while position < len(statements):
+        steps += 1
+        if steps > STEPS:
+            raise ProgramDamagedError(f"the plan's program runs for more than {STEPS:,} steps")
+        kind, record = statements[position]
+        if kind == "label" or not isinstance(record, Record):
+            position += 1
+            continue
+        result.times[position] += 1
+        if kind not in ("jmp", "cjmp"):
+            if all(scalars.on_host(name) for name in record.texts("output")):
+                scalars.evaluate(kind, record)
+            position += 1
+            continue
+        try:
+            targets = [labels[name] for name in record.texts("target")]
+        except KeyError as missing:
+            raise ProgramDamagedError(f"the plan's program jumps to {str(missing)[:40]}, which is not there") from None
+        if len(targets) != (1 if kind == "jmp" else 2):
+            raise ProgramDamagedError(f"the plan's program has a {kind} to {len(targets)} places")
+        back = [target for target in targets if target <= position]
+        for target in back:
+            for index in range(target, position):
+                if target > result.looped.get(index, -1):
+                    result.looped[index] = target
+        if kind == "jmp":
+            position = targets[0]
+            continue
+        decided = _compare(record, scalars)
+        if decided is not None:
+            position = targets[0] if decided else targets[1]
+        elif back:
+            result.uncounted.update(range(min(back), position))
+            position = max(targets)
+        else:
+            result.chosen.add(position)
+            position = _heavier(statements, labels, sorted(targets), weight)
+    return result
+
+
+def _compare(record: Record, scalars: Scalars) -> bool | None:
+    compare = COMPARISONS.get(record.text("op"))
+    operands = [scalars.values.get(name) for name in record.texts("input")]
+    if compare is None or len(operands) != 2 or None in operands:
+        return None
+    return bool(compare(*operands))
+
+
+def _heavier(
+    statements: Sequence[Statement], labels: Mapping[str, int], targets: Sequence[int], weight: Callable[[int], int]
+) -> int:
+    """Of two branches ahead, the one that moves more: the first ends where the second begins, by a jump past it."""
+    first, second = targets
+    end = second
+    kind, record = statements[second - 1]
+    if kind == "jmp" and isinstance(record, Record):
+        end = max(second, max((labels.get(name, 0) for name in record.texts("target")), default=0))
+    moved = [sum(map(weight, range(*span))) for span in ((first, second), (second, end))]
+    return first if moved[0] >= moved[1] else second
+
+
+def count(sizes: Sequence[int]) -> int:
+    """Elements of a shape."""
+    return math.prod(sizes)
