@@ -184,7 +184,8 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``input`` where positive, ``weight * input`` elsewhere, one weight or one per channel of dimension 1.
 
-    IParametricReLULayer.
+    ``relu(input) + weight * min(input, 0)``: IActivationLayer RELU, IElementWiseLayers MIN, PROD and SUM, which the
+    builder makes part of the convolution before them; IParametricReLULayer it runs on its own.
 
     >>> net = td.Network()
     >>> F.prelu(net.input("x", ("N", 3, 4)), net.constant(torch.ones(3))).shape
@@ -202,7 +203,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         )
     else:
         slopes = L.shuffle(weight, reshape=(1, weight.shape[0], *(1,) * (input.ndim - 2)))
-    return L.parametric_relu(input, slopes)
+    negative = L.elementwise(slopes, binary(input, 0.0, "MIN", input.dtype), "PROD")
+    return L.elementwise(L.activation(input, "RELU"), negative, "SUM")
 
 
 @operation
