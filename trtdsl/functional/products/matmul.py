@@ -56,7 +56,7 @@ def _by_sums(a: Tensor, b: Tensor) -> Tensor:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias`` for ``weight`` (out, in): IMatrixMultiplyLayer and IElementWiseLayer SUM.
 
-    A constant weight is transposed when the network is written.
+    The layer transposes the weight, which stays as it lies in its file.
 
     >>> net = td.Network()
     >>> F.linear(net.input("x", ("N", 3)), net.constant(torch.ones(5, 3))).shape
@@ -65,13 +65,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if weight.ndim == 1 or not input.dtype.is_floating_point:  # torch: weight (in,) gives a dot product
         result = matmul(input, weight if weight.ndim == 1 else L.shuffle(weight, (1, 0)))
     else:
-        if weight.is_constant:
-            weight, op = L.shuffle(weight, (1, 0)), "NONE"
-        else:
-            op = "TRANSPOSE"
         x = L.unsqueeze(input, [0]) if input.ndim == 1 else input
         a, b = align([x, weight])
-        result = L.matrix_multiply(a, b, "NONE", op)
+        result = L.matrix_multiply(a, b, "NONE", "TRANSPOSE")
         if input.ndim == 1:
             result = L.squeeze(result, [0])
     return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")
