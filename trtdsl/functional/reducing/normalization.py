@@ -44,7 +44,7 @@ def batch_norm(
         if running_mean is not None or running_var is not None:
             raise UnsupportedError("batch_norm(training=True) updates its statistics: an engine is for inference")
         axes = [axis for axis in range(input.ndim) if axis != 1]
-        return _normalized(input, axes, _channels(input, weight), _channels(input, bias), eps)
+        return _normalized(input, axes, _channels(input, weight), _channels(input, bias), eps, by_channel=True)
     if running_mean is None or running_var is None:
         raise DefinitionError("batch_norm needs running_mean and running_var, as in torch, unless training=True")
     given = [tensor for tensor in (running_mean, running_var, weight, bias) if tensor is not None]
@@ -81,14 +81,21 @@ def _channels(x: Tensor, values: Tensor | None) -> Tensor | None:
 
 
 def _normalized(
-    x: Tensor, axes: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float, groups: int = 1
+    x: Tensor,
+    axes: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    groups: int = 1,
+    by_channel: bool = False,
 ) -> Tensor:
     """INormalizationLayer with weights that are absent made up; ``weight`` and ``bias`` have the rank of ``x``."""
     shape = weight if weight is not None else bias if bias is not None else None
     if shape is None:
-        dims: tuple[int, ...] = (1,) * x.ndim
-        if groups != 1:
-            dims = (1, int(x.shape[1]), *(1,) * (x.ndim - 2))
+        # In float32 one value for all channels takes the builder more launches than one for each; in half precision
+        # it is the other way round (docs/benchmarks.md, "Lowerings").
+        each = groups != 1 or (by_channel and x.dtype == torch.float32 and isinstance(x.shape[1], int))
+        dims: tuple[int, ...] = tuple(int(x.shape[1]) if each and axis == 1 else 1 for axis in range(x.ndim))
     else:
         dims = tuple(int(size) for size in shape.shape)
     if weight is None:
@@ -178,7 +185,7 @@ def instance_norm(
     if input.ndim < 3:
         raise ShapeError(f"instance_norm takes (N, C, L, …), not {shape_text(input.shape)}")
     axes = list(range(2, input.ndim))
-    return _normalized(input, axes, _channels(input, weight), _channels(input, bias), eps)
+    return _normalized(input, axes, _channels(input, weight), _channels(input, bias), eps, by_channel=True)
 
 
 @operation
