@@ -14,9 +14,10 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl import config
+from trtdsl.compiling import config
 from trtdsl.core.backend import DTYPES, MODULES, get_backend
-from trtdsl.layers.base import CLASSES, KINDS, add_layer
+from trtdsl.layers.base import add_layer
+from trtdsl.layers.evaluation import CLASSES, KINDS
 
 ROOT = Path(__file__).parents[1]
 SURFACES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "tests/data/api").glob("*.json"))}
@@ -240,4 +241,4 @@ def test_a_layer_that_this_version_lacks_is_refused_by_name():
     net = td.Network(backend="tensorrt-rtx")
     x = net.input("x", (2,))
     with pytest.raises(td.UnsupportedError, match=r"tensorrt-rtx [\d.]+ has no add_something_of_tomorrow"):
-        add_layer(lambda site, x: site.definition.add_something_of_tomorrow(x), x)
+        add_layer(lambda target, x: target.definition.add_something_of_tomorrow(x), x)

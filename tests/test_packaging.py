@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from trtdsl import cli
+from trtdsl.cli import main as command_line
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.10 does not read TOML")
 
@@ -61,7 +61,7 @@ def test_extras():
 
 def test_the_console_script_is_the_command_line():
     assert PROJECT["scripts"].keys() == {"trtdsl"}
-    assert EntryPoint("trtdsl", PROJECT["scripts"]["trtdsl"], "console_scripts").load() is cli.main
+    assert EntryPoint("trtdsl", PROJECT["scripts"]["trtdsl"], "console_scripts").load() is command_line.main
 
 
 def test_everything_that_ci_installs_is_pinned_within_its_range():

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from trtdsl.core.backend import get_backend
-from trtdsl.layers.base import KINDS
+from trtdsl.layers.evaluation import KINDS
 from trtdsl.layers.region import REGIONS
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "interpreter.md"

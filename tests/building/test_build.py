@@ -314,7 +314,7 @@ def test_a_link_stays_one(tmp_path):
 
 
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
-    from trtdsl import files
+    from trtdsl.core import files
 
     (tmp_path / "a").write_bytes(b"old")
 

@@ -11,7 +11,7 @@ import torch
 from cases import CASES, run, trt
 
 from trtdsl.core.errors import UnsupportedError
-from trtdsl.layers.base import KINDS, Node
+from trtdsl.layers.evaluation import KINDS, Node
 from trtdsl.layers.region import REGIONS
 
 

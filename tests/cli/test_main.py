@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import trtdsl as td
-from trtdsl.cli.console import Progress
 from trtdsl.cli.main import app
+from trtdsl.display.terminal import Progress
 
 runner = CliRunner()
 
@@ -281,7 +281,7 @@ def test_tensorrt_that_is_not_installed(trtdsl):
 
 
 def test_no_tensorrt_at_all(trtdsl, monkeypatch):
-    from trtdsl import backend
+    from trtdsl.core import backend
 
     monkeypatch.delenv("TRTDSL_BACKEND", raising=False)
     for module in backend.MODULES.values():

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl import backend
 from trtdsl.compiling.compiler import compile_engine
+from trtdsl.core import backend
 from trtdsl.core.backend import Messages, get_backend
 
 

@@ -32,7 +32,7 @@ N = td.Dim("N", min=1, opt=2, max=5)
 def test_a_size_that_would_be_negative():
     message = broken(lambda x: F.conv2d(x, x.network.constant(torch.ones(1, 1, 5, 5))), ((1, 1, H, 9),))
     assert "where H = 2, the size H - 4 would be -2" in message
-    assert "test_claims.py:" in message
+    assert "test_constraints.py:" in message
     assert "in conv2d(…)" in message
     holds(lambda x: F.conv2d(x, x.network.constant(torch.ones(1, 1, 5, 5)), padding=2), ((1, 1, H, 9),))
 
@@ -50,7 +50,7 @@ def test_a_dimension_too_short_for_a_window(function):
     """Where H = 8, TensorRT would make an output without elements; torch refuses."""
     message = broken(function, ((1, 1, td.Dim("H", min=8, opt=9, max=16), 9),))
     assert "where H = 8, the size H//9 would be 0" in message
-    assert "test_claims.py:" in message
+    assert "test_constraints.py:" in message
     holds(function, ((1, 1, td.Dim("H", min=9, opt=9, max=16), 9),))
 
 

@@ -99,7 +99,7 @@ def test_scopes_follow_names(good):
     assert w["a.weight"] is w.a.weight
     assert w.b[0].scale.is_constant
     assert len(w.b) == 2
-    assert [scope.scale.sources for scope in w.b] == [("b.0.scale",), ("b.1.scale",)]
+    assert [scope.scale.weight_names for scope in w.b] == [("b.0.scale",), ("b.1.scale",)]
     assert "a" in w
     assert "weight" in w.a
     assert "c" not in w

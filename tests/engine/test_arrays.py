@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl import errors
+from trtdsl.core import errors
 from trtdsl.engine import dlpack
 from trtdsl.engine.arrays import View, view
 from trtdsl.engine.signature import Signature, TensorInfo

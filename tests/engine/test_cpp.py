@@ -12,7 +12,7 @@ import pytest
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl import errors
+from trtdsl.core import errors
 from trtdsl.core.backend import get_backend
 from trtdsl.engine.loader import open_engine
 from trtdsl.engine.manifest import manifest_path

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl import errors
+from trtdsl.core import errors
 from trtdsl.core.backend import Messages, cuda_status, get_backend
 from trtdsl.engine import loader
 from trtdsl.engine.loader import open_engine, read_header

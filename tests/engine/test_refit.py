@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 import trtdsl as td
 from trtdsl.core.backend import cuda_status, get_backend
 from trtdsl.engine.refit import ROLES, check_against, derive_weights, layer_values, new_values, recipe, structure
-from trtdsl.layers.base import Node
+from trtdsl.layers.evaluation import Node
 
 BACKEND = get_backend("tensorrt-rtx")
 
@@ -38,7 +38,7 @@ def put(network, values):
         node = Node(network.backend, network.definition.get_layer(index))
         for role, attribute in ROLES.get(node.type, {}).items():
             if f"{node.name}:{role}" in values:
-                setattr(node.layer, attribute, network.site.buffer(values[f"{node.name}:{role}"]))
+                setattr(node.layer, attribute, network.target.buffer(values[f"{node.name}:{role}"]))
 
 
 def facts_of(spec, network, engine, **more):

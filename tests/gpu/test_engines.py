@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl import errors
 from trtdsl.compiling.compiler import compile_engine
+from trtdsl.core import errors
 from trtdsl.engine import Engine, cuda, engine_of
 from trtdsl.engine.manifest import manifest_path
 

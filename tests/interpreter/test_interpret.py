@@ -14,7 +14,7 @@ import trtdsl.layers as L
 from trtdsl.core.backend import get_backend
 from trtdsl.core.errors import DefinitionError, FeedError, UnsupportedError
 from trtdsl.interpreter.interpret import topological_order
-from trtdsl.layers.base import KINDS, Node
+from trtdsl.layers.evaluation import KINDS, Node
 
 BACKEND = get_backend("tensorrt-rtx")
 trt = BACKEND.trt
@@ -162,7 +162,7 @@ for index in range(6):
     y = F.softmax(y, 3)
 net.output(y, "y")
 interpreter = td.Interpreter(net)
-interpreter.network.site.kept.clear()
+interpreter.network.target.buffers.clear()
 feeds = {"x": torch.randn(4, 4, 1024, 1024)}
 pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew; a child inherits its parent's otherwise
 before = status("VmRSS")

@@ -3,7 +3,7 @@
 import pytest
 from cases import CASES, run, trt
 
-from trtdsl.layers.base import KINDS
+from trtdsl.layers.evaluation import KINDS
 from trtdsl.layers.region import REGIONS
 
 # Plugins are code that is not TensorRT's; collectives need several devices.

@@ -18,7 +18,7 @@ import torch
 
 from trtdsl.core.backend import get_backend
 from trtdsl.interpreter.interpret import Interpreter
-from trtdsl.layers.base import storage
+from trtdsl.layers.evaluation import storage
 
 onnx = pytest.importorskip("onnx")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import trtdsl as td
 import trtdsl.layers as L
 from trtdsl.core.errors import DefinitionError
-from trtdsl.layers.base import Node
+from trtdsl.layers.evaluation import Node
 from trtdsl.layers.region import partition
 
 i32 = torch.int32

@@ -120,7 +120,7 @@ def test_half_precision_rounds_once(dtype):
 
 
 def test_cost_counts_the_taps_along_changed_axes():
-    from trtdsl.layers.base import Node, Shapes, kind
+    from trtdsl.layers.evaluation import Node, Shapes, kind
 
     net = td.Network()
     net.output(L.resize(net.input("x", (1, 2, 4, 4)), "LINEAR", size=(1, 2, 8, 8)), "y")

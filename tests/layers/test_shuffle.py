@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.layers.base import Node
-from trtdsl.layers.shuffle import Steps
+from trtdsl.layers.evaluation import Node
+from trtdsl.layers.shuffle import ShuffleSteps
 
 
 def kinds(net):
@@ -49,7 +49,7 @@ def chains(draw):
         reshape = draw(st.none() | factored(math.prod(shape)))
         rank = len(current) if reshape is None else len(reshape)
         second = tuple(range(rank)) if reshape is None else tuple(draw(st.permutations(range(rank))))
-        steps.append(Steps(first, reshape, second))
+        steps.append(ShuffleSteps(first, reshape, second))
         current = steps[-1].result(current)
     return shape, steps
 

@@ -399,7 +399,7 @@ Manifest parse_manifest(std::string const& text, std::string const& label) {
 namespace {
 
 constexpr std::size_t kHeader = 28, kVersionAt = 24;                        // both products
-constexpr std::size_t kRtxHeader = 64, kRtxSizeAt = 16, kRtxTargetsAt = 32;  // see trtdsl/loader.py
+constexpr std::size_t kRtxHeader = 64, kRtxSizeAt = 16, kRtxTargetsAt = 32;  // see trtdsl/engine/loader.py
 constexpr int kRtxTargets = 6;
 
 std::string product_of(std::string const& data, std::size_t at = 0) {

@@ -14,7 +14,7 @@
 
 namespace trtdsl {
 
-// What went wrong, by the `code` that trtdsl/errors.py gives the same error, and the command line's exit code.
+// What went wrong, by the `code` that trtdsl/core/errors.py gives the same error, and the command line's exit code.
 class Error : public std::runtime_error {
 public:
     Error(std::string code, std::string const& message);

@@ -10,7 +10,8 @@ import typer
 import trtdsl as td
 
 from ..core.errors import UsageError
-from . import console
+from ..display.results import print_build, print_outcome
+from ..display.terminal import Progress, print_error
 from .common import (
     AllowNonfinite,
     Backend,
@@ -135,25 +136,25 @@ def build(
 def _build_one(
     network: str, output: Path | None, options: dict[str, Any], json_: bool, quiet: bool, verbose: bool
 ) -> None:
-    with console.Progress(quiet or json_) as progress:
+    with Progress(quiet or json_) as progress:
         result = td.build(td.load_spec(network), output, progress=progress.step, **options)
     if json_:
         report = result.report.to_json() if result.report is not None else None
         facts = {"engine": str(result.engine), "built": result.built, "manifest_path": str(result.manifest_path)}
         print_json({"schema": 1, "kind": "build", **facts, "manifest": result.manifest, "check": report})
     elif not quiet:
-        console.print_build(result, dry_run=options["dry_run"], verbose=verbose)
+        print_build(result, dry_run=options["dry_run"], verbose=verbose)
 
 
 def _build_several(
     networks: list[str], output: Path | None, jobs: int, options: dict[str, Any], json_: bool, quiet: bool
 ) -> None:
-    tell = None if json_ else lambda outcome: console.print_outcome(outcome, quiet=quiet)
+    tell = None if json_ else lambda outcome: print_outcome(outcome, quiet=quiet)
     outcomes = td.build_several(networks, output, jobs=jobs, done=tell, **options)
     failed = [outcome for outcome in outcomes if outcome.exit_code]
     if json_:
         print_json({"schema": 1, "kind": "builds", "builds": [outcome.to_json() for outcome in outcomes]})
     elif failed:
-        console.complain(f"{len(failed)} of {len(outcomes)} networks were not built")
+        print_error(f"{len(failed)} of {len(outcomes)} networks were not built")
     if failed:
         raise typer.Exit(failed[0].exit_code)

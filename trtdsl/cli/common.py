@@ -17,7 +17,7 @@ import trtdsl as td
 
 from ..core.errors import TrtdslError, UsageError
 from ..definition.profile import Range, as_bounds, read_ranges
-from . import console
+from ..display.terminal import print_error
 
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
 WeightsFile = Annotated[
@@ -134,5 +134,5 @@ def _fail(error: BaseException | None, code: int, text: str, json_: bool, verbos
         if isinstance(error, TrtdslError) and error.code is not None:
             details["code"] = error.code
         print_json({"schema": 1, "kind": "error", "error": details})
-    console.complain(text)
+    print_error(text)
     raise typer.Exit(code)

@@ -9,7 +9,8 @@ import typer
 
 import trtdsl as td
 
-from . import console
+from ..display.results import print_bench
+from ..display.terminal import print_error, print_line
 from .common import Json, Quiet, Verbose, dims_of, errors, pairs_of, print_json
 
 EngineName = Annotated[Path, typer.Argument(metavar="ENGINE", help="What `trtdsl build` wrote.")]
@@ -53,7 +54,7 @@ def run(
             print_json({"schema": 1, "kind": "run", "engine": str(engine), "outputs": outputs})
         elif not quiet:
             for path in paths.values():
-                console.say(str(path))
+                print_line(str(path))
 
 
 def bench(
@@ -97,9 +98,9 @@ def bench(
         if json_:
             print_json(report.to_json())
         elif not quiet:
-            console.print_bench(report)
+            print_bench(report)
     if fail_above is not None and report.times[0].median > fail_above:
-        console.complain(f"the median is {report.times[0].median:.3f} ms, above {fail_above} ms")
+        print_error(f"the median is {report.times[0].median:.3f} ms, above {fail_above} ms")
         raise typer.Exit(1)
 
 
@@ -133,7 +134,7 @@ def triton(
         if json_:
             print_json({"schema": 1, "kind": "export", "folder": str(folder)})
         elif not quiet:
-            console.say(str(folder))
+            print_line(str(folder))
 
 
 def derive(
@@ -157,7 +158,7 @@ def derive(
         if json_:
             print_json({"schema": 1, "kind": "weights", "output": str(output), "names": list(values)})
         elif not quiet:
-            console.say(f"{output}: {len(values)} values")
+            print_line(f"{output}: {len(values)} values")
 
 
 def register(app: typer.Typer, weights_app: typer.Typer) -> None:

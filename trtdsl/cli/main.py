@@ -12,8 +12,9 @@ import typer
 import trtdsl as td
 
 from ..core.version import __version__
+from ..display.results import print_check, print_facts, print_layers, print_summary
+from ..display.terminal import Progress, print_error, print_line
 from . import build as cli_build
-from . import console
 from . import engine as cli_engine
 from . import port as cli_port
 from .common import (
@@ -69,7 +70,7 @@ def check(
     verbose: Verbose = False,
 ) -> None:
     """Compare a network with its torch reference at the ends of every profile; exit code 1 when it differs."""
-    with errors(json_, verbose), console.Progress(quiet or json_) as progress:
+    with errors(json_, verbose), Progress(quiet or json_) as progress:
         spec = td.load_spec(network)
         defined = spec.define(
             weights=weights,
@@ -92,9 +93,9 @@ def check(
         if json_:
             print_json({**report.to_json(), "layers": found.to_json() if found is not None else None})
         elif not quiet:
-            console.print_check(report)
+            print_check(report)
             if found is not None:
-                console.print_layers(found)
+                print_layers(found)
     if not report.passed:
         raise typer.Exit(1)
 
@@ -117,7 +118,7 @@ def inspect(
         if json_:
             print_json(summary.to_json())
         elif not quiet:
-            console.print_summary(summary)
+            print_summary(summary)
 
 
 @weights_app.command("convert")
@@ -134,7 +135,7 @@ def convert(
         if json_:
             print_json({"schema": 1, "kind": "weights", "output": str(output), "names": names})
         elif not quiet:
-            console.say(f"{output}: {len(names)} tensors")
+            print_line(f"{output}: {len(names)} tensors")
 
 
 @explain_app.command("einsum")
@@ -156,7 +157,7 @@ def explain_einsum(
         if json_:
             print_json({"schema": 1, "kind": "einsum", **plan.to_json()})
         elif not quiet:
-            console.say(str(plan))
+            print_line(str(plan))
 
 
 @app.command()
@@ -167,7 +168,7 @@ def doctor(backend: Backend = None, json_: Json = False, quiet: Quiet = False, v
         if json_:
             print_json({"schema": 1, "kind": "doctor", **facts})
         elif not quiet:
-            console.print_facts(facts)
+            print_facts(facts)
 
 
 def _version(show: bool) -> None:
@@ -194,7 +195,7 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        console.complain("cancelled; nothing was written")
+        print_error("cancelled; nothing was written")
         sys.exit(130)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import console
+from ..display.terminal import print_note
 from .common import Dims, dims_of, errors, pairs_of, print_json
 
 
@@ -75,7 +75,7 @@ def port(
             typer.echo(result.text, nl=False)
         if not quiet and not json_:
             for line in result.remarks(output, weights):
-                console.remark(line)
+                print_note(line)
 
 
 def register(app: typer.Typer) -> None:

@@ -14,7 +14,7 @@ from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
 from .constraints import Claims
-from .operation import CURRENT, Operation, here
+from .operation import CURRENT_NETWORK, Operation, author_location
 from .precision import as_precision, is_low
 from .profile import Profile, as_profiles
 from .shape import Dim, Size, SizeLike, shape_text, value
@@ -64,14 +64,14 @@ class Input:
         object.__setattr__(self, "shape", shape)
 
 
-class Site:
+class LayerTarget:
     """Where layers are added: a network's own definition, or a scratch one in which constants are folded."""
 
-    __slots__ = ("definition", "kept", "network", "trt")
+    __slots__ = ("buffers", "definition", "network", "trt")
 
     def __init__(self, network: Network, definition: Any):
         self.network, self.definition, self.trt = network, definition, network.trt
-        self.kept: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
+        self.buffers: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
 
     def weights(self, tensor: Tensor | None, dtype: torch.dtype | None = None) -> Any:
         """``trt.Weights`` of a constant Tensor; empty ones, of ``dtype``, for None."""
@@ -84,7 +84,7 @@ class Site:
     def buffer(self, data: torch.Tensor) -> Any:
         """``trt.Weights`` over the tensor's own memory, which is kept."""
         data = data.contiguous()
-        self.kept.append(data)
+        self.buffers.append(data)
         return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())
 
 
@@ -121,7 +121,7 @@ class Network:
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
         """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
-        self.site = Site(self, self.definition)
+        self.target = LayerTarget(self, self.definition)
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.claims = Claims()
@@ -170,13 +170,13 @@ class Network:
         ``data`` is a torch tensor, a numpy array or a number: Python floats are float32, ints int64.
         ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
         """
-        sources = (source,) if source else ()
+        weight_names = (source,) if source else ()
         if isinstance(data, Tensor):
             if dtype is None or as_dtype(dtype) == data.dtype:
                 return data
             if not data.is_constant:
                 raise UsageError("this Tensor is computed when the network runs: use its .to(dtype)")
-            sources = data.sources
+            weight_names = data.weight_names
             data = data.data
         tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
         if dtype is not None:
@@ -185,14 +185,14 @@ class Network:
             tensor = tensor.to(torch.float32)
         if not tensor.is_cpu:
             raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
-        return self.plain_constant(tensor.detach() if tensor.requires_grad else tensor, sources)
+        return self.plain_constant(tensor.detach() if tensor.requires_grad else tensor, weight_names)
 
-    def plain_constant(self, data: torch.Tensor, sources: tuple[str, ...]) -> Tensor:
-        """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``sources``."""
+    def plain_constant(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
+        """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``weight_names``."""
         shape = tuple(data.shape)
         if shape:  # one without dimensions takes the dtype of what it is used with
             self.backend.data_type(data.dtype)
-        return Tensor(self, shape, data.dtype, data=data, sources=sources)
+        return Tensor(self, shape, data.dtype, data=data, weight_names=weight_names)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -206,11 +206,11 @@ class Network:
     @contextmanager
     def current(self) -> Iterator[Network]:
         """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``)."""
-        token = CURRENT.set(self)
+        token = CURRENT_NETWORK.set(self)
         try:
             yield self
         finally:
-            CURRENT.reset(token)
+            CURRENT_NETWORK.reset(token)
 
     @contextmanager
     def authors_code(self) -> Iterator[None]:
@@ -278,7 +278,7 @@ class Network:
         owners: frozenset[str] = frozenset()
         scope = prefix = ""
         for tensor in reversed(operands):
-            if tensor.sources:
+            if tensor.weight_names:
                 owners = owners | tensor.owners if owners else tensor.owners
             elif tensor.data is None:
                 scope = tensor.scope
@@ -303,7 +303,7 @@ class Network:
 
         TensorRT puts the metadata of what it fuses in a row, each text once: hence the semicolon at the end.
         """
-        location = self._operation.location if self._operation else here()
+        location = self._operation.location if self._operation else author_location()
         if location is not None:
             self.locations[name] = location
             scope = name.rpartition(".")[0]
@@ -315,15 +315,15 @@ class Network:
         key = None
         if data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
             key = ("constant", data.dtype, tuple(data.shape), bytes(_flat(data).view(torch.uint8).tolist()))
-        if key in self.cache and not tensor.sources:
+        if key in self.cache and not tensor.weight_names:
             return self.cache[key]
-        layer = self.definition.add_constant(tuple(data.shape), self.site.buffer(data))
-        name = "*".join(tensor.sources) if len(tensor.sources) in (1, 2) else "constant"
+        layer = self.definition.add_constant(tuple(data.shape), self.target.buffer(data))
+        name = "*".join(tensor.weight_names) if len(tensor.weight_names) in (1, 2) else "constant"
         layer.name = name = self._take_name(name)
         self.locate(layer, name)
         handle = layer.get_output(0)
         handle.name = name
-        if key is not None and not tensor.sources:
+        if key is not None and not tensor.weight_names:
             self.cache[key] = handle
         return handle
 
@@ -352,7 +352,7 @@ class Network:
         if self._operation is not None:
             yield
             return
-        self._operation = Operation(name, location or here())
+        self._operation = Operation(name, location or author_location())
         try:
             yield
         except TrtdslError as error:

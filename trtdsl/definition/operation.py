@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CURRENT: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
+CURRENT_NETWORK: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
 """The network of functions that take no Tensor."""
 
 _AS_IT_IS = (Tensor, int, str, float, type(None))
@@ -51,7 +51,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             if floor and network.precision is not None and network._operation.name in COMPOSED:
                 return _in_precision(network, function, args, kwargs)
             return function(*args, **kwargs)
-        location = here()
+        location = author_location()
         network._operation = Operation(label, location)
         try:
             arguments = [given if isinstance(given, _AS_IT_IS) else _operand(network, given) for given in args]
@@ -115,7 +115,7 @@ def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -
             for item in argument:
                 if isinstance(item, Tensor):
                     return item.network
-    return CURRENT.get()
+    return CURRENT_NETWORK.get()
 
 
 def require_network(*args: Any) -> Network:
@@ -124,12 +124,12 @@ def require_network(*args: Any) -> Network:
     if network is None:
         raise UsageError(
             "no network here: call this from a @td.network function, with a Tensor, or inside `with net.current():`",
-            location=here(),
+            location=author_location(),
         )
     return network
 
 
-def here() -> Location | None:
+def author_location() -> Location | None:
     """The author's place: the first frame outside trtdsl."""
     frame: FrameType | None = sys._getframe(2)  # trtdsl's own functions call this one
     while frame is not None:

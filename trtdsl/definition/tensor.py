@@ -30,7 +30,7 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 
-    __slots__ = ("_handle", "data", "dtype", "later", "name", "network", "scope", "shape", "sources")
+    __slots__ = ("_handle", "data", "dtype", "name", "network", "pending", "scope", "shape", "weight_names")
     __hash__ = object.__hash__
     __array_ufunc__ = None  # numpy leaves `array + tensor` to the Tensor
 
@@ -58,8 +58,8 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
         data: torch.Tensor | None = None,
         name: str = "",
         scope: str = "",
-        sources: tuple[str, ...] = (),
-        later: Callable[[], Tensor] | None = None,
+        weight_names: tuple[str, ...] = (),
+        pending: Callable[[], Tensor] | None = None,
     ):
         self.network = network
         self.shape = shape
@@ -68,17 +68,17 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
         self.data: Any = data
         self.name = name
         self.scope = scope
-        self.sources = sources
-        self.later = later
+        self.weight_names = weight_names
+        self.pending = pending
 
     @property
     def trt(self) -> Any:
-        """The ITensor; a constant becomes an IConstantLayer the first time, and what is added ``later`` is added."""
+        """The ITensor; a constant becomes an IConstantLayer the first time, and a ``pending`` layer is added."""
         if self._handle is None:
-            if self.later is None:
+            if self.pending is None:
                 self._handle = self.network.materialize(self)
             else:
-                made = self.later()
+                made = self.pending()
                 self._handle, self.name = made.trt, made.name
         return self._handle
 
@@ -95,7 +95,7 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
     @property
     def owners(self) -> frozenset[str]:
         """The modules whose weights the constant was made from; "" is the network itself."""
-        return _modules(self.sources)
+        return _modules(self.weight_names)
 
     @property
     def ndim(self) -> int:
@@ -267,15 +267,15 @@ class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
         return F.getitem(self, index)
 
 
-def sources_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
+def weight_names_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
     """The names of the weights that a constant made from these constants was made from."""
     found: dict[str, None] = {}
     for tensor in tensors:
-        for source in tensor.sources:
+        for source in tensor.weight_names:
             found[source] = None
     return tuple(found)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _modules(sources: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(source.rpartition(".")[0] for source in sources)
+def _modules(weight_names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(source.rpartition(".")[0] for source in weight_names)

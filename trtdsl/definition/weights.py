@@ -15,7 +15,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import CorruptFileError, UsageError, WeightsError, nearest
 from ..core.lazy import np, torch
 from .network import Network
-from .operation import here
+from .operation import author_location
 from .shape import shape_text
 from .tensor import Tensor
 
@@ -291,9 +291,12 @@ class Scope:
             raise IndexError(f"{self._prefix[:-1]} has {len(self)} numbered children")
         if self._prefix and isinstance(key, str) and hasattr(Tensor, key):
             parts = ", ".join(self._children())
-            raise WeightsError(f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=here())
+            raise WeightsError(
+                f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=author_location()
+            )
         raise WeightsError(
-            f"no weight {name!r} in {self._weights.label}{nearest(name, self._weights.shapes)}", location=here()
+            f"no weight {name!r} in {self._weights.label}{nearest(name, self._weights.shapes)}",
+            location=author_location(),
         )
 
     def __contains__(self, key: object) -> bool:

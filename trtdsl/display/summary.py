@@ -17,7 +17,7 @@ from ..definition.spec import NetworkSpec
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
-from ..layers.base import KINDS, Node, Shapes, count
+from ..layers.evaluation import KINDS, Node, Shapes, count
 from ..layers.region import REGIONS
 from .table import as_text, make_table
 

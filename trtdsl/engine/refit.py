@@ -25,8 +25,8 @@ from ..definition.profile import Range
 from ..definition.spec import NetworkSpec, load_spec
 from ..definition.weights import Source, Weights
 from ..interpreter.fingerprint import fingerprint
-from ..layers.base import Node
 from ..layers.constant import read_weights
+from ..layers.evaluation import Node
 
 # Where each layer type keeps its weights: TensorRT's WeightsRole, and the layer's property.
 ROLES = {

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from ..core.backend import Backend
-from ..layers.base import Node
 from ..layers.constant import weights_bytes
+from ..layers.evaluation import Node
 
 # Properties that repeat what is hashed anyway, or that belong to no layer in particular.
 SKIPPED = {"num_inputs", "num_outputs", "num_ranks"}

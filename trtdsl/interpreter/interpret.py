@@ -14,7 +14,7 @@ from ..core.errors import DefinitionError, FeedError, Location, ShapeError, Trtd
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.shape import shape_text, value
-from ..layers.base import Node, kind, storage
+from ..layers.evaluation import Node, kind, storage
 from ..layers.region import Region, partition
 from ..layers.shape import linear
 

@@ -7,7 +7,8 @@ import math
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -25,8 +26,8 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     (2, 3)
     """
 
-    def add(site, x):
-        layer = site.definition.add_activation(x, member(site.trt.ActivationType, type, "activation"))
+    def add(target, x):
+        layer = target.definition.add_activation(x, member(target.trt.ActivationType, type, "activation"))
         if layer is not None:
             if alpha is not None:
                 layer.alpha = alpha
@@ -103,7 +104,7 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
     >>> parametric_relu(net.input("x", (2, 3, 4)), net.constant(torch.ones(1, 3, 1))).shape
     (2, 3, 4)
     """
-    return add_layer(lambda site, x, slope: site.definition.add_parametric_relu(x, slope), x, slope, shape=x.shape)
+    return add_layer(lambda target, x, slope: target.definition.add_parametric_relu(x, slope), x, slope, shape=x.shape)
 
 
 @evaluates("PARAMETRIC_RELU", flops=2)

@@ -9,7 +9,8 @@ from ..core.errors import ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .quantize import narrow, spread
 
 FORMS = PADDED, PACKED = "PADDED_BHND", "PACKED_NHD"
@@ -48,11 +49,11 @@ def attention(
     network = query.network
     first = network.definition.num_layers
 
-    def add(site, query, key, value, mask, scale, query_lengths, key_value_lengths):
-        trt = site.trt
+    def add(target, query, key, value, mask, scale, query_lengths, key_value_lengths):
+        trt = target.trt
         kind = member(trt.CausalMaskKind, causal, "causal mask")
         norm = member(trt.AttentionNormalizationOp, normalization, "normalization")
-        layer = site.definition.add_attention_v2(query, key, value, norm, kind)
+        layer = target.definition.add_attention_v2(query, key, value, norm, kind)
         if layer is None:
             return None
         layer.decomposable = decomposable
@@ -60,7 +61,7 @@ def attention(
             layer.mask = mask
         if scale is not None:
             layer.normalization_quantize_scale = scale
-            layer.normalization_quantize_to_type = site.network.backend.data_type(as_dtype(quantize_dtype))
+            layer.normalization_quantize_to_type = target.network.backend.data_type(as_dtype(quantize_dtype))
         if query_lengths is not None:
             layer.query_form, layer.query_lengths = trt.AttentionIOForm.PACKED_NHD, query_lengths
         if key_value_lengths is not None:
@@ -208,8 +209,8 @@ def rotary_embedding(
     (2, 3, 5, 8)
     """
 
-    def add(site, x, cos, sin, position_ids):
-        layer = site.definition.add_rotary_embedding(x, cos, sin, interleaved, rotary_dim)
+    def add(target, x, cos, sin, position_ids):
+        layer = target.definition.add_rotary_embedding(x, cos, sin, interleaved, rotary_dim)
         if layer is not None and position_ids is not None:
             layer.set_input(3, position_ids)
         return layer
@@ -254,11 +255,11 @@ def kv_cache_update(
     (2, 3, 10, 8)
     """
 
-    def add(site, cache, update, write_indices, lengths):
-        cache_mode = member(site.trt.KVCacheMode, mode, "cache mode")
-        layer = site.definition.add_kv_cache_update(cache, update, write_indices, cache_mode)
+    def add(target, cache, update, write_indices, lengths):
+        cache_mode = member(target.trt.KVCacheMode, mode, "cache mode")
+        layer = target.definition.add_kv_cache_update(cache, update, write_indices, cache_mode)
         if layer is not None and lengths is not None:
-            layer.update_form, layer.update_lengths = site.trt.AttentionIOForm.PACKED_NHD, lengths
+            layer.update_form, layer.update_lengths = target.trt.AttentionIOForm.PACKED_NHD, lengths
         return layer
 
     return add_layer(add, cache, update, write_indices, update_lengths, shape=cache.shape, fold=False)

@@ -1,51 +1,25 @@
-"""What every layer family is made of: adding a layer, reading one back, evaluating it, its cost.
+"""What every layer family is made of: adding a layer, and small helpers.
 
 A family file holds, for each layer type, three functions side by side: the public one that adds it
-(through :func:`add_layer`), the one that evaluates it (under :func:`evaluates`), and its FLOPs.
+(through :func:`add_layer`), the one that evaluates it (under ``evaluates``, in :mod:`trtdsl.layers.evaluation`), and
+its FLOPs.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from ..core.backend import Backend, Messages
-from ..core.dtypes import dtype_name
+from ..core.backend import Messages
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
-from ..definition.network import Network, Site
+from ..definition.network import LayerTarget, Network
 from ..definition.shape import Shape, SizeLike, shape_text, tensor_dim
-from ..definition.tensor import Tensor, sources_of
-
-T = TypeVar("T")
-Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
-
-# TensorRT's class for each layer type, where it is not I<CamelCase>Layer.
-CLASSES = {
-    "ELEMENTWISE": "IElementWiseLayer",
-    "SOFTMAX": "ISoftMaxLayer",
-    "TOPK": "ITopKLayer",
-    "RAGGED_SOFTMAX": "IRaggedSoftMaxLayer",
-    "PARAMETRIC_RELU": "IParametricReLULayer",
-    "CONDITIONAL_INPUT": "IIfConditionalInputLayer",
-    "CONDITIONAL_OUTPUT": "IIfConditionalOutputLayer",
-    "NMS": "INMSLayer",
-    "LRN": "ILRNLayer",
-    "KV_CACHE_UPDATE": "IKVCacheUpdateLayer",
-    "MOE": "IMoELayer",
-    "PLUGIN_V2": "IPluginV2Layer",
-    "PLUGIN_V3": "IPluginV3Layer",
-}
-
-
-def storage(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which an evaluator keeps values of ``dtype``: int4 unpacked as int8, and fp4 as float32."""
-    return {"int4": torch.int8, "float4_e2m1fn_x2": torch.float32}.get(dtype_name(dtype), dtype)
-
+from ..definition.tensor import Tensor, weight_names_of
+from .evaluation import Evaluate, Node, count, kind
 
 # -- adding ------------------------------------------------------------------------------------------------------------
 
@@ -61,7 +35,7 @@ def add_layer(
 ) -> Any:
     """Adds a layer and gives its output Tensor, or a tuple of them when there are several.
 
-    ``add(site, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it.
+    ``add(target, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it.
     ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name. ``shape`` is
     the first output's shape as the author's dimensions say it (a list: each output's), with None for a size that only
     TensorRT knows; its own inference must agree with it.
@@ -87,7 +61,7 @@ def add_layer(
             return folded
     operation = network._operation
     label = add.__qualname__.split(".")[0] if operation is None else operation.name
-    layer, outputs = _add(add, network.site, [None if tensor is None else tensor.trt for tensor in operands])
+    layer, outputs = _add(add, network.target, [None if tensor is None else tensor.trt for tensor in operands])
     name, scope = network.name_layer(layer, label, used)
     shapes = shape if isinstance(shape, list) else (shape,)
     results = []
@@ -112,15 +86,15 @@ def _result(network: Network, name: str, scope: str, output: Output, ours: Seque
 Output = tuple[Any, tuple[int, ...], "torch.dtype"]
 
 
-def _add(add: Callable[..., Any], site: Site, handles: Sequence[Any]) -> tuple[Any, list[Output]]:
+def _add(add: Callable[..., Any], target: LayerTarget, handles: Sequence[Any]) -> tuple[Any, list[Output]]:
     """The layer and its outputs; TensorRT reports a bad layer only when its shape is asked for."""
-    backend = site.network.backend
+    backend = target.network.backend
     found: list[Output] = []
     messages, listening = Messages(), backend.listening
     listening.append(messages)  # what `with backend.listen()` does would take longer than some layers
     try:
         try:
-            layer = add(site, *handles)
+            layer = add(target, *handles)
         except AttributeError as error:
             raise backend.lacking(error) from None
         try:
@@ -168,14 +142,14 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
     """
     backend = network.backend
     scratch = backend.create_network()
-    site = Site(network, scratch)
+    target = LayerTarget(network, scratch)
     handles = []
     for tensor in operands:
         handle = None
         if tensor is not None:
-            handle = scratch.add_constant(tensor.shape, site.weights(tensor)).get_output(0)
+            handle = scratch.add_constant(tensor.shape, target.weights(tensor)).get_output(0)
         handles.append(handle)
-    layer, outputs = _add(add, site, handles)
+    layer, outputs = _add(add, target, handles)
     sizes = [size for _, dims, _ in outputs for size in dims]
     elements = sum(count(dims) for _, dims, _ in outputs)
     if min(sizes, default=0) < 0 or elements > _most_elements(network, used):
@@ -183,9 +157,9 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
     node = Node(backend, layer)
     values = kind(node).prepare(node)(*(None if tensor is None else tensor.data for tensor in operands))
     values = values if isinstance(values, tuple) else (values,)
-    sources = sources_of(used)
+    weight_names = weight_names_of(used)
     results = tuple(
-        Tensor(network, tuple(dims), dtype, data=value, sources=sources)
+        Tensor(network, tuple(dims), dtype, data=value, weight_names=weight_names)
         for value, (_, dims, dtype) in zip(values, outputs, strict=True)
     )
     return results[0] if len(results) == 1 else results
@@ -196,169 +170,14 @@ def _evaluated(network: Network, evaluate: Evaluate, used: Sequence[Tensor], sha
     if count(shape) > _most_elements(network, used):
         return None
     value = evaluate(*(tensor.data for tensor in used))
-    return Tensor(network, tuple(value.shape), value.dtype, data=value, sources=sources_of(used))
+    return Tensor(network, tuple(value.shape), value.dtype, data=value, weight_names=weight_names_of(used))
 
 
 def _most_elements(network: Network, used: Sequence[Tensor]) -> int:
     return max(network.fold_limit, sum(tensor.data.numel() for tensor in used))
 
 
-# -- reading back ------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _type_and_class(trt: Any, member: Any) -> tuple[str, Any]:
-    name: str = member.name
-    return name, getattr(trt, CLASSES.get(name) or f"I{name.title().replace('_', '')}Layer", None)
-
-
-class Node:
-    """One layer read back from an INetworkDefinition: its own class, inputs and outputs.
-
-    ``layer`` has TensorRT's class for its type, so that the attributes can be read; ``type`` is the LayerType's name.
-    """
-
-    def __init__(self, backend: Backend, layer: Any):
-        self.backend = backend
-        # The base class's property: activation and pooling layers have a `type` of their own.
-        self.type, cls = _type_and_class(backend.trt, backend.trt.ILayer.type.fget(layer))
-        if cls is not None:
-            layer.__class__ = cls
-        self.layer = layer
-        self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
-        self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
-
-    @property
-    def trt(self) -> Any:
-        return self.backend.trt
-
-    @functools.cached_property
-    def name(self) -> str:
-        """The layer's name."""
-        return self.layer.name
-
-    @functools.cached_property
-    def needs(self) -> list[str]:
-        """The names of the inputs that are there."""
-        return [tensor.name for tensor in self.inputs if tensor is not None]
-
-    @functools.cached_property
-    def makes(self) -> list[str]:
-        """The names of the outputs."""
-        return [tensor.name for tensor in self.outputs]
-
-    @functools.cached_property
-    def dtype(self) -> torch.dtype:
-        """torch's dtype of the first output's value, as TensorRT infers it."""
-        return self.output_dtype(0)
-
-    @functools.cached_property
-    def logical_dtype(self) -> torch.dtype:
-        """As :attr:`dtype`, but int4 and fp4 as themselves."""
-        return self.backend.torch_dtype(self.outputs[0].dtype)
-
-    def output_dtype(self, index: int) -> torch.dtype:
-        """torch's dtype of an output's value."""
-        return storage(self.backend.torch_dtype(self.outputs[index].dtype))
-
-    def input_dtype(self, index: int = 0) -> torch.dtype:
-        """torch's dtype of an input's value."""
-        return storage(self.backend.torch_dtype(self.inputs[index].dtype))
-
-    def has_input(self, index: int) -> bool:
-        """Whether the optional input is there."""
-        return index < len(self.inputs) and self.inputs[index] is not None
-
-    def pick(self, table: Mapping[str, T], name: str, what: str) -> T:
-        """The entry of an enum's member in a table; UnsupportedError for one that the table does not have."""
-        if name not in table:
-            raise self.unsupported(f"{what} {name}")
-        return table[name]
-
-    def known(self, member: Any, names: Sequence[str], what: str) -> str:
-        """The name of an enum's member; UnsupportedError for one that is not among ``names``."""
-        if member.name not in names:
-            raise self.unsupported(f"{what} {member.name}")
-        return member.name
-
-    def unsupported(self, what: str) -> UnsupportedError:
-        """The error for an attribute that the evaluator cannot honour."""
-        return UnsupportedError(f"layer {self.name!r} ({self.type}): {what} cannot be interpreted")
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """Concrete shapes of a layer's inputs and outputs, from which its cost is computed."""
-
-    inputs: list[tuple[int, ...] | None]
-    outputs: list[tuple[int, ...]]
-
-    @property
-    def elements(self) -> int:
-        """The elements of the first output."""
-        return count(self.outputs[0]) if self.outputs else 0
-
-
-def count(shape: Sequence[int] | None) -> int:
-    """The number of elements of a shape; 0 for an absent tensor."""
-    result = 1
-    for size in shape or ():
-        result *= size
-    return result if shape is not None else 0
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What trtdsl knows of a layer type: how it is evaluated and what it costs."""
-
-    type: str
-    prepare: Callable[[Node], Evaluate]
-    flops: Callable[[Node, Shapes], int]
-    moves: bool | Callable[[Node], bool]
-    """Whether it moves data; a reshape does not."""
-
-
-KINDS: dict[str, Kind] = {}
-
-
-def evaluates(
-    type: str,
-    *,
-    flops: Callable[[Node, Shapes], int] | int = 0,
-    moves: bool | Callable[[Node], bool] = True,
-) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
-    """Registers the evaluator of a layer type.
-
-    The decorated ``prepare(node)`` reads the layer's attributes once and gives a function from input tensors to the
-    output tensor(s). ``flops`` is a number per element of the first output, or a function of the node and its shapes.
-    """
-
-    def register(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
-        if type in KINDS:
-            raise AssertionError(f"two evaluators for {type}")
-        cost = flops if callable(flops) else lambda node, shapes, each=flops: each * shapes.elements
-        KINDS[type] = Kind(type, prepare, cost, moves)
-        return prepare
-
-    return register
-
-
-def kind(node: Node) -> Kind:
-    """The node's Kind; UnsupportedError naming the layer for a type that the interpreter does not know."""
-    try:
-        return KINDS[node.type]
-    except KeyError:
-        raise UnsupportedError(
-            f"layer {node.name!r} has type {node.type}, which the interpreter does not know"
-        ) from None
-
-
 # -- small helpers of the families -------------------------------------------------------------------------------------
-
-
-def compact(x: torch.Tensor) -> torch.Tensor:
-    """A view that holds less than a quarter of its memory as a copy, so that the rest can be freed."""
-    return x.clone() if 4 * x.numel() * x.itemsize < x.untyped_storage().nbytes() else x
 
 
 PADDING_MODES = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "SAME_UPPER", "SAME_LOWER")

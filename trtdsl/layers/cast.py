@@ -8,7 +8,8 @@ from ..core.dtypes import as_dtype, dtype_name
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates
+from .base import add_layer
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -26,10 +27,10 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
         return x
     if x.is_constant and x.ndim == 0:
         x.network.backend.data_type(dtype)
-        return Tensor(x.network, (), dtype, data=convert(x.data, dtype), sources=x.sources)
+        return Tensor(x.network, (), dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
 
-    def add(site, x):
-        return site.definition.add_cast(x, site.network.backend.data_type(dtype))
+    def add(target, x):
+        return target.definition.add_cast(x, target.network.backend.data_type(dtype))
 
     return add_layer(add, x, shape=x.shape)
 
@@ -84,7 +85,7 @@ def identity(x: Tensor) -> Tensor:
     >>> identity(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
-    return add_layer(lambda site, x: site.definition.add_identity(x), x, shape=x.shape)
+    return add_layer(lambda target, x: target.definition.add_identity(x), x, shape=x.shape)
 
 
 @evaluates("IDENTITY", moves=False)

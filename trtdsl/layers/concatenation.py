@@ -9,7 +9,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import SizeLike
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .base import add_layer, normalize_axis
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -34,8 +35,8 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
                 shape[other] = size
     shape[axis] = total
 
-    def add(site, *handles):
-        layer = site.definition.add_concatenation(list(handles))
+    def add(target, *handles):
+        layer = target.definition.add_concatenation(list(handles))
         if layer is not None:
             layer.axis = axis
         return layer

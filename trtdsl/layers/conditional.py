@@ -6,7 +6,8 @@ from ..core.errors import DefinitionError, ShapeError
 from ..definition.network import Network
 from ..definition.shape import SizeLike
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates
+from .base import add_layer
+from .evaluation import Evaluate, Node, evaluates
 from .loop import outer
 from .region import Body, Region, Run, State, region
 
@@ -32,12 +33,12 @@ class Conditional:
         self.network: Network = condition.network
         self._conditional = self.network.definition.add_if_conditional()
         with self.network.operation("conditional"):
-            add_layer(lambda site, condition: self._conditional.set_condition(condition), condition, fold=False)
+            add_layer(lambda target, condition: self._conditional.set_condition(condition), condition, fold=False)
 
     def input(self, x: Tensor) -> Tensor:
         """``x`` for use in the subgraphs: one IIfConditionalInputLayer."""
         with self.network.operation("conditional.input"):
-            return add_layer(lambda site, x: self._conditional.add_input(x), x, shape=x.shape, fold=False)
+            return add_layer(lambda target, x: self._conditional.add_input(x), x, shape=x.shape, fold=False)
 
     def output(self, then: Tensor, otherwise: Tensor) -> Tensor:
         """``then`` where the condition holds, else ``otherwise``: one IIfConditionalOutputLayer.
@@ -51,7 +52,7 @@ class Conditional:
         )
         with self.network.operation("conditional.output"):
             return add_layer(
-                lambda site, then, otherwise: self._conditional.add_output(then, otherwise),
+                lambda target, then, otherwise: self._conditional.add_output(then, otherwise),
                 then,
                 otherwise,
                 shape=shape,

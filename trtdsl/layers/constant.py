@@ -13,7 +13,7 @@ from ..core.lazy import np, torch
 from ..definition.network import Operand
 from ..definition.operation import operation, require_network
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, evaluates, storage
+from .evaluation import Evaluate, Node, evaluates, storage
 
 
 @operation

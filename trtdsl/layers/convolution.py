@@ -10,8 +10,9 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike, shape_text
 from ..definition.tensor import Tensor
-from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates
+from .base import PADDING_MODES, add_layer
 from .constant import read_weights
+from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .windows import count_windows
 
 
@@ -47,8 +48,8 @@ def convolution(
     maps = int(kernel.shape[0])
     shape: Shape = (x.shape[0], maps, *spatial)
 
-    def add(site, x, kernel, bias):
-        return site.definition.add_convolution_nd(x, maps, size, kernel, bias)
+    def add(target, x, kernel, bias):
+        return target.definition.add_convolution_nd(x, maps, size, kernel, bias)
 
     return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
 
@@ -85,8 +86,8 @@ def deconvolution(
         spatial.append((length - 1) * stride[axis] + (extent - pre_padding[axis] - post_padding[axis]))
     shape: Shape = (x.shape[0], maps, *spatial)
 
-    def add(site, x, kernel, bias):
-        return site.definition.add_deconvolution_nd(x, maps, size, kernel, bias)
+    def add(target, x, kernel, bias):
+        return target.definition.add_deconvolution_nd(x, maps, size, kernel, bias)
 
     return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
 
@@ -94,10 +95,12 @@ def deconvolution(
 def _added(
     add: Callable[..., Any], x: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, parameters: tuple[Any, ...]
 ) -> Tensor:
-    """The layer that ``add(site, x, kernel, bias)`` makes, with a computed kernel as its second input."""
+    """The layer that ``add(target, x, kernel, bias)`` makes, with a computed kernel as its second input."""
 
-    def complete(site, x, computed):
-        layer = add(site, x, site.trt.Weights() if computed is not None else site.weights(kernel), site.weights(bias))
+    def complete(target, x, computed):
+        layer = add(
+            target, x, target.trt.Weights() if computed is not None else target.weights(kernel), target.weights(bias)
+        )
         if layer is not None:
             _set(layer, *parameters)
             if computed is not None:

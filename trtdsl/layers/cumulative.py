@@ -6,7 +6,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, member, normalize_axis
+from .base import add_layer, member, normalize_axis
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -21,9 +22,9 @@ def cumulative(x: Tensor, axis: int, op: str = "SUM", exclusive: bool = False, r
     """
     place = x.network.constant(torch.tensor(normalize_axis(axis, x.ndim), dtype=torch.int32))
 
-    def add(site, x, place):
-        kind = member(site.trt.CumulativeOperation, op, "cumulative operation")
-        return site.definition.add_cumulative(x, place, kind, exclusive, reverse)
+    def add(target, x, place):
+        kind = member(target.trt.CumulativeOperation, op, "cumulative operation")
+        return target.definition.add_cumulative(x, place, kind, exclusive, reverse)
 
     return add_layer(add, x, place, shape=x.shape)
 
@@ -76,8 +77,8 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
     if batch == sequence:
         raise ShapeError("batch_axis and sequence_axis must be two dimensions")
 
-    def add(site, x, lengths):
-        layer = site.definition.add_reverse_sequence(x, lengths)
+    def add(target, x, lengths):
+        layer = target.definition.add_reverse_sequence(x, lengths)
         if layer is not None:
             layer.batch_axis, layer.sequence_axis = batch, sequence
         return layer

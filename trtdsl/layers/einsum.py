@@ -9,7 +9,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import SizeLike
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, evaluates
+from .base import add_layer
+from .evaluation import Evaluate, Node, Shapes, evaluates
 
 Labels = list[str]
 
@@ -32,8 +33,8 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
             if sizes.get(label, 1) == 1 or (isinstance(size, int) and size != 1):
                 sizes[label] = size
 
-    def add(site, *handles):
-        return site.definition.add_einsum(list(handles), equation)
+    def add(target, *handles):
+        return target.definition.add_einsum(list(handles), equation)
 
     return add_layer(add, *operands, shape=tuple(sizes[label] for label in output))
 

@@ -6,7 +6,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, broadcast, claim_match, evaluates, member
+from .base import add_layer, broadcast, claim_match, member
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -28,8 +29,10 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     shape = broadcast(a.shape, b.shape)
     claim_match(a.network, shape, a.shape, b.shape)
 
-    def add(site, a, b):
-        return site.definition.add_elementwise(a, b, member(site.trt.ElementWiseOperation, op, "elementwise operation"))
+    def add(target, a, b):
+        return target.definition.add_elementwise(
+            a, b, member(target.trt.ElementWiseOperation, op, "elementwise operation")
+        )
 
     plain = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float16, torch.bfloat16)
     return add_layer(add, a, b, shape=shape, evaluate=_OF_NUMBERS.get(op) if plain else None)
@@ -98,8 +101,8 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     shape = broadcast(condition.shape, then.shape, otherwise.shape)
     claim_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
 
-    def add(site, condition, then, otherwise):
-        return site.definition.add_select(condition, then, otherwise)
+    def add(target, condition, then, otherwise):
+        return target.definition.add_select(condition, then, otherwise)
 
     return add_layer(add, condition, then, otherwise, shape=shape)
 

@@ -11,7 +11,8 @@ from ..definition.network import Network
 from ..definition.operation import operation
 from ..definition.shape import SizeLike, is_static
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates
+from .base import add_layer
+from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor
 
 
@@ -31,10 +32,10 @@ def linspace(
     sizes = tuple(shape)
     dynamic = None if is_static(sizes) else size_tensor(network, sizes)
 
-    def add(site, shape, start, delta):
+    def add(target, shape, start, delta):
         dims = sizes if shape is None else (0,) * len(sizes)
-        data_type = site.network.backend.data_type(as_dtype(dtype))
-        layer = site.definition.add_fill(dims, site.trt.FillOperation.LINSPACE, data_type)
+        data_type = target.network.backend.data_type(as_dtype(dtype))
+        layer = target.definition.add_fill(dims, target.trt.FillOperation.LINSPACE, data_type)
         if layer is None:
             return None
         if shape is not None:
@@ -61,11 +62,11 @@ def random(
     sizes = tuple(shape)
     dynamic = None if is_static(sizes) else size_tensor(network, sizes)
 
-    def add(site, shape, low, high):
-        fills = site.trt.FillOperation
-        data_type = site.network.backend.data_type(as_dtype(dtype))
+    def add(target, shape, low, high):
+        fills = target.trt.FillOperation
+        data_type = target.network.backend.data_type(as_dtype(dtype))
         dims = sizes if shape is None else (0,) * len(sizes)
-        layer = site.definition.add_fill(dims, fills.RANDOM_NORMAL if normal else fills.RANDOM_UNIFORM, data_type)
+        layer = target.definition.add_fill(dims, fills.RANDOM_NORMAL if normal else fills.RANDOM_UNIFORM, data_type)
         for index, handle in enumerate((shape, low, high)):
             if layer is not None and handle is not None:
                 layer.set_input(index, handle)

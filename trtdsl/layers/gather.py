@@ -7,7 +7,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, member, normalize_axis
+from .base import add_layer, member, normalize_axis
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -39,8 +40,8 @@ def gather(
     else:
         shape = data.shape[:axis] + indices.shape[num_elementwise_dims:] + data.shape[axis + 1 :]
 
-    def add(site, data, indices):
-        layer = site.definition.add_gather_v2(data, indices, member(site.trt.GatherMode, mode, "gather mode"))
+    def add(target, data, indices):
+        layer = target.definition.add_gather_v2(data, indices, member(target.trt.GatherMode, mode, "gather mode"))
         if layer is not None:
             if mode != "ND":
                 layer.axis = axis

@@ -9,7 +9,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, shape_text
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, Shapes, evaluates
 
 
 @operation
@@ -36,11 +37,11 @@ def grid_sample(
         )
     shape: Shape = (*x.shape[:2], *grid.shape[1:-1])
 
-    def add(site, x, grid):
-        layer = site.definition.add_grid_sample(x, grid)
+    def add(target, x, grid):
+        layer = target.definition.add_grid_sample(x, grid)
         if layer is not None:
-            layer.interpolation_mode = member(site.trt.InterpolationMode, mode, "interpolation mode")
-            layer.sample_mode = member(site.trt.SampleMode, sample_mode, "sample mode")
+            layer.interpolation_mode = member(target.trt.InterpolationMode, mode, "interpolation mode")
+            layer.sample_mode = member(target.trt.SampleMode, sample_mode, "sample mode")
             layer.align_corners = align_corners
         return layer
 

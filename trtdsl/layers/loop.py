@@ -9,7 +9,8 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.shape import Shape, Size, SizeLike, TensorDim
 from ..definition.tensor import Tensor
-from .base import Node, add_layer, normalize_axis
+from .base import add_layer, normalize_axis
+from .evaluation import Node
 from .region import Body, Region, Run, State, region
 from .shape import size_tensor
 from .shuffle import squeeze
@@ -59,7 +60,7 @@ class Loop:
         self._limits.add(kind)
         limit = getattr(self.network.trt.TripLimit, kind)
         with self.network.operation(f"loop.{kind.lower()}"):
-            add_layer(lambda site, tensor: self._loop.add_trip_limit(tensor, limit), tensor, fold=False)
+            add_layer(lambda target, tensor: self._loop.add_trip_limit(tensor, limit), tensor, fold=False)
 
     def iterator(self, x: Tensor, axis: int = 0, reverse: bool = False) -> Tensor:
         """The slice of ``x`` at the iteration's index along ``axis``; from the last one on for ``reverse``.
@@ -69,7 +70,7 @@ class Loop:
         axis = normalize_axis(axis, x.ndim)
         with self.network.operation("loop.iterator"):
             return add_layer(
-                lambda site, x: self._loop.add_iterator(x, axis, reverse),
+                lambda target, x: self._loop.add_iterator(x, axis, reverse),
                 x,
                 shape=x.shape[:axis] + x.shape[axis + 1 :],
                 fold=False,
@@ -82,7 +83,7 @@ class Loop:
         """
         layers = []
 
-        def add(site, initial):
+        def add(target, initial):
             layers.append(self._loop.add_recurrence(initial))
             return layers[0]
 
@@ -105,7 +106,7 @@ class Loop:
         kind = self.network.trt.LoopOutput.LAST_VALUE
         with self.network.operation("loop.last_value"):
             return add_layer(
-                lambda site, value: self._loop.add_loop_output(value, kind),
+                lambda target, value: self._loop.add_loop_output(value, kind),
                 recurrence,
                 shape=outer(recurrence.shape),
                 fold=False,
@@ -124,7 +125,7 @@ class Loop:
         kinds = self.network.trt.LoopOutput
         kind = kinds.REVERSE if reverse else kinds.CONCATENATE
 
-        def add(site, value, length):
+        def add(target, value, length):
             layer = self._loop.add_loop_output(value, kind, axis)
             if layer is not None:
                 layer.set_input(1, length)

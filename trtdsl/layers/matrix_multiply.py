@@ -7,7 +7,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike, shape_text
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, broadcast, claim_match, evaluates, member
+from .base import add_layer, broadcast, claim_match, member
+from .evaluation import Evaluate, Node, Shapes, evaluates
 
 
 @operation
@@ -35,9 +36,9 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     a.network.claims.equal(inner_a, inner_b, "the contracted sizes", a.network._operation)
     shape = batch + rows + columns
 
-    def add(site, a, b):
-        operations = [member(site.trt.MatrixOperation, op, "matrix operation") for op in (op_a, op_b)]
-        return site.definition.add_matrix_multiply(a, operations[0], b, operations[1])
+    def add(target, a, b):
+        operations = [member(target.trt.MatrixOperation, op, "matrix operation") for op in (op_a, op_b)]
+        return target.definition.add_matrix_multiply(a, operations[0], b, operations[1])
 
     return add_layer(add, a, b, shape=shape)
 

@@ -8,7 +8,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, Shapes, evaluates
 from .quantize import dynamic_scales, narrow, spread
 
 
@@ -42,11 +43,11 @@ def moe(
     if len(biases) not in (0, 3):
         raise ShapeError("biases are those of gate, up and down, all three or none")
 
-    def add(site, hidden, experts, scores, gate, up, down, *biases):
-        layer = site.definition.add_moe(hidden, experts, scores)
+    def add(target, hidden, experts, scores, gate, up, down, *biases):
+        layer = target.definition.add_moe(hidden, experts, scores)
         if layer is None:
             return None
-        layer.set_gated_weights(gate, up, down, member(site.trt.MoEActType, activation, "activation"))
+        layer.set_gated_weights(gate, up, down, member(target.trt.MoEActType, activation, "activation"))
         if biases:
             layer.set_gated_biases(*biases)
         layer.set_swiglu_params(limit, alpha, beta)

@@ -9,7 +9,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, count, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, Shapes, count, evaluates
 
 
 @operation
@@ -39,14 +40,14 @@ def nms(
     def scalar(value: Any, dtype: torch.dtype) -> Tensor:
         return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
 
-    def add(site, boxes, scores, limit, iou, score):
-        indices = site.network.backend.index_type(as_dtype(indices_dtype))
-        layer = site.definition.add_nms(boxes, scores, limit, *indices)
+    def add(target, boxes, scores, limit, iou, score):
+        indices = target.network.backend.index_type(as_dtype(indices_dtype))
+        layer = target.definition.add_nms(boxes, scores, limit, *indices)
         if layer is None:
             return None
         layer.set_input(3, iou)
         layer.set_input(4, score)
-        layer.bounding_box_format = member(site.trt.BoundingBoxFormat, box_format, "box format")
+        layer.bounding_box_format = member(target.trt.BoundingBoxFormat, box_format, "box format")
         if topk_box_limit is not None:
             layer.topk_box_limit = topk_box_limit
         return layer
@@ -138,7 +139,7 @@ def assertion(condition: Tensor, message: str) -> None:
     >>> limit = x.network.constant([10, 3])
     >>> assertion(elementwise(shape(x), limit, "LESS"), "N is too large")
     """
-    add_layer(lambda site, condition: site.definition.add_assertion(condition, message), condition, fold=False)
+    add_layer(lambda target, condition: target.definition.add_assertion(condition, message), condition, fold=False)
 
 
 @evaluates("ASSERTION", moves=False)

@@ -8,7 +8,8 @@ from ..core.errors import DefinitionError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, normalize_axis
+from .base import add_layer, axes_mask, axes_of, normalize_axis
+from .evaluation import Evaluate, Node, Shapes, count, evaluates
 
 
 @operation
@@ -36,8 +37,8 @@ def normalization(
     if version not in (1, 2):
         raise DefinitionError(f"INormalizationLayer has versions 1 and 2, not {version}")
 
-    def add(site, x, scale, bias):
-        add = site.definition.add_normalization if version == 1 else site.definition.add_normalization_v2
+    def add(target, x, scale, bias):
+        add = target.definition.add_normalization if version == 1 else target.definition.add_normalization_v2
         layer = add(x, scale, bias, mask)
         if layer is not None:
             layer.epsilon = epsilon
@@ -86,7 +87,7 @@ def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
     >>> lrn(td.Network().input("x", (1, 8, 4, 4)), 5, 1e-4, 0.75, 1.0).shape
     (1, 8, 4, 4)
     """
-    return add_layer(lambda site, x: site.definition.add_lrn(x, window, alpha, beta, k), x, shape=x.shape)
+    return add_layer(lambda target, x: target.definition.add_lrn(x, window, alpha, beta, k), x, shape=x.shape)
 
 
 def _lrn_flops(node: Node, shapes: Shapes) -> int:

@@ -8,7 +8,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates
+from .base import add_layer
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -23,8 +24,8 @@ def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) 
     lead = x.ndim - 2
     sizes = [x.shape[lead + axis] + (pre_padding[axis] + post_padding[axis]) for axis in range(2)]
 
-    def add(site, x):
-        return site.definition.add_padding_nd(x, tuple(pre_padding), tuple(post_padding))
+    def add(target, x):
+        return target.definition.add_padding_nd(x, tuple(pre_padding), tuple(post_padding))
 
     return add_layer(add, x, shape=(*x.shape[:lead], *sizes))
 

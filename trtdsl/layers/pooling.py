@@ -10,7 +10,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike
 from ..definition.tensor import Tensor
-from .base import PADDING_MODES, Evaluate, Node, Shapes, add_layer, count, evaluates, member
+from .base import PADDING_MODES, add_layer, member
+from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .windows import check_positive
 
 
@@ -41,8 +42,8 @@ def pooling(
     ]
     shape: Shape = (*x.shape[:lead], *spatial)
 
-    def add(site, x):
-        layer = site.definition.add_pooling_nd(x, member(site.trt.PoolingType, type, "pooling type"), tuple(window))
+    def add(target, x):
+        layer = target.definition.add_pooling_nd(x, member(target.trt.PoolingType, type, "pooling type"), tuple(window))
         if layer is not None:
             layer.stride_nd = tuple(stride)
             layer.pre_padding, layer.post_padding = tuple(pre_padding), tuple(post_padding)

@@ -10,8 +10,9 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .base import add_layer, normalize_axis
 from .cast import convert
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -50,9 +51,9 @@ def _add(
         raise ShapeError("a scale per channel needs axis=")
     place = None if axis is None else normalize_axis(axis, x.ndim)
 
-    def add(site, x, scale):
-        data_type = site.network.backend.data_type(as_dtype(dtype))
-        layer = getattr(site.definition, method)(x, scale, data_type)
+    def add(target, x, scale):
+        data_type = target.network.backend.data_type(as_dtype(dtype))
+        layer = getattr(target.definition, method)(x, scale, data_type)
         if layer is not None and place is not None:
             layer.axis = place
         if layer is not None and block_shape is not None:
@@ -76,10 +77,10 @@ def int4_constant(values: Tensor) -> Tensor:
     low = torch.nn.functional.pad(flat, (0, flat.numel() % 2)).view(torch.uint8) & 15
     packed = (low[0::2] | low[1::2] << 4).contiguous()
 
-    def add(site):
-        site.kept.append(packed)
-        weights = site.trt.Weights(site.trt.DataType.INT4, packed.data_ptr(), flat.numel())
-        return site.definition.add_constant(tuple(values.shape), weights)
+    def add(target):
+        target.buffers.append(packed)
+        weights = target.trt.Weights(target.trt.DataType.INT4, packed.data_ptr(), flat.numel())
+        return target.definition.add_constant(tuple(values.shape), weights)
 
     return add_layer(add, weights=[values], shape=values.shape, network=values.network, fold=False)
 
@@ -162,10 +163,10 @@ def dynamic_quantize(
     sizes = [size if block == -1 else block for size, block in zip(x.shape, block_shape, strict=True)]
     scales = tuple(size if block == 1 else size // block for size, block in zip(x.shape, sizes, strict=True))
 
-    def add(site, x, double_scale):
-        backend = site.network.backend
+    def add(target, x, double_scale):
+        backend = target.network.backend
         data_type, scale_type = backend.data_type(as_dtype(dtype)), backend.data_type(as_dtype(scale_dtype))
-        layer = site.definition.add_dynamic_quantize_v2(x, tuple(block_shape), data_type, scale_type)
+        layer = target.definition.add_dynamic_quantize_v2(x, tuple(block_shape), data_type, scale_type)
         if layer is not None and double_scale is not None:
             layer.set_input(1, double_scale)
         return layer

@@ -8,7 +8,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, axes_mask, axes_of, count, evaluates, member, normalize_axis
+from .base import add_layer, axes_mask, axes_of, member, normalize_axis
+from .evaluation import Evaluate, Node, Shapes, count, evaluates
 
 
 @operation
@@ -25,9 +26,9 @@ def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> 
         1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes
     )
 
-    def add(site, x):
-        return site.definition.add_reduce(
-            x, member(site.trt.ReduceOperation, op, "reduce operation"), axes_mask(axes), keep_dims
+    def add(target, x):
+        return target.definition.add_reduce(
+            x, member(target.trt.ReduceOperation, op, "reduce operation"), axes_mask(axes), keep_dims
         )
 
     return add_layer(add, x, shape=shape)
@@ -96,8 +97,8 @@ def softmax(x: Tensor, axis: int) -> Tensor:
     """
     axis = normalize_axis(axis, x.ndim)
 
-    def add(site, x):
-        layer = site.definition.add_softmax(x)
+    def add(target, x):
+        layer = target.definition.add_softmax(x)
         if layer is not None:
             layer.axes = 1 << axis
         return layer
@@ -132,7 +133,9 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
     >>> ragged_softmax(net.input("x", (1, 2, 5)), net.input("n", (1, 2, 1), "int32")).shape
     (1, 2, 5)
     """
-    return add_layer(lambda site, x, bounds: site.definition.add_ragged_softmax(x, bounds), x, bounds, shape=x.shape)
+    return add_layer(
+        lambda target, x, bounds: target.definition.add_ragged_softmax(x, bounds), x, bounds, shape=x.shape
+    )
 
 
 @evaluates("RAGGED_SOFTMAX", flops=_softmax_flops)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..core.lazy import torch
-from .base import Node
+from .evaluation import Node
 
 Program = Any
 """Layers made ready to run, in order."""

@@ -10,7 +10,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import SizeLike, is_static
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, Shapes, evaluates
 from .shape import size_tensor
 
 
@@ -50,11 +51,11 @@ def resize(
     if size is not None and not is_static(size):
         dynamic = size_tensor(x.network, size)
 
-    def add(site, x, dynamic):
-        layer = site.definition.add_resize(x)
+    def add(target, x, dynamic):
+        layer = target.definition.add_resize(x)
         if layer is None:
             return None
-        trt = site.trt
+        trt = target.trt
         layer.resize_mode = member(trt.InterpolationMode, mode, "interpolation mode")
         layer.coordinate_transformation = member(trt.ResizeCoordinateTransformation, coordinates, "transformation")
         layer.selector_for_single_pixel = member(trt.ResizeSelector, selector, "selector")

@@ -6,8 +6,9 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .base import add_layer, normalize_axis
 from .constant import read_weights
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -30,9 +31,9 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
 
     dtype = x.dtype
 
-    def add(site, x):
-        shift, scale, power = (site.weights(constant, dtype) for constant in constants)
-        return site.definition.add_scale_nd(x, site.trt.ScaleMode.CHANNEL, shift, scale, power, axis)
+    def add(target, x):
+        shift, scale, power = (target.weights(constant, dtype) for constant in constants)
+        return target.definition.add_scale_nd(x, target.trt.ScaleMode.CHANNEL, shift, scale, power, axis)
 
     return add_layer(add, x, weights=constants, shape=x.shape)
 

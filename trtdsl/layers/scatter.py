@@ -7,7 +7,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import shape_text
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, member, normalize_axis
+from .base import add_layer, member, normalize_axis
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -34,8 +35,10 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
         if len(expected) != updates.ndim:
             raise ShapeError(f"the updates must have shape {shape_text(expected)}, not {shape_text(updates.shape)}")
 
-    def add(site, data, indices, updates):
-        layer = site.definition.add_scatter(data, indices, updates, member(site.trt.ScatterMode, mode, "scatter mode"))
+    def add(target, data, indices, updates):
+        layer = target.definition.add_scatter(
+            data, indices, updates, member(target.trt.ScatterMode, mode, "scatter mode")
+        )
         if layer is not None and mode == "ELEMENT":
             layer.axis = axis
         return layer
@@ -98,8 +101,8 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
         raise ShapeError("the depth of a one-hot encoding must be a constant")
     shape = (*indices.shape[:place], int(classes.data), *indices.shape[place:])
 
-    def add(site, indices, values, depth):
-        return site.definition.add_one_hot(indices, values, depth, place)
+    def add(target, indices, values, depth):
+        return target.definition.add_one_hot(indices, values, depth, place)
 
     return add_layer(add, indices, values, classes, shape=shape)
 

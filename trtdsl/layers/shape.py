@@ -10,9 +10,10 @@ from ..definition.network import Network
 from ..definition.operation import operation
 from ..definition.shape import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike, TensorDim
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates
+from .base import add_layer
 from .concatenation import concatenation
 from .elementwise import elementwise
+from .evaluation import Evaluate, Node, evaluates
 from .gather import gather
 
 
@@ -28,7 +29,7 @@ def shape(x: Tensor) -> Tensor:
         return network.constant(torch.tensor(x.data.shape, dtype=torch.int64))
     key = ("shape", x.trt.name)
     if key not in network.cache:
-        network.cache[key] = add_layer(lambda site, x: site.definition.add_shape(x), x, shape=(x.ndim,))
+        network.cache[key] = add_layer(lambda target, x: target.definition.add_shape(x), x, shape=(x.ndim,))
     return network.cache[key]
 
 

@@ -11,52 +11,53 @@ from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike, bounds, is_static, product, shape_text
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, normalize_axis
+from .base import add_layer, normalize_axis
+from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor
 
 T = TypeVar("T")
 
 
-class Steps(NamedTuple):
+class ShuffleSteps(NamedTuple):
     """What one IShuffleLayer does: it transposes, reshapes (None: it does not) and transposes again."""
 
     first: tuple[int, ...]
     reshape: Shape | None
     second: tuple[int, ...]
 
-    def after(self, earlier: Steps) -> Steps | None:
+    def after(self, earlier: ShuffleSteps) -> ShuffleSteps | None:
         """One layer's steps for two layers' that follow one another; None where it takes two.
 
-        >>> heads = Steps((0, 1), (8, 4, 16), (1, 0, 2))  # a reshape and a transpose
-        >>> Steps((1, 0, 2), (8, 64), (0, 1)).after(heads)  # and back
-        Steps(first=(0, 1), reshape=(8, 64), second=(0, 1))
-        >>> Steps((0, 1, 2), (32, 16), (0, 1)).after(heads) is None
+        >>> heads = ShuffleSteps((0, 1), (8, 4, 16), (1, 0, 2))  # a reshape and a transpose
+        >>> ShuffleSteps((1, 0, 2), (8, 64), (0, 1)).after(heads)  # and back
+        ShuffleSteps(first=(0, 1), reshape=(8, 64), second=(0, 1))
+        >>> ShuffleSteps((0, 1, 2), (32, 16), (0, 1)).after(heads) is None
         True
         """
         if earlier.reshape is None:
-            return Steps(_permuted(earlier.first, self.first), self.reshape, self.second)
+            return ShuffleSteps(_permuted(earlier.first, self.first), self.reshape, self.second)
         if self.reshape is None:
-            return Steps(earlier.first, earlier.reshape, _permuted(earlier.second, self.first))
+            return ShuffleSteps(earlier.first, earlier.reshape, _permuted(earlier.second, self.first))
         between = [axis for axis in _permuted(earlier.second, self.first) if earlier.reshape[axis] != 1]
-        return Steps(earlier.first, self.reshape, self.second) if between == sorted(between) else None
+        return ShuffleSteps(earlier.first, self.reshape, self.second) if between == sorted(between) else None
 
-    def on(self, shape: Shape) -> Steps:
+    def on(self, shape: Shape) -> ShuffleSteps:
         """The same for a tensor of that shape, without the reshape where it changes nothing."""
         if self.reshape is not None and self.reshape != _permuted(shape, self.first):
             return self
-        return Steps(_permuted(self.first, self.second), None, tuple(range(len(self.second))))
+        return ShuffleSteps(_permuted(self.first, self.second), None, tuple(range(len(self.second))))
 
     def result(self, shape: Shape) -> Shape:
         """The shape that comes out of a tensor of that shape."""
         return _permuted(shape, self.first) if self.reshape is None else _permuted(self.reshape, self.second)
 
 
-class Later:
+class PendingShuffle:
     """A shuffle that has not become a layer yet, and the author's call that it is for."""
 
     __slots__ = ("operation", "scopes", "source", "steps")
 
-    def __init__(self, source: Tensor, steps: Steps):
+    def __init__(self, source: Tensor, steps: ShuffleSteps):
         network = source.network
         self.source, self.steps = source, steps
         self.operation, self.scopes = network._operation, list(network._scopes)
@@ -98,9 +99,9 @@ def shuffle(
     if second_transpose is not None:
         second = _permutation(second_transpose, identity)
         shape = _permuted(shape, second)
-    source, steps = x, Steps(first, reshape, second).on(x.shape)
-    if isinstance(x.later, Later) and not x.is_layer:
-        source, steps = _joined(x, x.later, steps)
+    source, steps = x, ShuffleSteps(first, reshape, second).on(x.shape)
+    if isinstance(x.pending, PendingShuffle) and not x.is_layer:
+        source, steps = _joined(x, x.pending, steps)
     if steps.reshape is None and steps.first == identity:
         return source
     if x.data is not None:
@@ -108,12 +109,12 @@ def shuffle(
     if not is_static(shape):
         for size in shape:
             network.claims.not_negative(size, network._operation)
-    later = Later(source, steps)
-    scope = ".".join(later.scopes) if later.scopes else source.scope
-    return Tensor(network, shape, x.dtype, name="a shuffle", scope=scope, later=later)
+    pending = PendingShuffle(source, steps)
+    scope = ".".join(pending.scopes) if pending.scopes else source.scope
+    return Tensor(network, shape, x.dtype, name="a shuffle", scope=scope, pending=pending)
 
 
-def _joined(x: Tensor, earlier: Later, steps: Steps) -> tuple[Tensor, Steps]:
+def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:
     """Where the steps begin, with those of the shuffle before them, which gives ``x``."""
     composed = steps.after(earlier.steps)
     if composed is None:
@@ -125,14 +126,14 @@ def _joined(x: Tensor, earlier: Later, steps: Steps) -> tuple[Tensor, Steps]:
     return source, composed
 
 
-def _added(x: Tensor, steps: Steps) -> Tensor:
+def _added(x: Tensor, steps: ShuffleSteps) -> Tensor:
     """The layer, or its value where that of ``x`` is known."""
     first, reshape, second = steps
     dims = _dims(x.shape, steps)
     sizes = size_tensor(x.network, reshape) if reshape is not None and dims is None else None
 
-    def add(site, x, sizes):
-        layer = site.definition.add_shuffle(x)
+    def add(target, x, sizes):
+        layer = target.definition.add_shuffle(x)
         if layer is None:
             return None
         if first != tuple(range(len(first))):
@@ -175,7 +176,7 @@ def _check_elements(network: Network, before: Shape, after: Shape) -> None:
     network.claims.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network._operation)
 
 
-def _dims(shape: Shape, steps: Steps) -> tuple[int, ...] | None:
+def _dims(shape: Shape, steps: ShuffleSteps) -> tuple[int, ...] | None:
     """The sizes of the reshape as numbers; None where it takes a shape tensor, and where there is no reshape."""
     after = steps.reshape
     if after is None or is_static(after):
@@ -253,7 +254,9 @@ def unsqueeze(x: Tensor, axes: Sequence[int]) -> Tensor:
         raise DefinitionError(f"the result would have {ndim} dimensions; TensorRT has at most {MAX_DIMS}")
     sizes = iter(x.shape)
     shape: Shape = tuple(1 if axis in places else next(sizes) for axis in range(ndim))
-    return _with_axes(lambda site, x, axes: site.definition.add_unsqueeze(x, axes), "IUnsqueezeLayer", x, places, shape)
+    return _with_axes(
+        lambda target, x, axes: target.definition.add_unsqueeze(x, axes), "IUnsqueezeLayer", x, places, shape
+    )
 
 
 def _with_axes(add: Callable[..., Any], layer: str, x: Tensor, places: Sequence[int], shape: Shape) -> Tensor:
@@ -290,7 +293,7 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
         if isinstance(x.shape[axis], int) and x.shape[axis] != 1:
             raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} is not 1: it cannot be squeezed")
     shape: Shape = tuple(size for axis, size in enumerate(x.shape) if axis not in places)
-    return _with_axes(lambda site, x, axes: site.definition.add_squeeze(x, axes), "ISqueezeLayer", x, places, shape)
+    return _with_axes(lambda target, x, axes: target.definition.add_squeeze(x, axes), "ISqueezeLayer", x, places, shape)
 
 
 @evaluates("SQUEEZE", moves=False)

@@ -10,7 +10,8 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import SizeLike, is_static
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, compact, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, compact, evaluates
 from .shape import size_tensor
 
 
@@ -41,14 +42,14 @@ def slice(
     boxes = [tuple(start), tuple(size), stride]
     dynamic = [None if is_static(box) else size_tensor(network, box) for box in boxes]
 
-    def add(site, x, start, size, stride, fill):
+    def add(target, x, start, size, stride, fill):
         static = [
             box if tensor is None else (0,) * len(box) for box, tensor in zip(boxes, (start, size, stride), strict=True)
         ]
-        layer = site.definition.add_slice(x, *static)
+        layer = target.definition.add_slice(x, *static)
         if layer is None:
             return None
-        layer.mode = member(site.trt.SampleMode, mode, "slice mode")
+        layer.mode = member(target.trt.SampleMode, mode, "slice mode")
         for index, handle in enumerate((start, size, stride, fill), 1):
             if handle is not None:
                 layer.set_input(index, handle)

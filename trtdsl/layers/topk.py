@@ -10,8 +10,9 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, Size, SizeLike
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, Shapes, add_layer, axes_of, compact, count, evaluates, member, normalize_axis
+from .base import add_layer, axes_of, member, normalize_axis
 from .cast import cast
+from .evaluation import Evaluate, Node, Shapes, compact, count, evaluates
 from .shape import size_tensor
 from .shuffle import squeeze
 
@@ -45,11 +46,11 @@ def topk(
             raise ShapeError(f"k = {k} is more than the {x.shape[axis]} elements of dimension {axis}")
     shape: Shape | None = None if size is None else (*x.shape[:axis], size, *x.shape[axis + 1 :])
 
-    def add(site, x, k_tensor):
-        order = member(site.trt.TopKOperation, op, "top-k operation")
-        indices = site.network.backend.index_type(as_dtype(indices_dtype))
+    def add(target, x, k_tensor):
+        order = member(target.trt.TopKOperation, op, "top-k operation")
+        indices = target.network.backend.index_type(as_dtype(indices_dtype))
         static = size if isinstance(size, int) and not isinstance(size, Size) else 1
-        layer = site.definition.add_topk(x, order, static, 1 << axis, *indices)
+        layer = target.definition.add_topk(x, order, static, 1 << axis, *indices)
         if layer is not None and k_tensor is not None:
             layer.set_input(1, k_tensor)
         return layer
@@ -94,8 +95,8 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     2
     """
 
-    def add(site, x):
-        return site.definition.add_non_zero(x, *site.network.backend.index_type(as_dtype(indices_dtype)))
+    def add(target, x):
+        return target.definition.add_non_zero(x, *target.network.backend.index_type(as_dtype(indices_dtype)))
 
     return add_layer(add, x)
 

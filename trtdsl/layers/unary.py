@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import Evaluate, Node, add_layer, evaluates, member
+from .base import add_layer, member
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -20,8 +21,8 @@ def unary(x: Tensor, op: str) -> Tensor:
     (2, 3)
     """
 
-    def add(site, x):
-        return site.definition.add_unary(x, member(site.trt.UnaryOperation, op, "unary operation"))
+    def add(target, x):
+        return target.definition.add_unary(x, member(target.trt.UnaryOperation, op, "unary operation"))
 
     return add_layer(add, x, shape=x.shape)
 

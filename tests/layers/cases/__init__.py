@@ -16,7 +16,7 @@ import torch
 from trtdsl.core.backend import get_backend
 from trtdsl.core.errors import DefinitionError
 from trtdsl.interpreter.interpret import Interpreter
-from trtdsl.layers.base import storage
+from trtdsl.layers.evaluation import storage
 
 BACKEND = get_backend("tensorrt-rtx")
 trt = BACKEND.trt

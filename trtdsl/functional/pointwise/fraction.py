@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.errors import UsageError
 from ...core.lazy import torch
-from ...definition.operation import find_network, here
+from ...definition.operation import author_location, find_network
 from ...definition.shape import Size
 from ...definition.tensor import Tensor
 from ..operands import as_tensor
@@ -35,7 +35,7 @@ def fraction(function: str, left: Any, right: Any) -> Tensor:
         raise UsageError(
             f"no network here to compute {left} {SIGNS[function]} {right}, which is a Tensor: write it in a "
             "@td.network function, or inside `with net.current():`",
-            location=here(),
+            location=author_location(),
         )
     whole = function == "pow" and isinstance(left, int)
     with network.operation(function):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...core.errors import UnsupportedError
 from ...core.lazy import np, torch
 from ...definition.operation import operation
-from ...definition.tensor import Tensor, sources_of
+from ...definition.tensor import Tensor, weight_names_of
 
 
 @operation
@@ -82,5 +82,5 @@ def in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
 
 def made_of(tensors: Sequence[Tensor], *values: torch.Tensor) -> list[Tensor]:
     """Constants computed from others, whose names they keep."""
-    network, sources = tensors[0].network, sources_of(tensors)
-    return [Tensor(network, tuple(value.shape), value.dtype, data=value, sources=sources) for value in values]
+    network, weight_names = tensors[0].network, weight_names_of(tensors)
+    return [Tensor(network, tuple(value.shape), value.dtype, data=value, weight_names=weight_names) for value in values]

@@ -1,0 +1,75 @@
+"""The terminal: lines on stdout, notes, errors and progress on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+
+def print_line(text: str) -> None:
+    """One line on stdout."""
+    terminal().print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_note(text: str) -> None:
+    """A line on stderr that is no error."""
+    terminal(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_error(text: str) -> None:
+    """An error on stderr."""
+    from rich.text import Text
+
+    terminal(stderr=True).print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+
+
+def terminal(*, stderr: bool = False) -> Any:
+    """rich's console on stdout or stderr."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # what is piped is not wrapped
+    # Without emoji: the range 1:100:200 is text.
+    return Console(stderr=stderr, highlight=False, emoji=False, width=width)
+
+
+class Progress:
+    """A bar on a terminal, one plain line per phase elsewhere, nothing when silent; always on stderr."""
+
+    def __init__(self, silent: bool):
+        self.silent = silent
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._last = ""
+
+    def __enter__(self) -> Progress:
+        if not self.silent and sys.stderr.isatty():
+            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            self._bar = Bar(*columns, console=terminal(stderr=True), transient=True)
+            self._bar.start()
+        return self
+
+    def step(self, phase: str, done: int, total: int) -> None:
+        """``done`` of ``total`` steps of a phase; phases nest, and the innermost is shown."""
+        if self._bar is not None:
+            if phase not in self._tasks:
+                self._tasks[phase] = self._bar.add_task(phase, total=total)
+            self._bar.update(self._tasks[phase], completed=done, total=total)
+            if done >= total:
+                self._bar.remove_task(self._tasks.pop(phase))
+        elif not self.silent and phase != self._last and done == 0:
+            self._last = phase
+            print(phase, file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        """Clears the bar, so that results can be printed."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()

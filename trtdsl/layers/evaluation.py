@@ -1,0 +1,194 @@
+"""Reading a layer back from an INetworkDefinition, and the registry of what evaluates each type.
+
+A family file registers the evaluator of a layer type, and its cost, under :func:`evaluates`; the interpreter, which
+knows no layer type, finds both through :func:`kind`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..core.backend import Backend
+from ..core.dtypes import dtype_name
+from ..core.errors import UnsupportedError
+from ..core.lazy import torch
+
+T = TypeVar("T")
+Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
+
+# TensorRT's class for each layer type, where it is not I<CamelCase>Layer.
+CLASSES = {
+    "ELEMENTWISE": "IElementWiseLayer",
+    "SOFTMAX": "ISoftMaxLayer",
+    "TOPK": "ITopKLayer",
+    "RAGGED_SOFTMAX": "IRaggedSoftMaxLayer",
+    "PARAMETRIC_RELU": "IParametricReLULayer",
+    "CONDITIONAL_INPUT": "IIfConditionalInputLayer",
+    "CONDITIONAL_OUTPUT": "IIfConditionalOutputLayer",
+    "NMS": "INMSLayer",
+    "LRN": "ILRNLayer",
+    "KV_CACHE_UPDATE": "IKVCacheUpdateLayer",
+    "MOE": "IMoELayer",
+    "PLUGIN_V2": "IPluginV2Layer",
+    "PLUGIN_V3": "IPluginV3Layer",
+}
+
+
+def storage(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which an evaluator keeps values of ``dtype``: int4 unpacked as int8, and fp4 as float32."""
+    return {"int4": torch.int8, "float4_e2m1fn_x2": torch.float32}.get(dtype_name(dtype), dtype)
+
+
+@functools.cache
+def _type_and_class(trt: Any, member: Any) -> tuple[str, Any]:
+    name: str = member.name
+    return name, getattr(trt, CLASSES.get(name) or f"I{name.title().replace('_', '')}Layer", None)
+
+
+class Node:
+    """One layer read back from an INetworkDefinition: its own class, inputs and outputs.
+
+    ``layer`` has TensorRT's class for its type, so that the attributes can be read; ``type`` is the LayerType's name.
+    """
+
+    def __init__(self, backend: Backend, layer: Any):
+        self.backend = backend
+        # The base class's property: activation and pooling layers have a `type` of their own.
+        self.type, cls = _type_and_class(backend.trt, backend.trt.ILayer.type.fget(layer))
+        if cls is not None:
+            layer.__class__ = cls
+        self.layer = layer
+        self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
+        self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
+
+    @property
+    def trt(self) -> Any:
+        return self.backend.trt
+
+    @functools.cached_property
+    def name(self) -> str:
+        """The layer's name."""
+        return self.layer.name
+
+    @functools.cached_property
+    def needs(self) -> list[str]:
+        """The names of the inputs that are there."""
+        return [tensor.name for tensor in self.inputs if tensor is not None]
+
+    @functools.cached_property
+    def makes(self) -> list[str]:
+        """The names of the outputs."""
+        return [tensor.name for tensor in self.outputs]
+
+    @functools.cached_property
+    def dtype(self) -> torch.dtype:
+        """torch's dtype of the first output's value, as TensorRT infers it."""
+        return self.output_dtype(0)
+
+    @functools.cached_property
+    def logical_dtype(self) -> torch.dtype:
+        """As :attr:`dtype`, but int4 and fp4 as themselves."""
+        return self.backend.torch_dtype(self.outputs[0].dtype)
+
+    def output_dtype(self, index: int) -> torch.dtype:
+        """torch's dtype of an output's value."""
+        return storage(self.backend.torch_dtype(self.outputs[index].dtype))
+
+    def input_dtype(self, index: int = 0) -> torch.dtype:
+        """torch's dtype of an input's value."""
+        return storage(self.backend.torch_dtype(self.inputs[index].dtype))
+
+    def has_input(self, index: int) -> bool:
+        """Whether the optional input is there."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def pick(self, table: Mapping[str, T], name: str, what: str) -> T:
+        """The entry of an enum's member in a table; UnsupportedError for one that the table does not have."""
+        if name not in table:
+            raise self.unsupported(f"{what} {name}")
+        return table[name]
+
+    def known(self, member: Any, names: Sequence[str], what: str) -> str:
+        """The name of an enum's member; UnsupportedError for one that is not among ``names``."""
+        if member.name not in names:
+            raise self.unsupported(f"{what} {member.name}")
+        return member.name
+
+    def unsupported(self, what: str) -> UnsupportedError:
+        """The error for an attribute that the evaluator cannot honour."""
+        return UnsupportedError(f"layer {self.name!r} ({self.type}): {what} cannot be interpreted")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Concrete shapes of a layer's inputs and outputs, from which its cost is computed."""
+
+    inputs: list[tuple[int, ...] | None]
+    outputs: list[tuple[int, ...]]
+
+    @property
+    def elements(self) -> int:
+        """The elements of the first output."""
+        return count(self.outputs[0]) if self.outputs else 0
+
+
+def count(shape: Sequence[int] | None) -> int:
+    """The number of elements of a shape; 0 for an absent tensor."""
+    result = 1
+    for size in shape or ():
+        result *= size
+    return result if shape is not None else 0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What trtdsl knows of a layer type: how it is evaluated and what it costs."""
+
+    type: str
+    prepare: Callable[[Node], Evaluate]
+    flops: Callable[[Node, Shapes], int]
+    moves: bool | Callable[[Node], bool]
+    """Whether it moves data; a reshape does not."""
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def evaluates(
+    type: str,
+    *,
+    flops: Callable[[Node, Shapes], int] | int = 0,
+    moves: bool | Callable[[Node], bool] = True,
+) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
+    """Registers the evaluator of a layer type.
+
+    The decorated ``prepare(node)`` reads the layer's attributes once and gives a function from input tensors to the
+    output tensor(s). ``flops`` is a number per element of the first output, or a function of the node and its shapes.
+    """
+
+    def register(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
+        if type in KINDS:
+            raise AssertionError(f"two evaluators for {type}")
+        cost = flops if callable(flops) else lambda node, shapes, each=flops: each * shapes.elements
+        KINDS[type] = Kind(type, prepare, cost, moves)
+        return prepare
+
+    return register
+
+
+def kind(node: Node) -> Kind:
+    """The node's Kind; UnsupportedError naming the layer for a type that the interpreter does not know."""
+    try:
+        return KINDS[node.type]
+    except KeyError:
+        raise UnsupportedError(
+            f"layer {node.name!r} has type {node.type}, which the interpreter does not know"
+        ) from None
+
+
+def compact(x: torch.Tensor) -> torch.Tensor:
+    """A view that holds less than a quarter of its memory as a copy, so that the rest can be freed."""
+    return x.clone() if 4 * x.numel() * x.itemsize < x.untyped_storage().nbytes() else x
