@@ -13,7 +13,7 @@ def test_the_weight_stays_where_it_is(dtype):
     net, weight = td.Network(), torch.randn(5, 3).to(dtype)
     x = net.input("x", ("N", 3), dtype)
     net.output(F.linear(x, net.constant(weight)), "y")
-    kept = [data.data_ptr() for data in net.site.kept]
+    kept = [data.data_ptr() for data in net.target.buffers]
     assert weight.data_ptr() in kept
     assert len(kept) == 1
     feed = torch.randn(4, 3).to(dtype)
