@@ -9,6 +9,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.compiling.compiler import compile_engine
 from trtdsl.engine.program import program_of_plan
+from trtdsl.programs.reader import plain
 
 FLOAT = 4  # bytes
 
@@ -158,7 +159,27 @@ def test_a_conditional_counts_the_branch_that_moves_more():
 
     program = program_of(net_of)
     assert "product" in kinds(program)
-    assert any("which of two branches runs is decided by values on the GPU" in note for note in program.notes)
+    assert [note.partition(":")[0] for note in program.notes] == ["values on the GPU decide which of two branches runs"]
+
+
+def test_a_scan_over_a_dynamic_length_counts_its_steps():
+    time = td.Dim("T", min=4, opt=64, max=128)
+
+    def net_of(net):
+        weight = constant(net, 16, 16)
+
+        def step(carry, x):
+            carry = F.tanh(F.matmul(carry, weight) + x)
+            return carry, carry
+
+        return td.scan(step, net.input("h", (4, 16)), net.input("x", (time, 4, 16)))[1]
+
+    for length in (64, 100):
+        program = program_of(net_of, dims={"T": length})
+        assert sum(launch.times for launch in program.launches if launch.kind == "product") == length
+        assert not program.notes
+    (result,) = (tensor for name, tensor in program.tensors.items() if plain(name) in program.outputs)
+    assert (result.shape, result.dims) == ((100, 4, 16), ("T", "4", "16"))
 
 
 def test_profiles_have_programs_of_their_own():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,25 @@ from ..compiling.config import BuildConfig
 from ..core.backend import Backend
 from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..definition.network import Network
+from ..definition.shape import Dim
+from ..definition.size import SizeLike
 from ..definition.spec import NetworkSpec, load_spec
+from ..definition.tensor import Tensor
 from ..definition.weights import Source
 from ..programs.plan import read_plan
-from ..programs.program import Program, make_program
+from ..programs.program import Program
+from ..programs.reader import Given, make_program, plain
 from .loader import read_engine_file, read_header
 from .manifest import Manifest, manifest_path, read_manifest
 
-Shapes = dict[str, tuple[int, ...]]
+Shapes = Mapping[str, Sequence[int]]
 
 
 def program(
     source: NetworkSpec | Network | str | Path,
     *,
     dims: Mapping[str, int] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, int] | None = None,
     profile: int = 0,
     weights: Source | None = None,
@@ -71,7 +76,7 @@ def program_of_plan(
     network: Network,
     *,
     dims: Mapping[str, int] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, int] | None = None,
     profile: int = 0,
 ) -> Program:
@@ -80,64 +85,88 @@ def program_of_plan(
         raise UsageError(f"the network has {len(network.profiles)} profiles, and no profile {profile}")
     tuned = network.profiles[profile].at("opt") if network.profiles else {}
     sizes = _sizes(tuned, dims or {}, network.name)
-    found = {name: network.input_shape(name, sizes) for name in network.inputs}
     backend = network.backend
     texts = read_plan(plan.data, backend.name, backend.version, "the network's plan").of_profile(profile)
+    handed = [name for text in texts for name in map(plain, text.names("inputs")) if name not in network.inputs]
+    given = Given(
+        {name: network.input_shape(name, sizes) for name in network.inputs} | dict(shapes or {}),
+        sizes,
+        {name: tensor.shape for name, tensor in network.inputs.items()},
+        _values(network, handed, sizes) | dict(values or {}),
+    )
     return make_program(
         texts,
-        found | {name: tuple(shape) for name, shape in (shapes or {}).items()},
+        given,
         network=network.name,
         backend=f"{backend.name} {backend.version}",
-        dims=sizes,
         engine_bytes=len(plan.data),
-        values=values,
     )
 
 
+def _values(network: Network, handed: Sequence[str], sizes: Mapping[str, int]) -> dict[str, int]:
+    """The values of the sizes that TensorRT computes outside the program and hands it, by which loops count."""
+    if not handed:
+        return {}
+    known = {
+        tensor.name: key[1].value(sizes)
+        for key, tensor in network.cache.items()
+        if isinstance(key, tuple) and key[0] == "size" and isinstance(tensor, Tensor)
+    }
+    definition, sources = network.definition, {}
+    moved = ("SHUFFLE", "SQUEEZE", "UNSQUEEZE", "IDENTITY", "CAST")
+    for layer in map(definition.get_layer, range(definition.num_layers)):
+        if layer.type.name in moved:
+            sources[layer.get_output(0).name] = layer.get_input(0).name
+    found = {}
+    for name in handed:
+        source = name
+        while source not in known and source in sources:
+            source = sources.pop(source)
+        if source in known:
+            found[name] = known[source]
+    return found
+
+
 def _of_engine(
-    path: Path,
-    dims: Mapping[str, int],
-    shapes: Mapping[str, Sequence[int]] | None,
-    values: Mapping[str, int] | None,
-    profile: int,
+    path: Path, dims: Mapping[str, int], shapes: Shapes | None, values: Mapping[str, int] | None, profile: int
 ) -> Program:
     data = read_engine_file(path)
     header = read_header(data, str(path))
     manifest = read_manifest(path) if manifest_path(path).exists() else None
     if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.sha256:
         raise EngineDamagedError(f"{path} is not the engine that its manifest describes: build it again")
-    plan = read_plan(data, header.product, header.version, str(path))
-    texts = plan.of_profile(profile)
+    texts = read_plan(data, header.product, header.version, str(path)).of_profile(profile)
     if not texts:
         raise UsageError(f"{path} has no profile {profile}")
-    sizes: dict[str, int] = {}
-    found: Shapes = {}
     if manifest is not None:
-        sizes, found = _of_manifest(manifest, dims, profile)
+        given = _of_manifest(manifest, dims, profile)
     elif dims:
         raise UsageError(f"{path} has no manifest to name its dimensions: give the shapes of its inputs instead")
+    else:
+        given = Given({})
     return make_program(
         texts,
-        found | {name: tuple(shape) for name, shape in (shapes or {}).items()},
+        replace(given, shapes={**given.shapes, **(shapes or {})}, values=values or {}),
         network=manifest.network if manifest is not None else path.name,
         backend=f"{header.product} {header.version}",
-        dims=sizes,
         engine_bytes=len(data),
-        values=values,
     )
 
 
-def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> tuple[dict[str, int], Shapes]:
+def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:
     """The sizes of the dimensions, and the shapes that they give the inputs."""
     facts: dict[str, Any] = manifest.facts["profiles"][profile]
-    ranges = facts.get("dims", {})
-    sizes = _sizes({name: bounds[1] for name, bounds in ranges.items()}, dims, manifest.network)
-    if not dims:
-        return sizes, {name: shapes[1] for name, shapes in manifest.signature.profiles[profile].items()}
-    return sizes, {
-        name: tuple(size if isinstance(size, int) else _evaluate(size, sizes) for size in tensor["shape"])
+    sizes = _sizes({name: bounds[1] for name, bounds in facts.get("dims", {}).items()}, dims, manifest.network)
+    known = {name: Dim(name) for name in sizes}
+    named = {
+        name: tuple(size if isinstance(size, int) else _size(size, known) for size in tensor["shape"])
         for name, tensor in manifest.facts["inputs"].items()
     }
+    shapes = {
+        name: tuple(size if isinstance(size, int) else size.value(sizes) for size in shape)
+        for name, shape in named.items()
+    }
+    return Given(shapes, sizes, named)
 
 
 def _sizes(tuned: Mapping[str, int], given: Mapping[str, int], network: str) -> dict[str, int]:
@@ -148,15 +177,15 @@ def _sizes(tuned: Mapping[str, int], given: Mapping[str, int], network: str) -> 
     return {**tuned, **given}
 
 
-def _evaluate(text: str, sizes: Mapping[str, int]) -> int:
+def _size(text: str, dims: Mapping[str, Dim]) -> SizeLike:
     """A size as a manifest writes it: sums and products of dimensions and numbers."""
 
-    def value(node: ast.expr) -> int:
+    def value(node: ast.expr) -> SizeLike:
         match node:
             case ast.Constant(value=int(number)):
                 return number
-            case ast.Name(id=name) if name in sizes:
-                return sizes[name]
+            case ast.Name(id=name) if name in dims:
+                return dims[name]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -value(operand)
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as operator, right=right):

@@ -13,8 +13,10 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..core.errors import ProgramDamagedError, UsageError
+from ..core.errors import DefinitionError, ProgramDamagedError, UsageError
+from ..definition.size import SizeLike, floor_divide, size_max, size_min
 from .grammar import Record, Statement
 from .plan import Dimension, ProgramText
 
@@ -33,7 +35,7 @@ def _divide(a: Number, b: Number) -> Number:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-OPERATIONS: dict[str, Callable[..., Number]] = {
+OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -139,6 +141,43 @@ def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str,
                 if target in known:
                     known.setdefault(source, known[target])
     return known
+
+
+SYMBOLIC: dict[str, Callable[..., SizeLike]] = {
+    **{name: OPERATIONS[name] for name in ("add", "sub", "mul", "neg", "copy")},
+    "div": floor_divide,
+    "max": size_max,
+    "min": size_min,
+}
+
+
+def name_sizes(program: ProgramText, shapes: Mapping[str, Sequence[SizeLike]]) -> dict[str, SizeLike]:
+    """The sizes of a program in the author's dimensions, as far as they are sums, products and quotients of them."""
+    named: dict[str, SizeLike] = {}
+    for name, shape in shapes.items():
+        tensor = program.tensors.get(name)
+        for size, own in zip(shape, tensor.dims if tensor is not None else (), strict=False):
+            if isinstance(own, str):
+                named.setdefault(own, size)
+    for kind, record in reversed(program.sections.get("shape_main", [])):
+        if kind == "copy" and isinstance(record, Record):
+            for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
+                if target in named:
+                    named.setdefault(source, named[target])
+    for kind, record in program.sections.get("shape_main", []):
+        if not isinstance(record, Record):
+            continue
+        number = literal(record.text("src")) if kind == "memset" else None
+        operands = [named.get(name) for name in record.texts("input")]
+        if kind in SYMBOLIC and None not in operands:
+            try:
+                number = SYMBOLIC[kind](*operands)
+            except (DefinitionError, ArithmeticError, TypeError):
+                number = None
+        if number is not None and not isinstance(number, (bool, float)):
+            for name in record.texts("output"):
+                named.setdefault(name, number)
+    return named
 
 
 def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> Scalars:

@@ -1,0 +1,329 @@
+"""From the text of a plan to a Program, at given shapes of the network's inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ..core.errors import UsageError
+from ..definition.size import SizeLike
+from .grammar import Record
+from .launches import PICKING, QUIET, TRUNCATED, Shape, epilogue_of, flops_of, kind_of, parts, places_of, shape_of
+from .plan import BITS, DTYPES, Descriptor, ProgramText
+from .program import ALIGNMENT, Launch, Operand, Program, ProgramTensor, Region
+from .sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
+
+T = TypeVar("T")
+PLACES = {"accelerator": "device", "host": "host", "hostpinned": "host"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What a program is read at."""
+
+    shapes: Mapping[str, Sequence[int]]
+    """Of the network's inputs."""
+    dims: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    named: Mapping[str, Sequence[SizeLike]] = dataclasses.field(default_factory=dict)
+    """The inputs' shapes in the author's dimensions."""
+    values: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Of integer tensors of one element that the program is handed, by which loops may count."""
+
+
+def make_program(
+    texts: Sequence[ProgramText], given: Given, *, network: str = "", backend: str = "", engine_bytes: int | None = None
+) -> Program:
+    """The program of one profile's texts.
+
+    Raises UsageError for shapes that the engine does not take, or that are missing.
+    """
+    readers = [_Reader(text, given) for text in texts]
+    launches: list[Launch] = []
+    for reader in readers:
+        launches += reader.launches(len(launches))
+    tensors = {name: tensor for reader in readers for name, tensor in reader.tensors.items()}
+    live = _live_ranges(launches, tensors)
+    return Program(
+        network,
+        backend,
+        "plan",
+        dict(given.dims),
+        tuple(name for text in texts for name in map(plain, text.names("inputs")) if name in given.shapes),
+        tuple(name for text in texts for name in map(plain, text.names("outputs"))),
+        tuple(launches),
+        {name: dataclasses.replace(tensor, live=live.get(name)) for name, tensor in tensors.items()},
+        tuple(
+            Region(region.name, region.size, region.place, region.constant, region.user)
+            for text in texts
+            for region in text.regions.values()
+        ),
+        _memory(texts, given),
+        engine_bytes,
+        tuple(dict.fromkeys(note for reader in readers for note in reader.notes)),
+    )
+
+
+def _memory(texts: Sequence[ProgramText], given: Given) -> int:
+    """The activation memory that the builder logs.
+
+    The regions together, rounded up, and as much again for each number that TensorRT hands the program on the device.
+    """
+    total = 0
+    for text in texts:
+        size = sum(region.size for region in text.regions.values() if region.user and region.place == "accelerator")
+        inputs = [name for name in text.names("inputs") if name in text.tensors and plain(name) not in given.shapes]
+        handed = [name for name in inputs if text.place(text.tensors[name]) == "accelerator"] if given.shapes else []
+        total += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT * len(handed)
+    return total
+
+
+def plain(name: str) -> str:
+    """A network tensor's own name: a program adds ``.1``, and ``[profile 1]`` where there are several.
+
+    >>> plain("x [profile 1].1")
+    'x'
+    """
+    head, dot, tail = name.rpartition(".")
+    name = head if dot and tail.isdigit() else name
+    head, bracket, tail = name.rpartition(" [profile ")
+    return head if bracket and tail.endswith("]") else name
+
+
+def _live_ranges(launches: Sequence[Launch], tensors: Mapping[str, ProgramTensor]) -> dict[str, tuple[int, int]]:
+    """The first and the last launch that use each tensor; what a view uses, its base does."""
+    live: dict[str, tuple[int, int]] = {}
+    loops: dict[int, tuple[int, int]] = {}
+    for launch in launches:
+        for operand in (*launch.reads, *launch.writes):
+            name: str | None = operand.tensor
+            while name is not None:
+                live[name] = (live.get(name, (launch.index,))[0], launch.index)
+                name = tensors[name].view_of if name in tensors else None
+        if launch.loop is not None:
+            loops[launch.loop] = (launch.loop, launch.index)
+    for low, high in loops.values():  # what a loop uses and what is there before or after it is kept for all steps
+        for name, (first, last) in live.items():
+            if first <= high and last >= low and (first < low or last > high):
+                live[name] = (min(first, low), max(last, high))
+    return live
+
+
+class _Reader:
+    """Makes the launches of one text."""
+
+    def __init__(self, text: ProgramText, given: Given):
+        self.text = text
+        inputs = {name: plain(name) for name in text.names("inputs")}
+        self.scalars = evaluate_sizes(text, _of(inputs, given.shapes))
+        self.named = name_sizes(text, _of(inputs, given.named))
+        self.scalars.values |= _of(inputs, given.values)
+        self.tensors: dict[str, ProgramTensor] = {}
+        self.notes: list[str] = []
+        self._copy_values()
+
+    def _copy_values(self) -> None:
+        """A number that is given is copied to the host before it is compared, and may be cast on the way."""
+        for kind, record in self.text.statements:
+            if not isinstance(record, Record):
+                continue
+            if kind == "copy" or record.text("name") in ("__myl_Cast", "__myl_Move"):
+                sources, targets = _inputs(record), _outputs(record)
+                if len(sources) == len(targets) == 1 and sources[0] in self.scalars.values:
+                    self.scalars.values[targets[0]] = self.scalars.values[sources[0]]
+
+    def launches(self, start: int) -> list[Launch]:
+        """The launches that run, numbered from ``start``."""
+        statements = self.text.statements
+        self.operands = [self._operands_of(kind, record) for kind, record in statements]
+        walked = walk(statements, self.scalars, self._weight)
+        made: list[Launch] = []
+        loops: dict[int, int] = {}
+        for index in sorted(walked.times):
+            kind, record = statements[index]
+            if not isinstance(record, Record) or not self._is_launch(kind, record):
+                continue
+            number = start + len(made)
+            loop = walked.looped.get(index)
+            first = None if loop is None else loops.setdefault(loop, number)
+            made.append(self._launch(number, kind, record, self.operands[index], walked.times[index], first))
+        self._tell(walked)
+        return made
+
+    def _tell(self, walked: Walk) -> None:
+        """Notes what only the GPU decides, once for each loop and each branch."""
+        loops: dict[int, dict[str, None]] = {}
+        for index in sorted(walked.uncounted):
+            loops.setdefault(walked.looped.get(index, index), {}).update(dict.fromkeys(self._lines(index)))
+        for lines in loops.values():
+            where = f" ({', '.join(lines)})" if lines else ""
+            self.notes.append(f"a loop runs as often as values on the GPU decide: one step of it is counted{where}")
+        for index in sorted(walked.chosen):
+            where = f" ({', '.join(self._lines(index))})" if self._lines(index) else ""
+            self.notes.append(
+                f"values on the GPU decide which of two branches runs: the one that moves more is counted{where}"
+            )
+
+    def _lines(self, index: int) -> tuple[str, ...]:
+        record = self.text.statements[index][1]
+        return places_of(record.text("layers"))[0] if isinstance(record, Record) else ()
+
+    def _is_launch(self, kind: str, record: Record) -> bool:
+        """Whether a statement puts something on the GPU: it writes the device's memory, or copies from it."""
+        if kind in QUIET:
+            return False
+        names = _outputs(record) + (_inputs(record) if kind == "copy" else [])
+        return any(self._on_device(name) for name in names)
+
+    def _on_device(self, name: str) -> bool:
+        return name in self.text.tensors and not self.scalars.on_host(name)
+
+    def _weight(self, index: int) -> int:
+        return sum(operand.bytes for group in self.operands[index] for operand in group)
+
+    def _launch(
+        self,
+        number: int,
+        kind: str,
+        record: Record,
+        operands: tuple[tuple[Operand, ...], tuple[Operand, ...]],
+        times: int,
+        loop: int | None,
+    ) -> Launch:
+        reads, writes = operands
+        shapes: list[list[Shape]] = [[], []]
+        for found, names in zip(shapes, (_inputs(record), _outputs(record)), strict=True):
+            known = (shape_of(name, self.text, self.scalars) for name in names if self._on_device(name))
+            found += [shape for shape in known if shape is not None]
+        lines, scopes = places_of(record.text("layers"))
+        first = next((self.tensors[operand.tensor] for operand in (*reads, *writes)), None)
+        what = kind_of(kind, record)
+        return Launch(
+            number,
+            what,
+            record.text("name").removeprefix("__myl_"),
+            reads,
+            writes,
+            times,
+            flops_of(kind, record, self.text, self.scalars, *shapes),
+            first.dtype if first is not None else "",
+            _numbers(record, "grid"),
+            _numbers(record, "block"),
+            record.number("stream"),
+            lines,
+            scopes,
+            epilogue_of(kind, record) if what in ("product", "convolution") else (),
+            self._body(record) if kind == "runtime_fusion" else (),
+            loop,
+        )
+
+    def _body(self, record: Record) -> tuple[str, ...]:
+        number = record.number("binary", -1)
+        if not 0 <= number < len(self.text.bodies):
+            return ()
+        return tuple(kind for kind, inside in self.text.bodies[number].statements if isinstance(inside, Record))
+
+    def _operands_of(self, kind: str, record: Record | str) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+        """What a statement reads and writes on the device, each tensor once.
+
+        Constants of one element, such as a product's alpha, travel with the launch and are not counted.
+        """
+        if not isinstance(record, Record) or not self._is_launch(kind, record):
+            return (), ()
+        written = self._tensors(_outputs(record))
+        most = self._most_read(kind, record, written)
+        reads = []
+        for tensor in self._tensors(_inputs(record)):
+            elements = math.prod(tensor.shape)
+            if tensor.constant and elements == 1:
+                continue
+            part = 1 if most is None or elements <= most else most / elements
+            reads.append(Operand(tensor.name, math.ceil(tensor.bytes * part)))
+        return tuple(reads), tuple(Operand(tensor.name, tensor.bytes) for tensor in written)
+
+    def _most_read(self, kind: str, record: Record, written: Sequence[ProgramTensor]) -> int | None:
+        """The most elements that a pointwise kernel reads of one operand; None where it may read it as a whole.
+
+        Each slice or gather is no larger than what the kernel writes.
+        """
+        if kind not in ("function", "runtime_function") or record.text("kernel_kind") not in ("1", "8"):
+            return None
+        made_of = parts(record.text("name"))
+        picks = sum(part in PICKING for part in made_of)
+        if not picks or TRUNCATED in made_of:
+            return None
+        return picks * max((math.prod(tensor.shape) for tensor in written), default=0)
+
+    def _tensors(self, names: Iterable[str]) -> list[ProgramTensor]:
+        """The device's tensors of these names, each once; equal views of one tensor are one."""
+        found: dict[tuple[Any, ...], ProgramTensor] = {}
+        for name in names:
+            if self._on_device(name):
+                tensor = self._tensor(name)
+                place = (tensor.view_of, tensor.offset, tensor.shape, tensor.order) if tensor.view_of else (name,)
+                found.setdefault(place, tensor)
+        return list(found.values())
+
+    def _tensor(self, name: str) -> ProgramTensor:
+        if name in self.tensors:
+            return self.tensors[name]
+        descriptor = self.text.tensors[name]
+        sizes = [self.scalars.size(dimension) for dimension in descriptor.dims]
+        if None in sizes:
+            raise UsageError(_missing(self.text, self.scalars, descriptor))
+        shape = tuple(size for size in sizes if size is not None)
+        strides = [self.scalars.size(stride) for stride in descriptor.strides]
+        distinct = math.prod(size for size, stride in zip(shape, strides, strict=True) if stride != 0)
+        made = ProgramTensor(
+            name,
+            shape,
+            tuple(str(self.named.get(str(own), size)) for own, size in zip(descriptor.dims, shape, strict=True)),
+            DTYPES.get(descriptor.dtype, descriptor.dtype),
+            _order(strides),
+            (distinct * BITS[descriptor.dtype] + 7) // 8,
+            PLACES[self.text.place(descriptor)] if descriptor.region or descriptor.base else "caller",
+            descriptor.region,
+            descriptor.offset,
+            descriptor.base,
+            descriptor.constant,
+            descriptor.scratch,
+        )
+        self.tensors[name] = made
+        if descriptor.base is not None:
+            self._tensor(descriptor.base)
+        return made
+
+
+def _of(inputs: Mapping[str, str], given: Mapping[str, T]) -> dict[str, T]:
+    """What is given of the network's inputs, by the names that the program has for them."""
+    return {name: given[own] for name, own in inputs.items() if own in given}
+
+
+def _inputs(record: Record) -> list[str]:
+    return record.texts("input_args") + record.texts("input")
+
+
+def _outputs(record: Record) -> list[str]:
+    return record.texts("output_args") + record.texts("output")
+
+
+def _numbers(record: Record, key: str) -> tuple[int, ...]:
+    return tuple(int(text) for text in record.texts(key) if text.isdigit() and len(text) < 20)
+
+
+def _order(strides: Sequence[int | None]) -> tuple[int, ...]:
+    """The axes from the greatest stride to the smallest; axes of one stride keep their place."""
+    known = [0 if stride is None else abs(stride) for stride in strides]
+    return tuple(sorted(range(len(known)), key=lambda axis: (-known[axis], axis)))
+
+
+def _missing(text: ProgramText, scalars: Scalars, tensor: Descriptor) -> str:
+    unknown = [
+        plain(name)
+        for name in text.names("inputs")
+        if name in text.tensors and any(scalars.size(size) is None for size in text.tensors[name].dims)
+    ]
+    if unknown:
+        return f"the shapes of the inputs {', '.join(dict.fromkeys(unknown))} are needed: they have dynamic dimensions"
+    return f"the size of {tensor.name!r} depends on values that only the GPU knows"
