@@ -9,37 +9,76 @@ import torch
 from cases import BACKEND, Builder, trt
 
 OFFSET = 1 << 30  # dimensions are not negative
-SUM, PROD, EQUAL = (getattr(trt.ElementWiseOperation, name) for name in ("SUM", "PROD", "EQUAL"))
+PART = 8  # so many dimensions has a FILL
+SUM, PROD = trt.ElementWiseOperation.SUM, trt.ElementWiseOperation.PROD
+NAN, INFINITE, GREAT = 3 << 28, 1 << 29, 1 << 28  # steps that stand for what is no number of steps
 
 
 def folded(build: Any, *constants: Any, scale: float = 1.0) -> np.ndarray:
     """The first output of ``build(network, *tensors)`` as TensorRT computes it on constants.
 
-    Floating-point values come in steps of 1 / ``scale``, and must be less than 2**30 / scale.
+    Floating-point values come in steps of 1 / ``scale``, and are limited to 2**28 / scale.
     """
     builder = Builder()
+    tensor = build(builder, *(builder.constant(value) for value in constants)).get_output(0)
+    result = folds(builder, tensor, scale)
+    assert result is not None
+    return result
+
+
+def folds(builder: Builder, tensor: Any, scale: float = 1.0) -> np.ndarray | None:
+    """The value that TensorRT knows of a tensor made of constants; None where it does not."""
     with BACKEND.listen() as messages:
-        tensor = build(builder, *(builder.constant(value) for value in constants)).get_output(0)
         shape, dtype = tuple(tensor.shape), tensor.dtype
-        if dtype == trt.float32:
-            tensor = two(builder, tensor, builder.constant(np.full((1,) * len(shape), scale, np.float32)), PROD)
-            tensor = builder.add_unary(tensor, trt.UnaryOperation.ROUND).get_output(0)
-        tensor = builder.add_cast(tensor, trt.int64).get_output(0)
-        flat = builder.add_shuffle(tensor)
-        flat.reshape_dims = (-1,)
-        tensor = two(builder, flat.get_output(0), builder.constant(np.int64([OFFSET])), SUM)
+        if -1 in shape:
+            return None
         count = int(np.prod(shape, dtype=np.int64))
+        flat = builder.add_shuffle(tensor)
+        flat.reshape_dims = (count,)
+        flat.zero_is_placeholder = False
+        tensor = flat.get_output(0)
+        if dtype == trt.float32:
+            tensor = _steps(builder, tensor, count, scale)
+        whole = builder.add_cast(tensor, trt.int64).get_output(0)
+        tensor = two(builder, whole, builder.constant(np.int64([OFFSET])), SUM)
         values: list[int] = []
-        for start in range(0, count, 8):
-            part = builder.add_slice(tensor, (start,), (min(8, count - start),), (1,)).get_output(0)
+        for start in range(0, count, PART):
+            size = min(PART, count - start)
             fill = builder.add_fill((0,), trt.FillOperation.LINSPACE, trt.float32)
-            fill.set_input(0, part)
+            fill.set_input(0, builder.add_slice(tensor, (start,), (size,), (1,)).get_output(0))
             fill.set_input(1, builder.constant(np.float32(0)))
-            fill.set_input(2, builder.constant(np.zeros(min(8, count - start), np.float32)))
-            values += [size - OFFSET for size in fill.get_output(0).shape]
-    assert not messages.errors(), messages.errors()
-    result = np.array(values, dtype=np.int64).reshape(shape)
-    return result / scale if dtype == trt.float32 else result
+            fill.set_input(2, builder.constant(np.zeros(size, np.float32)))
+            try:
+                values += tuple(fill.get_output(0).shape)
+            except (RuntimeError, ValueError):
+                return None
+    if messages.errors() or -1 in values:
+        return None
+    result = np.array(values, dtype=np.int64).reshape(shape) - OFFSET
+    if dtype != trt.float32:
+        return result
+    numbers = np.where(np.abs(result) >= INFINITE, np.copysign(np.inf, result), result / scale)
+    return np.where(result == NAN, np.nan, numbers)
+
+
+def _steps(builder: Builder, tensor: Any, count: int, scale: float) -> Any:
+    """Floating-point values as whole numbers of steps, and as great ones what is none."""
+
+    def every(value: float) -> Any:
+        return builder.constant(np.full(count, value, np.float32))
+
+    def chosen(condition: Any, value: Any, otherwise: Any) -> Any:
+        return builder.add_select(condition, value, otherwise).get_output(0)
+
+    def is_so(operation: Any) -> Any:
+        return builder.add_unary(tensor, operation).get_output(0)
+
+    scaled = builder.add_unary(two(builder, tensor, every(scale), PROD), trt.UnaryOperation.ROUND).get_output(0)
+    limited = builder.add_activation(scaled, trt.ActivationType.CLIP)
+    limited.alpha, limited.beta = -GREAT, GREAT
+    sign = two(builder, builder.add_unary(tensor, trt.UnaryOperation.SIGN).get_output(0), every(INFINITE), PROD)
+    finite = chosen(is_so(trt.UnaryOperation.ISINF), sign, limited.get_output(0))
+    return chosen(is_so(trt.UnaryOperation.ISNAN), every(NAN), finite)
 
 
 def two(builder: Builder, a: Any, b: Any, operation: Any) -> Any:

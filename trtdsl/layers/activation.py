@@ -84,11 +84,21 @@ _EVALUATE = {
 _EXACT = ("RELU", "CLIP", "THRESHOLDED_RELU")  # select one of their operands: nothing is rounded
 
 
+def _is_int8(value: float) -> bool:
+    return value.is_integer() and -128 <= value <= 127
+
+
 @evaluates("ACTIVATION", flops=1)
 def _activation(node: Node) -> Evaluate:
-    """The formulas of ActivationType, in float32 for the half types, rounded once. RELU lets NaN pass."""
+    """The formulas of ActivationType, in float32 for the half types, rounded once. RELU lets NaN pass. Of int8 TensorRT
+    takes every type; only those that select one of their operands, with parameters that int8 has, are known.
+    """
     name, alpha, beta = node.layer.type.name, node.layer.alpha, node.layer.beta
     evaluate = node.pick(_EVALUATE, name, "activation")
+    if node.dtype == torch.int8:
+        if name not in _EXACT or (name != "RELU" and not all(_is_int8(value) for value in (alpha, beta))):
+            raise node.unsupported(f"{name} of int8 with alpha {alpha:g} and beta {beta:g}")
+        alpha, beta = int(alpha), int(beta)
     if node.dtype in (torch.float16, torch.bfloat16) and name not in _EXACT:  # computed in float32, rounded once
         return lambda x: evaluate(x.float(), alpha, beta).to(x.dtype)
     return lambda x: evaluate(x, alpha, beta)

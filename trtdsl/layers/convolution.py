@@ -191,7 +191,9 @@ def _parameters(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, 
 
 @evaluates("CONVOLUTION", flops=_flops)
 def _convolution(node: Node) -> Evaluate:
-    """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative."""
+    """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
+    no elements is 0.
+    """
     layer, dtype = node.layer, node.dtype
     stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
     size = tuple(layer.kernel_size_nd)
@@ -210,6 +212,12 @@ def _convolution(node: Node) -> Evaluate:
                 (pre, post + (-(length + pre + post - extent)) % step)
                 for (pre, post), length, extent, step in zip(padding, x.shape[2:], extents, stride, strict=True)
             ]
+        if not x.numel():
+            sides = zip(x.shape[2:], padding, extents, stride, strict=True)
+            lengths = [
+                max((length + pre + post - extent) // step + 1, 0) for length, (pre, post), extent, step in sides
+            ]
+            return _of_nothing((x.shape[0], layer.num_output_maps, *lengths), bias, dtype)
         if x.dtype != torch.float32:  # accumulates in float32, rounds once
             x, kernel, bias = x.float(), kernel.float(), None if bias is None else bias.float()
         if all(pre == post for pre, post in padding):
@@ -220,6 +228,12 @@ def _convolution(node: Node) -> Evaluate:
         return function(x, kernel, bias, stride, same, dilation, groups).to(dtype)
 
     return evaluate
+
+
+def _of_nothing(shape: Sequence[int], bias: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """What comes out where nothing goes in: the bias."""
+    value = torch.zeros((), dtype=dtype) if bias is None else bias.to(dtype).reshape((-1,) + (1,) * (len(shape) - 2))
+    return value.expand(shape).clone()
 
 
 @evaluates("DECONVOLUTION", flops=_flops)
@@ -238,7 +252,12 @@ def _deconvolution(node: Node) -> Evaluate:
         kernel = static if kernel is None else kernel
         bias = static_bias if bias is None else bias
         assert kernel is not None
-        full = function(x.float(), kernel.float(), None, stride, 0, 0, groups, dilation)
+        if x.numel():
+            full = function(x.float(), kernel.float(), None, stride, 0, 0, groups, dilation)
+        else:
+            sides = zip(x.shape[2:], extents, stride, strict=True)
+            lengths = [max((length - 1) * step + extent, 0) for length, extent, step in sides]
+            full = torch.zeros((x.shape[0], layer.num_output_maps, *lengths))
         for axis, (pre, post) in enumerate(_padding(node, x.shape[2:], extents)):
             length = full.shape[axis + 2] - pre - post
             if same:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.errors import ShapeError
+from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
@@ -38,12 +38,23 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     return add_layer(add, a, b, shape=shape, evaluate=_OF_NUMBERS.get(op) if plain else None)
 
 
+def _refuse_zero(divisors: torch.Tensor) -> None:
+    if not bool(divisors.all()):
+        raise DefinitionError("an integer is divided by 0, which has no documented result")
+
+
 def _div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.true_divide(a, b) if a.dtype.is_floating_point else torch.div(a, b, rounding_mode="trunc")
+    if a.dtype.is_floating_point:
+        return torch.true_divide(a, b)
+    _refuse_zero(b)
+    return torch.div(a, b, rounding_mode="trunc")
 
 
 def _floor_div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.true_divide(a, b).floor_() if a.dtype.is_floating_point else torch.div(a, b, rounding_mode="floor")
+    if a.dtype.is_floating_point:
+        return torch.true_divide(a, b).floor_()
+    _refuse_zero(b)
+    return torch.div(a, b, rounding_mode="floor")
 
 
 def _pow(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -77,7 +77,9 @@ def random(
 
 @evaluates("FILL", flops=1)
 def _fill(node: Node) -> Evaluate:
-    """Random values come from torch's default generator: no run of TensorRT draws the same."""
+    """Random values come from torch's default generator: no run of TensorRT draws the same. Assumed: a beta that is no
+    tensor is the step of every dimension.
+    """
     layer, dtype = node.layer, node.dtype
     name = node.known(layer.operation, ("LINSPACE", "RANDOM_UNIFORM", "RANDOM_NORMAL"), "operation")
     static_dims = () if node.has_input(0) else tuple(layer.shape)
@@ -88,7 +90,7 @@ def _fill(node: Node) -> Evaluate:
     ) -> torch.Tensor:
         dims = static_dims if shape is None else tuple(shape.tolist())
         first = static[0] if alpha is None else alpha.reshape(()).item()
-        second = [static[1]] if beta is None else beta.flatten().tolist()
+        second = [static[1]] * max(len(dims), 1) if beta is None else beta.flatten().tolist()
         if name == "LINSPACE":
             return _linspace(dims, first, second, dtype)
         if name == "RANDOM_UNIFORM":
@@ -101,7 +103,7 @@ def _fill(node: Node) -> Evaluate:
 def _linspace(dims: Sequence[int], start: float, steps: Sequence[float], dtype: torch.dtype) -> torch.Tensor:
     """``start + sum(index[k] * steps[k])``."""
     total = torch.full(tuple(dims), start, dtype=dtype)
-    for axis, (size, step) in enumerate(zip(dims, steps, strict=True)):
+    for axis, (size, step) in enumerate(zip(dims, steps, strict=bool(dims))):
         index = torch.arange(size, dtype=dtype) * (step if dtype.is_floating_point else int(step))
         total = total + index.reshape((-1,) + (1,) * (len(dims) - axis - 1))
     return total

@@ -8,7 +8,7 @@ from ..definition.operation import operation
 from ..definition.shape import Shape
 from ..definition.tensor import Tensor
 from .base import add_layer, member, normalize_axis
-from .evaluation import Evaluate, Node, evaluates
+from .evaluation import Evaluate, Node, count, evaluates
 
 
 @operation
@@ -83,10 +83,10 @@ def _default(data: torch.Tensor, indices: torch.Tensor, axis: int, elementwise: 
 def _side_by_side(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
     """Row i of the indices reads row i of the data; where one of them has a single row, it serves all."""
     batch = max(data.shape[0], indices.shape[0]) if 0 not in (data.shape[0], indices.shape[0]) else 0
-    index, inside = in_bounds(indices.reshape(indices.shape[0], -1), data.shape[axis])
+    index, inside = in_bounds(indices.reshape(indices.shape[0], count(indices.shape[1:])), data.shape[axis])
     moved = data.movedim(axis, 1)
     row = torch.arange(batch).unsqueeze(1) if data.shape[0] > 1 else torch.zeros((), dtype=torch.int64)
-    if data.shape[axis] == 0:
+    if batch == 0 or data.shape[axis] == 0:
         picked = data.new_zeros((batch, index.shape[1], *moved.shape[2:]))
     else:
         picked = moved[row, index]
@@ -102,12 +102,17 @@ def _side_by_side(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch
 
 
 def _element(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
+    if data.shape[axis] == 0:
+        return data.new_zeros(indices.shape)
     index, inside = in_bounds(indices, data.shape[axis])
-    return _masked(torch.gather(data, axis, index.long()), inside)
+    bits = data.view(torch.uint8) if data.dtype == torch.float8_e4m3fn else data  # which torch does not gather
+    return _masked(torch.gather(bits, axis, index.long()).view(data.dtype), inside)
 
 
 def _nd(data: torch.Tensor, indices: torch.Tensor, elementwise: int) -> torch.Tensor:
     lead, depth = data.shape[:elementwise], indices.shape[-1]
+    if 0 in data.shape[: elementwise + depth]:
+        return data.new_zeros((*indices.shape[:-1], *data.shape[elementwise + depth :]))
     inside: torch.Tensor | None = None
     picks: list[torch.Tensor] = [
         torch.arange(size).reshape((-1,) + (1,) * (indices.ndim - 2 - axis)) for axis, size in enumerate(lead)

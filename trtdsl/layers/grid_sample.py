@@ -56,11 +56,14 @@ def _flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates("GRID_SAMPLE", flops=_flops)
 def _grid_sample(node: Node) -> Evaluate:
+    """Assumed: an image without pixels reads as 0."""
     layer, dtype = node.layer, node.dtype
     mode, outside, align = layer.interpolation_mode.name, layer.sample_mode.name, layer.align_corners
 
     def evaluate(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
         sizes = x.shape[2:]
+        if 0 in sizes:
+            return torch.zeros((*x.shape[:2], *grid.shape[1:-1]), dtype=dtype)
         taps = []
         for axis, size in enumerate(sizes):
             point = grid[..., len(sizes) - 1 - axis].float()

@@ -90,7 +90,7 @@ def _nms(node: Node) -> Evaluate:
     def choose(boxes: torch.Tensor, scores: torch.Tensor, limit: int, iou: float, threshold: float) -> list[list[int]]:
         """The (class, box) pairs of one item, by decreasing score."""
         classes = scores.shape[1]
-        low, high, area = _areas_and_corners(boxes.reshape(boxes.shape[0], -1, 4), box_format)
+        low, high, area = _areas_and_corners(boxes if boxes.ndim == 3 else boxes.unsqueeze(1), box_format)
         order = torch.argsort(scores.T.flatten(), descending=True, stable=True)
         order = order[scores.T.flatten()[order] > threshold][:most]
         chosen: list[list[int]] = []

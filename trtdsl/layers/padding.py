@@ -32,14 +32,17 @@ def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) 
 
 @evaluates("PADDING")
 def _padding(node: Node) -> Evaluate:
-    """Zeros; negative numbers trim."""
+    """Zeros; negative numbers trim, the padding of the other side too where nothing else is left."""
     before, after = tuple(node.layer.pre_padding_nd), tuple(node.layer.post_padding_nd)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
         for axis, (pre, post) in enumerate(zip(before, after, strict=True), x.ndim - len(before)):
-            inside = x.narrow(axis, max(-pre, 0), x.shape[axis] - max(-pre, 0) - max(-post, 0))
-            sizes = [(*x.shape[:axis], max(side, 0), *x.shape[axis + 1 :]) for side in (pre, post)]
-            x = torch.cat((x.new_zeros(sizes[0]), inside, x.new_zeros(sizes[1])), axis)
+            length = x.shape[axis]
+            result = x.new_zeros((*x.shape[:axis], length + pre + post, *x.shape[axis + 1 :]))
+            first, last = max(-pre, 0), length - max(-post, 0)
+            if first < last:
+                result.narrow(axis, first + pre, last - first).copy_(x.narrow(axis, first, last - first))
+            x = result
         return x
 
     return evaluate

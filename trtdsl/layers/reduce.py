@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.dtypes import dtype_name
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape
@@ -114,8 +115,12 @@ def _softmax_flops(node: Node, shapes: Shapes) -> int:
 def _softmax(node: Node) -> Evaluate:
     """Computed in float32 and rounded once, the greatest element subtracted first."""
     axes = axes_of(node.layer.axes, len(node.inputs[0].shape))
+    if not node.dtype.is_floating_point:
+        raise node.unsupported(f"softmax of {dtype_name(node.dtype)}")
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
+        if not x.numel():
+            return x
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         powers = (wide - torch.amax(wide, axes, keepdim=True)).exp_()
         return powers.div_(torch.sum(powers, axes, keepdim=True)).to(x.dtype)
@@ -143,6 +148,8 @@ def _ragged_softmax(node: Node) -> Evaluate:
     """Assumed: what lies beyond a sequence's length is 0; the documentation does not say."""
 
     def evaluate(x: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
+        if not x.numel():
+            return x
         inside = torch.arange(x.shape[-1]) < bounds.long()
         wide = torch.where(inside, x.float(), float("-inf"))
         top = wide.amax(-1, keepdim=True)

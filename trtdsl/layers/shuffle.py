@@ -298,10 +298,10 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
 
 @evaluates("SQUEEZE", moves=False)
 def _squeeze(node: Node) -> Evaluate:
-    """Without axes, all dimensions of size 1."""
+    """Without axes, all dimensions that are of size 1 in the network; dynamic ones stay, whatever size they have."""
+    ones = tuple(axis for axis, size in enumerate(tuple(node.inputs[0].shape)) if size == 1)
 
     def evaluate(x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
-        places = [axis for axis, size in enumerate(x.shape) if size == 1] if axes is None else axes.tolist()
-        return x.squeeze(tuple(places))
+        return x.squeeze(ones if axes is None else tuple(axes.tolist()))
 
     return evaluate

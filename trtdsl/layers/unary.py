@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.dtypes import dtype_name
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
@@ -60,7 +61,15 @@ _EVALUATE = {
 }
 
 
+OF_INTEGERS = ("ABS", "NEG", "SIGN")
+
+
 @evaluates("UNARY", flops=1)
 def _unary(node: Node) -> Evaluate:
-    """Half types round once. ROUND is half to even; SIGN of NaN is NaN."""
-    return node.pick(_EVALUATE, node.layer.op.name, "operation")
+    """Half types round once. ROUND is half to even; SIGN of NaN is NaN. TensorRT takes int8 for every operation, but
+    builds only those that integers have: the others are refused.
+    """
+    name, dtype = node.layer.op.name, node.input_dtype()
+    if dtype == torch.int8 and name not in OF_INTEGERS:
+        raise node.unsupported(f"{name} of {dtype_name(dtype)}")
+    return node.pick(_EVALUATE, name, "operation")

@@ -171,13 +171,14 @@ def signed(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-from . import arithmetic, decoders, gathers, movement, quantization, regions, windows  # noqa: E402
+from . import arithmetic, decoders, edges, gathers, movement, quantization, regions, windows  # noqa: E402
 
 __all__ = [
     "CASES",
     "Case",
     "arithmetic",
     "decoders",
+    "edges",
     "gathers",
     "movement",
     "quantization",
