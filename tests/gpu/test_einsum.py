@@ -46,6 +46,7 @@ def test_equations(equation, dims, constants, lowering):
     assert_close(executed, td.interpret(net, feeds)["y"])
 
 
+@pytest.mark.real_gpu("the numbers of its kernels")
 @pytest.mark.parametrize("name", ["mamba", "mamba_loop"])
 def test_mamba(name):
     file = Path(__file__).parents[2] / "networks" / "mamba.py"

@@ -9,6 +9,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.engine import engine_of
 
+kernels = pytest.mark.real_gpu("the numbers of its kernels")
 PADDINGS = ("zeros", "border", "reflection")
 
 
@@ -16,6 +17,7 @@ def near(got, expected, scale, message):
     torch.testing.assert_close(got, expected, rtol=0, atol=2e-5 * scale, msg=lambda text: f"{message}: {text}")
 
 
+@kernels
 @pytest.mark.parametrize("channels", [1, 5])
 @pytest.mark.parametrize("lowering", ["gather", "native"])
 @pytest.mark.parametrize("ndim", [4, 5])
@@ -49,6 +51,7 @@ def test_points_that_are_nan_or_far_away():
     near(got["border"], expected, 4, "border")
 
 
+@kernels
 @pytest.mark.parametrize(
     ("mode", "kwargs"),
     [
@@ -86,6 +89,7 @@ def test_half_precision(dtype):
     near(engine_of(net)({"x": x, "grid": grid})["y"].float(), expected, 4e5 * torch.finfo(dtype).eps, dtype)
 
 
+@kernels
 @pytest.mark.parametrize("name", ["raft_small", "stn"])
 def test_networks(name):
     from pathlib import Path
