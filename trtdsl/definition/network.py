@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeVar, Union
 
 from ..core.backend import Backend, get_backend
 from ..core.dtypes import as_dtype
-from ..core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
+from ..core.errors import DefinitionError, Location, UnsupportedError, UsageError
 from ..core.lazy import np, torch
 from .constraints import Claims
 from .operation import CURRENT_NETWORK, Operation, author_location
@@ -126,7 +126,7 @@ class Network:
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.claims = Claims()
         self._names: dict[str, int] = {}
-        self._scopes: list[str] = []
+        self._scope = ""
         self._operation: Operation | None = None
 
     # -- what the author calls -------------------------------------------------------------------------------------
@@ -197,11 +197,11 @@ class Network:
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         """Layers added inside are named under ``name``."""
-        self._scopes.append(name)
+        outer, self._scope = self._scope, f"{self._scope}.{name}" if self._scope else name
         try:
             yield
         finally:
-            self._scopes.pop()
+            self._scope = outer
 
     @contextmanager
     def current(self) -> Iterator[Network]:
@@ -222,18 +222,6 @@ class Network:
             self._operation = operation
 
     # -- what the layers floor calls ---------------------------------------------------------------------------------
-
-    def resumed(self, operation: Operation | None, scopes: list[str], add: Callable[..., R], *arguments: Any) -> R:
-        """What ``add`` gives; its layers get the name and the place that they would have got in that call."""
-        before = self._operation, self._scopes
-        self._operation, self._scopes = operation, scopes
-        try:
-            return add(*arguments)
-        except TrtdslError as error:
-            error.location = error.location or (operation.location if operation else None)
-            raise
-        finally:
-            self._operation, self._scopes = before
 
     def add_input(self, name: str, spec: Input) -> Tensor:
         """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""
@@ -290,8 +278,7 @@ class Network:
             scope = module if owner else scope
         elif owners:
             scope = _common_parent(owners) or scope
-        if self._scopes:
-            scope = ".".join(self._scopes)
+        scope = (self._scope if self._operation is None else self._operation.scope) or scope
         prefix = prefix or scope
         layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)
@@ -343,23 +330,9 @@ class Network:
         self._names[name] = count + 1
         return self._take_name(f"{name}_{count}")
 
-    @contextmanager
-    def operation(self, name: str, location: Location | None = None) -> Iterator[None]:
-        """The author's call that layers are added for; the outermost one counts.
-
-        It gives the layers their name and place, and an error on its way out its place.
-        """
-        if self._operation is not None:
-            yield
-            return
-        self._operation = Operation(name, location or author_location())
-        try:
-            yield
-        except TrtdslError as error:
-            error.location = error.location or self._operation.location
-            raise
-        finally:
-            self._operation = None
+    def operation(self, name: str, location: Location | None = None) -> AbstractContextManager[Any]:
+        """The author's call that layers are added for; nothing within another one, since the outermost counts."""
+        return Operation(self, name, location) if self._operation is None else nullcontext()
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..core.dtypes import dtype_name
 from ..core.errors import PACKAGE, Location, TrtdslError, UsageError
@@ -25,21 +25,64 @@ R = TypeVar("R")
 CURRENT_NETWORK: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
 """The network of functions that take no Tensor."""
 
-_AS_IT_IS = (Tensor, int, str, float, type(None))
+_UNCHANGED = (Tensor, int, str, float, type(None))  # of what is never made a constant
 
 
-class Operation(NamedTuple):
-    """The author's call that is being lowered: its name, and where it stands."""
+class Operation:
+    """The author's call that is being lowered: its name, where it stands, and the scope that its layers are named in.
 
-    name: str
-    location: Location | None
+    Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
+    """
+
+    __slots__ = ("_call", "_outer", "location", "name", "network", "precision", "scope")
+
+    def __init__(
+        self,
+        network: Network,
+        name: str,
+        location: Location | None = None,
+        call: tuple[CodeType, Sequence[Any], Mapping[str, Any]] | None = None,
+    ):
+        self.network, self.name, self.scope = network, name, network._scope
+        self.location = location or author_location()
+        self.precision = network.precision if name in COMPOSED else None
+        """What the calls inside follow of autocast's lists."""
+        self._call = call
+        self._outer: Any = None  # the operation that was current before, with this one's own ``_outer`` then
+
+    def __enter__(self) -> Operation:
+        network = self.network
+        self._outer = network._operation, self._outer
+        network._operation = self
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self.network._operation, self._outer = self._outer
+        if error is not None and isinstance(error, TrtdslError) and error.location is None:
+            error.location = self.location
+            error.context += self._operands()
+        if self._outer is None:
+            self._call = None  # a shuffle that is not a layer yet keeps the operation, but not its operands
+
+    def _operands(self) -> list[str]:
+        """The call with the shapes of its operands, for a message; empty where it has none."""
+        if self._call is None:
+            return []
+        code, args, kwargs = self._call
+        lines = [
+            f"{label}: {shape_text(tensor.shape)} {dtype_name(tensor.dtype)}"
+            for argument, given in {**_named(code, args), **kwargs}.items()
+            for label, tensor in _labelled(argument, given)
+        ]
+        return [f"in {self.name}(…)", *lines] if lines else []
 
 
 def operation(function: Callable[P, R]) -> Callable[P, R]:
-    """Marks a public function of a floor: finds its network, names its layers, and puts facts on its errors."""
+    """Marks a public function of a floor: the outermost call of one is the network's current :class:`Operation`."""
 
-    floor = ".functional." in function.__module__  # the layers floor takes dtypes as they are
+    follows = ".functional." in function.__module__  # the layers floor takes dtypes as they are
     label = function.__name__.rstrip("_")
+    code = function.__code__
     lowered: Callable[..., R] = function
 
     @functools.wraps(function)
@@ -47,25 +90,17 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
         if network is None:
             return function(*args, **kwargs)
-        if network._operation is not None:  # the outermost call names the layers
-            if floor and network.precision is not None and network._operation.name in COMPOSED:
-                return _in_precision(network, function, args, kwargs)
+        current = network._operation
+        if current is not None:  # the call of a lowering: the author's call names the layers
+            if follows and current.precision is not None:
+                return _in_precision(current, current.precision, lowered, args, kwargs)
             return function(*args, **kwargs)
-        location = author_location()
-        network._operation = Operation(label, location)
-        try:
-            arguments = [given if isinstance(given, _AS_IT_IS) else _operand(network, given) for given in args]
+        with Operation(network, label, author_location(), (code, args, kwargs)) as current:
+            arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
             options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
-            if floor and network.precision is not None:
-                return _in_precision(network, function, arguments, options)
+            if follows and network.precision is not None:
+                return _in_precision(current, network.precision, lowered, arguments, options)
             return lowered(*arguments, **options)
-        except TrtdslError as error:
-            if error.location is None:
-                error.location = location
-                error.context += _operand_lines(label, {**_named(function.__code__, args), **kwargs})
-            raise
-        finally:
-            network._operation = None
 
     return call
 
@@ -79,22 +114,21 @@ def _named(code: CodeType, args: Sequence[Any]) -> dict[str, Any]:
     return named
 
 
-def _in_precision(network: Network, function: Callable[..., R], args: Any, kwargs: Any) -> R:
+def _in_precision(operation: Operation, low: torch.dtype, function: Callable[..., R], args: Any, kwargs: Any) -> R:
     """The function in the dtype that autocast's lists give it; within it, dtypes stay as they are."""
-    low = network.precision
-    followed = None if low is None else follow(function.__name__, low, args, kwargs)
+    followed = follow(function.__name__, low, args, kwargs)
     if followed is None:
         return function(*args, **kwargs)
-    network.precision = None
+    before, operation.precision = operation.precision, None
     try:
         return function(*followed[0], **followed[1])
     finally:
-        network.precision = low
+        operation.precision = before
 
 
 def _operand(network: Network, argument: Any) -> Any:
     """torch tensors and numpy arrays, also in a list, become constants; anything else stays what it is."""
-    if isinstance(argument, _AS_IT_IS):
+    if isinstance(argument, _UNCHANGED):
         return argument
     arrays = (torch.Tensor, np.ndarray)
     if isinstance(argument, arrays):
@@ -144,15 +178,6 @@ def author_location() -> Location | None:
 def _is_passed(file: str) -> bool:
     """Whether a frame of this file stands between the author's code and the layers."""
     return file.startswith(PACKAGE) or file.endswith(("contextlib.py", "functools.py"))
-
-
-def _operand_lines(name: str, arguments: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"{label}: {shape_text(tensor.shape)} {dtype_name(tensor.dtype)}"
-        for argument, given in arguments.items()
-        for label, tensor in _labelled(argument, given)
-    ]
-    return [f"in {name}(…)", *lines] if lines else []
 
 
 def _labelled(label: str, given: Any) -> Iterator[tuple[str, Tensor]]:

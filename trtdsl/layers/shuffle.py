@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.network import MAX_DIMS, Network
-from ..definition.operation import operation
+from ..definition.operation import Operation, operation
 from ..definition.shape import Shape, SizeLike, bounds, is_static, product, shape_text
 from ..definition.tensor import Tensor
 from .base import add_layer, normalize_axis
@@ -55,15 +55,14 @@ class ShuffleSteps(NamedTuple):
 class PendingShuffle:
     """A shuffle that has not become a layer yet, and the author's call that it is for."""
 
-    __slots__ = ("operation", "scopes", "source", "steps")
+    __slots__ = ("operation", "source", "steps")
 
-    def __init__(self, source: Tensor, steps: ShuffleSteps):
-        network = source.network
-        self.source, self.steps = source, steps
-        self.operation, self.scopes = network._operation, list(network._scopes)
+    def __init__(self, source: Tensor, steps: ShuffleSteps, operation: Operation):
+        self.source, self.steps, self.operation = source, steps, operation
 
     def __call__(self) -> Tensor:
-        return self.source.network.resumed(self.operation, self.scopes, _added, self.source, self.steps)
+        with self.operation:
+            return _added(self.source, self.steps)
 
 
 @operation
@@ -109,8 +108,8 @@ def shuffle(
     if not is_static(shape):
         for size in shape:
             network.claims.not_negative(size, network._operation)
-    pending = PendingShuffle(source, steps)
-    scope = ".".join(pending.scopes) if pending.scopes else source.scope
+    pending = PendingShuffle(source, steps, network._operation)
+    scope = pending.operation.scope or source.scope
     return Tensor(network, shape, x.dtype, name="a shuffle", scope=scope, pending=pending)
 
 
