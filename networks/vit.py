@@ -19,9 +19,9 @@ def norm(x, w):
 
 
 def attention(x, w):
-    q, k, v = linear(x, w.qkv).unflatten(2, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+    q, k, v = linear(x, w.qkv).unflatten(2, (3, HEADS, -1)).permute(2, 1, 3, 0, 4)
     x = F.scaled_dot_product_attention(q, k, v)
-    return linear(x.transpose(1, 2).flatten(2), w.proj)
+    return linear(x.permute(2, 0, 1, 3).flatten(2), w.proj)
 
 
 def mlp(x, w):
@@ -37,7 +37,8 @@ def vit(x, w):
     patches = F.conv2d(x, w.patch_embed.proj.weight, w.patch_embed.proj.bias, stride=16)
     x = patches.flatten(2).transpose(1, 2)
     x = F.cat([w.cls_token.expand(x.shape[0], -1, -1), x], dim=1) + w.pos_embed
+    x = x.transpose(0, 1)  # tokens first: the order in which the fused attention takes and gives them
     for block in w.blocks:
         x = x + attention(norm(x, block.norm1), block.attn)
         x = x + mlp(norm(x, block.norm2), block.mlp)
-    return {"logits": linear(norm(x[:, 0], w.norm), w.head)}
+    return {"logits": linear(norm(x[0], w.norm), w.head)}

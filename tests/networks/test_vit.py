@@ -76,10 +76,11 @@ def test_layers(spec, weights):
     assert str(net.outputs["logits"].shape) == "(N, 1000)"
     types = [kind for kind in layer_types(net) if kind != "CONSTANT"]
     assert len(types) <= 30 * DEPTH
-    assert types.count("MATRIX_MULTIPLY") == 6 * DEPTH + 1
+    assert types.count("MATRIX_MULTIPLY") == 4 * DEPTH + 1
+    assert types.count("ATTENTION_INPUT") == DEPTH
     assert types.count("NORMALIZATION") == 2 * DEPTH + 1
     assert types.count("SHAPE") == 1  # of the dynamic batch, which all blocks share
-    assert types.count("CONCATENATION") == 3  # the class token, the shape it is expanded to, and that of q, k and v
+    assert types.count("CONCATENATION") == 4  # the class token, and the shapes of its expansion, of q, k, v and of x[0]
     macs = sum(layer.flops for layer in td.summarize(spec.define(weights=weights, dims={"N": 1})).layers) / 2
     assert 1.25e9 < macs < 1.3e9  # 1.3 billion in the paper of DeiT
 

@@ -8,12 +8,12 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
+from ...definition.precision import is_low
 from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
 from ..operands import as_tensor, binary, choose, scaled, stretch
 from ..pointwise.activation import softmax
 from ..pointwise.arithmetic import pow
-from ..pointwise.logic import logical_not
 from ..reducing.reduction import any as any_of
 from ..shaping.create import indices_of
 from ..shaping.reshape import repeat_interleave
@@ -33,10 +33,12 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
 
-    Two IMatrixMultiplyLayers and ISoftMaxLayer. ``scale`` is ``1 / sqrt(E)`` when None. ``attn_mask`` is bool (True
-    takes part) or is added; a row that a bool mask rules out wholly gives 0, as in torch. ``is_causal`` masks what
-    lies above the diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. ``dropout_p`` above 0
-    is refused.
+    One IAttention, or two IMatrixMultiplyLayers and ISoftMaxLayer where these do no worse (half precision with no mask
+    or one that is added, a bool mask that is constant or in float32) and where the layer cannot express the case. In
+    half precision the builder makes one fused kernel of either. ``scale`` is ``1 / sqrt(E)`` when None. ``attn_mask``
+    is bool (True takes part) or is added; a row that a bool mask rules out wholly gives 0, as in torch. ``is_causal``
+    masks what lies above the diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. ``dropout_p``
+    above 0 is refused.
 
     >>> net = td.Network()
     >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
@@ -47,15 +49,59 @@ def scaled_dot_product_attention(
         raise UnsupportedError(f"dropout_p={dropout_p} is random: an engine is for inference")
     if is_causal and attn_mask is not None:
         raise DefinitionError("give attn_mask or is_causal, not both, as in torch")
-    if enable_gqa:
-        key, value = (_repeat_heads(x, query) for x in (key, value))
+    groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else [1, 1]
     factor = _default_scale(query) if scale is None else scale
+    mask, open_rows = attn_mask, None
+    if mask is not None and mask.dtype == torch.bool and is_low(query) and not mask.is_constant:
+        # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. A selected mask it fuses for some sizes
+        # only, and in front of IAttention it makes of it a search for padding that takes seven launches.
+        open_rows, mask = any_of(mask, -1, keepdim=True), L.unary(L.cast(mask, query.dtype), "LOG")
+    # Of unmasked attention in half precision the builder makes one kernel either way; of the products it finds better
+    # ways to and from the projections around it.
+    products = is_low(query) and not (is_causal or enable_gqa or open_rows is not None)
+    if not products and _is_for_layer(query, key, value, mask, enable_gqa):
+        result = _by_layer(scaled(query, factor), key, value, mask, is_causal)
+        return result if open_rows is None else choose(open_rows, result, 0, result.dtype)
+    key, value = (repeat_interleave(x, n, -3) if n > 1 else x for x, n in zip((key, value), groups, strict=True))
+    return _by_products(scaled(query, factor), key, value, attn_mask, is_causal)
+
+
+def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, grouped: bool) -> bool:
+    """Whether IAttention takes them: matrices of one width in a common batch, and a mask that is added."""
+    shapes = [tensor.shape for tensor in (query, key, value)]
+    lead = [shape[:-3] if grouped else shape[:-2] for shape in shapes]
+    widths = {shape[-1] for shape in shapes}
+    return (
+        hasattr(query.network.trt.INetworkDefinition, "add_attention_v2")
+        and query.dtype.is_floating_point
+        and len({tensor.dtype for tensor in (query, key, value)}) == 1
+        and {len(shape) for shape in shapes} <= {3, 4}
+        and lead.count(lead[0]) == 3
+        and len(widths) == 1
+        and all(isinstance(width, int) and width for width in widths)
+        and not any(size == 0 for shape in shapes for size in shape)
+        and (mask is None or (mask.dtype != torch.bool and mask.ndim <= query.ndim))
+    )
+
+
+def _by_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    """One IAttention, which has four dimensions."""
+    heads = [L.unsqueeze(x, [0]) if x.ndim == 3 else x for x in (query, key, value)]
+    if mask is not None:
+        mask = L.unsqueeze(L.cast(mask, query.dtype), range(4 - mask.ndim))
+    result = L.attention(*heads, mask, causal="UPPER_LEFT" if is_causal else "NONE")
+    return L.squeeze(result, [0]) if query.ndim == 3 else result
+
+
+def _by_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    """Two IMatrixMultiplyLayers and ISoftMaxLayer; the query is scaled already."""
     keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
-    scores = matmul(scaled(query, factor), keys)
-    mask = attn_mask
+    scores = matmul(query, keys)
     if is_causal:
         rows, columns = indices_of(query.network, query.shape[-2], key.shape[-2])
-        mask = logical_not(L.elementwise(columns, rows, "GREATER"))
+        return matmul(
+            softmax(choose(L.elementwise(columns, rows, "GREATER"), -math.inf, scores, scores.dtype), -1), value
+        )
     if mask is None:
         return matmul(softmax(scores, -1), value)
     if mask.dtype != torch.bool:
@@ -73,11 +119,12 @@ def _default_scale(query: Tensor) -> float | Tensor:
     return pow(as_tensor(width, query.network, torch.float32), -0.5)
 
 
-def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:
+def _heads_of_each(x: Tensor, query: Tensor) -> int:
+    """How many heads of the query share one of ``x``."""
     heads, wanted = x.shape[-3], query.shape[-3]
     if not isinstance(heads, int) or not isinstance(wanted, int) or wanted % heads:
         raise ShapeError(f"enable_gqa: {wanted} heads of the query are not a multiple of the key's {heads}")
-    return x if heads == wanted else repeat_interleave(x, wanted // heads, -3)
+    return wanted // heads
 
 
 @operation

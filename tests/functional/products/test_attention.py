@@ -1,0 +1,83 @@
+"""scaled_dot_product_attention in its forms and dtypes, against torch in float64, and fused where it can be."""
+
+import pytest
+import torch
+from support import assert_close, layer_types
+
+import trtdsl as td
+import trtdsl.functional as F
+
+HALF = (torch.float16, torch.bfloat16)
+N, S, T = (td.Dim(name, min=1, opt=opt, max=24) for name, opt in (("N", 2), ("S", 16), ("T", 20)))
+
+
+def masks(kind, dtype):
+    """The mask that a form of attention has, for 3 heads, 6 queries and 7 keys."""
+    if kind == "float":
+        return torch.randn(2, 3, 6, 7).to(dtype)
+    if kind == "shared":
+        return torch.randn(6, 7).to(dtype)
+    if kind == "padding":
+        return torch.arange(7) < torch.tensor([4, 7]).reshape(2, 1, 1, 1)
+    if kind in ("bool", "ruled out"):
+        mask = torch.rand(2, 3, 6, 7) < 0.6
+        mask[..., 0] = True
+        if kind == "ruled out":
+            mask[1, 2, 3] = False
+        return mask
+    return None
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "kind", ["none", "causal", "float", "shared", "bool", "ruled out", "padding", "grouped", "three"]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+def test_forms(dtype, kind, dynamic):
+    torch.manual_seed(0)
+    heads = 6 if kind == "grouped" else 3
+    q, k, v = torch.randn(2, heads, 6, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)
+    q, k, v = (x.to(dtype) for x in (q, k, v))
+    mask = masks(kind, dtype)
+    options = {"is_causal": kind == "causal", "enable_gqa": kind == "grouped", "scale": 0.3}
+    shapes = [(N, heads, S, 8), (N, 3, T, 8), (N, 3, T, 8)] if dynamic else [x.shape for x in (q, k, v)]
+    if kind == "three":
+        q, k, v, shapes = q[0], k[0], v[0], [shape[1:] for shape in shapes]
+    net = td.Network()
+    feeds = dict(zip("qkv", (q, k, v), strict=True))
+    inputs = [net.input(name, shape, dtype) for name, shape in zip("qkv", shapes, strict=True)]
+    if mask is not None:
+        names = {2: N, 6: S, 7: T}
+        shape = tuple(names.get(size, size) for size in mask.shape) if dynamic else mask.shape
+        options["attn_mask"], feeds["mask"] = net.input("mask", shape, mask.dtype), mask
+    net.output(F.scaled_dot_product_attention(*inputs, **options), "y")
+    options["attn_mask"] = mask if mask is None or mask.dtype == torch.bool else mask.double()
+    want = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), **options)
+    assert_close(
+        td.interpret(net, feeds)["y"], want.to(dtype), {torch.float32: 1e-6}.get(dtype, 4 * torch.finfo(dtype).eps)
+    )
+
+
+@pytest.mark.parametrize("kind", ["none", "causal", "float", "shared", "bool", "padding", "grouped"])
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_is_one_fused_kernel(dtype, kind):
+    net = td.Network()
+    q, k, v = (net.input(name, (2, 6 if name == "q" or kind != "grouped" else 3, 64, 80), dtype) for name in "qkv")
+    shapes = {"float": (2, 6, 64, 64), "shared": (64, 64), "bool": (2, 6, 64, 64), "padding": (2, 1, 1, 64)}
+    mask = None
+    if kind in shapes:
+        mask = net.input("mask", shapes[kind], torch.bool if kind in ("bool", "padding") else dtype)
+    y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal", enable_gqa=kind == "grouped")
+    net.output(y, "y")
+    assert any("mha" in launch.name for launch in td.program(net).launches)
+
+
+def test_a_version_without_the_layer_uses_products(monkeypatch):
+    net = td.Network()
+    monkeypatch.delattr(net.trt.INetworkDefinition, "add_attention_v2")
+    q = net.input("q", (2, 3, 6, 8))
+    net.output(F.scaled_dot_product_attention(q, q, q, is_causal=True), "y")
+    assert "MATRIX_MULTIPLY" in layer_types(net)
+    x = torch.randn(2, 3, 6, 8)
+    want = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+    assert_close(td.interpret(net, {"q": x})["y"], want, 1e-6)
