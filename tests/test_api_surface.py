@@ -118,7 +118,7 @@ def source():
 
 
 # Methods that trtdsl's own classes have under the same name; each is checked where it is TensorRT's by the layer tests.
-OURS = {"operation", "constant", "add_input", "get_shape"}
+OURS = {"operation", "constant", "add_input", "get_shape", "parse"}
 
 
 def fits(overload, count, named):
