@@ -1,6 +1,7 @@
-"""Tensor: a handle on a TensorRT tensor, with torch's operators; its methods stand in :mod:`trtdsl.definition.methods`.
+"""Tensor: a handle on a TensorRT tensor, with torch's operators and methods.
 
-Every operator is one call into :mod:`trtdsl.functional`, where its arguments are documented.
+Every operator is one call into :mod:`trtdsl.functional`, where its arguments are documented. Most methods are those
+functions themselves (:mod:`trtdsl.definition.function_methods`); some differ (:mod:`trtdsl.definition.methods`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError
 from ..core.lazy import torch
 from .above import F
-from .methods import ConversionMethods, ElementMethods, ReductionMethods, ShapeMethods
+from .function_methods import FunctionMethods
+from .methods import ConversionMethods, ShapeMethods
 from .shape import Shape, SizeLike, product, shape_text
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "matmul": "matmul", "truediv": "div", "floordiv": "floor_divide"}
 
 
-class Tensor(ElementMethods, ReductionMethods, ShapeMethods, ConversionMethods):
+class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
     """A value in a network: an ITensor, or what becomes one where a layer needs it: a constant, or a shuffle.
 
     ``shape`` has an int for a static dimension, a :class:`~trtdsl.Size` for a dynamic one; ``dtype`` is torch's.

@@ -108,9 +108,10 @@ def shuffle(
     if not is_static(shape):
         for size in shape:
             network.claims.not_negative(size, network._operation)
-    pending = PendingShuffle(source, steps, network._operation)
-    scope = pending.operation.scope or source.scope
-    return Tensor(network, shape, x.dtype, name="a shuffle", scope=scope, pending=pending)
+    call = network._operation
+    assert call is not None
+    pending = PendingShuffle(source, steps, call)
+    return Tensor(network, shape, x.dtype, name="a shuffle", scope=call.scope or source.scope, pending=pending)
 
 
 def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:

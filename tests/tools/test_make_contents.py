@@ -1,0 +1,75 @@
+"""The contents pages and the stub of Tensor's methods are those that follow from the functions."""
+
+import ast
+import importlib.util
+import inspect
+from pathlib import Path
+
+import pytest
+
+import trtdsl.functional as F
+
+ROOT = Path(__file__).parents[2]
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("make_contents", ROOT / "tools" / "make_contents.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def tool():
+    return load()
+
+
+def test_what_is_written_is_current(tool):
+    for path, text in tool.pages().items():
+        assert path.read_text() == text, f"{path.relative_to(ROOT)}: run python tools/make_contents.py"
+
+
+def test_the_stub_has_the_parameters_of_the_functions(tool):
+    """Read by Python itself, not by the tool that wrote it."""
+    (stub,) = [node for node in ast.parse(tool.METHODS.read_text()).body if isinstance(node, ast.ClassDef)]
+    methods = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
+    assert len(methods) > 190
+    for node in methods:
+        scope = {}
+        bare = ast.fix_missing_locations(ast.FunctionDef(node.name, node.args, [ast.Pass()], [], lineno=1))
+        for argument in ast.walk(bare):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+        exec(compile(ast.Module([bare], []), "stub", "exec"), scope)
+        ours = list(inspect.signature(scope[node.name]).parameters.values())
+        theirs = list(inspect.signature(getattr(F, node.name)).parameters.values())
+        facts = [[(each.name, each.kind, each.default) for each in found[1:]] for found in (ours, theirs)]
+        assert facts[0] == facts[1], node.name
+        assert ours[0].name == "self"
+
+
+def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path, monkeypatch):
+    room = tmp_path / "functional"
+    (room / "pointwise").mkdir(parents=True)
+    (room / "pointwise" / "news.py").write_text(
+        "from ...definition.operation import operation\n"
+        "from ...definition.tensor import Tensor\n\n\n"
+        "@operation\ndef digamma(input: Tensor, *, scale: float = 1) -> Tensor:\n"
+        '    """The logarithmic derivative of the gamma function."""\n\n\n'
+        "@operation\ndef not_of_torch(input: Tensor) -> Tensor:\n"
+        '    """No method: torch has none."""\n\n\n'
+        "def helper(): ...\n"
+    )
+    monkeypatch.setattr(tool, "FUNCTIONAL", room)
+    monkeypatch.setattr(tool, "PACKAGE", ROOT / "trtdsl")
+    page = tool.page(room, tool.FUNCTIONAL_PAGE, set(), set())
+    assert page.splitlines()[2:] == [
+        "from .pointwise.news import digamma as digamma",
+        "from .pointwise.news import not_of_torch as not_of_torch",
+    ]
+    monkeypatch.setattr(tool, "imports_of", lambda function: set())
+    stub = tool.methods()
+    assert "def digamma(self, *, scale: float = 1) -> Tensor:" in stub
+    assert "The logarithmic derivative of the gamma function." in stub
+    assert "not_of_torch" not in stub
+    assert "helper" not in page + stub

@@ -1,0 +1,176 @@
+"""Writes what follows from the functions themselves: the contents pages of the two vocabularies, and Tensor's methods.
+
+    python tools/make_contents.py
+
+- ``trtdsl/functional/__init__.py`` and ``trtdsl/layers/__init__.py`` import every public function under ``@operation``;
+- ``trtdsl/definition/function_methods.pyi`` has every function of ``functional`` that torch.Tensor has as a method,
+  with the function's own parameters; Tensor reads its names there, and so do editors and type checkers.
+
+A test fails when one of them is not current.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "trtdsl"
+FUNCTIONAL, LAYERS = PACKAGE / "functional", PACKAGE / "layers"
+METHODS = PACKAGE / "definition" / "function_methods.pyi"
+
+FUNCTIONAL_PAGE = '''\
+"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
+'''
+LAYERS_PAGE = '''\
+"""TensorRT's vocabulary: one function per layer, with its evaluator and its cost beside it."""
+'''
+METHODS_HEAD = '''\
+"""Functions of trtdsl.functional as methods of Tensor; written by tools/make_contents.py."""
+'''
+ELSEWHERE = {"cond", "scan", "while_loop"}  # td's own, which torch has not among its functions
+CLASSES_AND_HELPERS = {"Conditional", "Loop", "int4_constant", "quantize_values"}  # of the layers floor
+NO_METHODS = {"dequantize"}  # torch's method is of a quantized tensor, and takes no scale
+
+
+class Function(NamedTuple):
+    """A public function, and the file that it stands in."""
+
+    node: ast.FunctionDef
+    file: Path
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def parameters(self) -> list[ast.arg]:
+        return [*self.node.args.posonlyargs, *self.node.args.args]
+
+
+def is_operation(node: ast.AST) -> bool:
+    """Whether it is a function under ``@operation``."""
+    return isinstance(node, ast.FunctionDef) and any(
+        isinstance(decorator, ast.Name) and decorator.id == "operation" for decorator in node.decorator_list
+    )
+
+
+def functions(room: Path) -> list[Function]:
+    """The public functions of a floor."""
+    found = []
+    for file in sorted(room.rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        found += [Function(node, file, tree) for node in tree.body if is_operation(node)]  # type: ignore[arg-type]
+    return found
+
+
+def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
+    """The text of a floor's ``__init__.py``."""
+    lines = []
+    for file in sorted(room.rglob("*.py")):
+        if file == room / "__init__.py":
+            continue
+        module = ".".join(file.relative_to(room).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.parse(file.read_text()).body:
+            public = is_operation(node) and node.name not in leave_out  # type: ignore[attr-defined]
+            if public or (isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also):
+                lines.append(f"from .{module} import {node.name} as {node.name}\n")
+    return formatted(head + "\n" + "".join(lines), room / "__init__.py")
+
+
+def methods() -> str:
+    """The text of the stub with the functions that are methods."""
+    own = own_methods()
+    imports: set[str] = set()
+    blocks = []
+    for function in sorted(functions(FUNCTIONAL), key=lambda function: function.name):
+        if function.name in own | NO_METHODS | ELSEWHERE or not hasattr(torch.Tensor, function.name):
+            continue
+        if function.parameters and function.parameters[0].arg in ("input", "tensor"):
+            imports |= imports_of(function)
+            blocks.append(stub(function))
+    head = METHODS_HEAD + "\n" + "".join(sorted(imports)) + "\n\nNAMES: tuple[str, ...]\n\n"
+    body = "class FunctionMethods:\n    __slots__ = ()\n\n" + "\n".join(blocks)
+    return formatted(head + body, METHODS)
+
+
+def own_methods() -> set[str]:
+    """The methods that Tensor has by hand, since they differ from the functions of their names."""
+    found = set()
+    for file in ("tensor.py", "methods.py"):
+        for node in ast.walk(ast.parse((PACKAGE / "definition" / file).read_text())):
+            if isinstance(node, ast.ClassDef):
+                found |= {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+    return found
+
+
+def stub(function: Function) -> str:
+    """A method's declaration: the function's, with ``self`` for its first parameter, and its first sentence."""
+    arguments = ast.parse(ast.unparse(function.node.args).join(["def f(", "): ..."])).body[0].args  # type: ignore[attr-defined]
+    first = (arguments.posonlyargs or arguments.args)[0]
+    first.arg, first.annotation = "self", None
+    returned = f" -> {ast.unparse(function.node.returns)}" if function.node.returns else ""
+    lines = textwrap.wrap((ast.get_docstring(function.node) or "").split("\n\n")[0], 100)
+    sentence = "\n        ".join(lines if len(lines) == 1 else [*lines, ""])
+    return f'    def {function.name}({ast.unparse(arguments)}){returned}:\n        """{sentence}"""\n'
+
+
+def imports_of(function: Function) -> set[str]:
+    """The imports that the types in a function's declaration need, as lines of the stub."""
+    annotations = [node.annotation for node in ast.walk(function.node.args) if isinstance(node, ast.arg)]
+    annotations[0] = None  # self
+    names = {
+        node.id
+        for annotation in [*annotations, function.node.returns]
+        if annotation is not None
+        for node in ast.walk(annotation)
+        if isinstance(node, ast.Name) and not hasattr(builtins, node.id)
+    }
+    return {line for name in names for line in [import_of(name, function)]}
+
+
+def import_of(name: str, function: Function) -> str:
+    """The line that imports a name as the function's own file does, or from that file where the name is its own."""
+    package = ("trtdsl", *function.file.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(function.tree):
+        if isinstance(node, ast.ImportFrom) and name in {alias.asname or alias.name for alias in node.names}:
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            return f"from {'.'.join([*base, *([node.module] if node.module else [])])} import {name}\n"
+    return f"from {'.'.join([*package, function.file.stem])} import {name}\n"
+
+
+def formatted(text: str, path: Path) -> str:
+    """The text as ruff lays it out, its imports sorted."""
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check", "--select", "I,E501", "--fix-only", "--quiet"], ["format", "--quiet"]):
+        arguments = [*ruff, *command, "--stdin-filename", str(path), "-"]
+        text = subprocess.run(arguments, input=text, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    return text
+
+
+def pages() -> dict[Path, str]:
+    """What each written file should hold."""
+    return {
+        FUNCTIONAL / "__init__.py": page(FUNCTIONAL, FUNCTIONAL_PAGE, ELSEWHERE, set()),
+        LAYERS / "__init__.py": page(LAYERS, LAYERS_PAGE, set(), CLASSES_AND_HELPERS),
+        METHODS: methods(),
+    }
+
+
+def main() -> None:
+    for path, text in pages().items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
