@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trtdsl.core.errors import ShapeError, UsageError
+from trtdsl.definition.condition import SIGNS, Condition
+from trtdsl.definition.proof import identical
 from trtdsl.definition.shape import (
     Dim,
     Size,
@@ -20,6 +24,7 @@ from trtdsl.definition.shape import (
     shape_text,
     size_max,
     size_min,
+    substitute,
     value,
 )
 
@@ -86,11 +91,11 @@ def test_bounds_are_never_too_narrow(pair, env):
 @given(SIZES, SIZES, ENVS)
 def test_equal_sizes_have_equal_values_everywhere(a, b, env):
     try:
-        same = a.size == b.size
+        same = bool(a.size == b.size)
     except ShapeError:  # some values of the dimensions make them equal, and others do not
         return
     assert same == (a.of(env) == b.of(env))
-    if same:
+    if identical(a.size - b.size):
         assert hash(a.size) == hash(b.size)
 
 
@@ -136,7 +141,7 @@ def test_comparisons_are_right_or_refused(a, b, env):
         if not isinstance(a.size, Size):
             continue
         try:
-            decided = ours(a.size, b.size)
+            decided = bool(ours(a.size, b.size))
         except ShapeError:
             continue
         assert decided == ours(a.of(env), b.of(env))
@@ -182,6 +187,10 @@ T, N = Dim("T"), Dim("N")
         (size_max(T - 3, 0), "max(0, T - 3)"),
         (-((T + 3) // 8), "-((T + 3)//8)"),
         (N - (T + 3) // 8, "N - (T + 3)//8"),
+        (T % 32, "T % 32"),
+        ((T + 1) % 4, "(T + 1) % 4"),
+        (3 * (T % 4) + N, "3*(T % 4) + N"),
+        (N - T % 4, "-(T % 4) + N"),
     ],
 )
 def test_text(size, text):
@@ -210,11 +219,92 @@ def test_shape_text():
         (size_max(T, T), T),
         (size_max(T + 1, T), T + 1),
         (size_min(N * T, N * T + 2), N * T),
+        (T - T // 2, (T + 1) // 2),  # the rest of a half
+        (T // 4 + (T + 2) // 4, T // 2),
+        (T // 3 + (T + 1) // 3 + (T + 2) // 3, T),
+        (-(T // 2) + N, N - T + (T + 1) // 2),
+        (((T + 1) // 2 + 1) // 2 * 4 - T, -T % 4),
+        (T // 2 + (T + 1) // 2 - T + 3, 3),
     ],
 )
 def test_equal_forms(a, b):
     assert a == b
     assert hash(a) == hash(b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(T // 2, (T + 1) // 2), (T % 4, T % 8), (T // 4 + (T + 1) // 4, T // 2), (T // 2 + (T + 1) // 2, T + 1)],
+)
+def test_different_forms(a, b):
+    assert not identical(a - b)
+
+
+@pytest.mark.parametrize(
+    ("size", "decided"),
+    [
+        (T // 2, None),  # 0 where T = 1
+        (T // 2 + 1, True),
+        (T - 9, None),
+        (T - T // 2, True),
+        (T * (T % 2 - 1), None),
+        (T % 2 - 2, True),
+        ((T * T) % 2 - T % 2, False),  # a square is as even as its root
+    ],
+)
+def test_the_truth_of_a_size_is_whether_it_is_zero_at_every_value(size, decided):
+    if decided is None:
+        with pytest.raises(ShapeError, match="whether .* != 0 depends on the dynamic dimensions"):
+            bool(size)
+    else:
+        assert bool(size) is decided
+
+
+@settings(max_examples=100, deadline=None)
+@given(SIZES, SIZES, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]))
+def test_a_comparison_is_decided_wherever_every_value_decides_it(a, b, sign):
+    """All 729 values of three dimensions are tried: what they agree on is decided, and nothing else."""
+    ours = SIGNS[sign](a.size, b.size)
+    envs = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(range(1, 10), repeat=3)]
+    outcomes = {bool(SIGNS[sign](a.of(env), b.of(env))) for env in envs}
+    if len(outcomes) == 1:
+        assert ours is outcomes.pop()
+    else:
+        assert isinstance(ours, Condition)
+        assert all(ours.holds(env) == bool(SIGNS[sign](a.of(env), b.of(env))) for env in envs[::7])
+        assert all((~ours).holds(env) != ours.holds(env) for env in envs[::7])
+        with pytest.raises(ShapeError, match="depends on the dynamic dimensions"):
+            bool(ours)
+
+
+def test_ranges_without_an_end_are_decided_by_remainders():
+    assert T - T // 2 > 0
+    assert T // 2 * 2 <= T
+    assert not T // 2 * 2 > T
+    assert (3 * T) // 4 <= T
+    assert T % 32 < 32
+
+
+@pytest.mark.parametrize(("number", "rounded"), [(13, 10), (15, 20), (25, 20), (35, 40), (20, 20)])
+def test_rounding_a_size(number, rounded):
+    assert round(T, -1).value({"T": number}) == round(number, -1) == rounded
+    assert round(T) is T
+    assert math.floor(T) is T
+    assert math.ceil(T) is T
+    assert math.trunc(T) is T
+
+
+def test_the_magnitude_of_a_size_and_division_with_remainder():
+    size = Dim("T", min=0, max=9) - 4
+    assert [abs(size).value({"T": t}) for t in range(10)] == [abs(t - 4) for t in range(10)]
+    whole, rest = divmod(T, 3)
+    assert [(whole.value({"T": t}), rest.value({"T": t})) for t in range(10)] == [divmod(t, 3) for t in range(10)]
+
+
+def test_a_size_where_other_sizes_stand_for_its_dimensions():
+    size = size_max(T // 2 - N, 0) + N
+    assert substitute(size, {"T": 2 * N}) == N
+    assert substitute(size, {"T": 7, "N": 1}) == 3
 
 
 def test_a_dim_is_its_name():
@@ -226,12 +316,12 @@ def test_a_dim_is_its_name():
 def test_an_open_comparison_is_refused_where_the_author_asks():
     t = Dim("T", min=1, max=9)
     for compare in (lambda: t == 5, lambda: t != 5, lambda: t == Dim("U"), lambda: 2 * t == t + 3):
-        with pytest.raises(ShapeError, match="whether .* == .* depends on the dynamic dimensions"):
-            compare()
+        with pytest.raises(ShapeError, match="whether .* [!=]= .* depends on the dynamic dimensions"):
+            bool(compare())
     with pytest.raises(ShapeError, match=r"whether T > 3 depends on the dynamic dimensions \(T from 1 to 9\)"):
-        _ = t > 3
+        bool(t > 3)
     with pytest.raises(ShapeError, match="whether T <= 3 depends"):
-        _ = t <= 3
+        bool(t <= 3)
     assert {t: 1}[Dim("T")] == 1
 
 

@@ -87,6 +87,31 @@ def _fold_samples():
         yield Call(columns[0], ((8, 9), kernel), options)
 
 
+def _setitem_samples():
+    x, row, places = _tensors((4, 5, 6), (4, 6), (4, 3, 6))
+    index, mask = torch.tensor([3, 0, -2]), torch.arange(20).reshape(4, 5) % 3 == 0
+    every = slice(None)
+    for item, value in (
+        (1, 7.0),
+        ((every, 2), row),
+        ((every, slice(1, 4)), places),
+        ((every, slice(None, None, 2)), places),
+        ((..., -1), 7.0),
+        ((every, index), places),
+        ((index, every, index), 7.0),
+        ((1, every, index), 7.0),
+        (mask, 7.0),
+        ((every, mask.T[:, 0]), row[:, None]),
+        (mask, _tensors((7, 6))[0]),
+    ):
+        yield Call(x, (item, value))
+
+
+def _assigned(x, index, value):
+    x[index] = value
+    return x
+
+
 def _lp_pool_samples(ndim):
     shape = (2, 3, 8, 7, 9)[: ndim + 2]
     for norm_type, options in ((2, {}), (1, {"stride": 1}), (2, {"stride": 3, "ceil_mode": True}), (3, {"stride": 2})):
@@ -195,6 +220,7 @@ INDEXING = [
         "scatter scatter_add scatter_reduce sort take take_along_dim"
     ),
     Record("getitem", "__getitem__"),
+    Record("setitem", samples=_setitem_samples, reference=_assigned, opinfo="none"),
     Record("topk", outputs=_values),
     Record("kthvalue", outputs=_values),
     Record("one_hot", "nn.functional.one_hot"),

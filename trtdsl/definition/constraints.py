@@ -1,102 +1,234 @@
-"""What a network takes for granted of its dynamic sizes: tried at the ends of their ranges before it is built."""
+"""Constraints on dynamic sizes, collected while a network is defined: what its layers need, and what is required."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import Location, ShapeError
-from .shape import Dim, Size, SizeLike, TensorDim
+from ..core.lazy import np
+from .condition import SIGNS, Condition, verdict
+from .proof import POINTS, evaluated, grid, samples, within
+from .shape import INFINITY, Dim, Size, SizeLike, TensorDim, bounds, value
+
+Ranges = Mapping[str, Sequence[int]]
+"""``(min, opt, max)`` by the dimension's name."""
 
 
 @dataclass(frozen=True)
-class Claim:
-    """``left`` is at least ``least`` or, with a ``right``, the same as that."""
+class Constraint:
+    """A condition of sizes that ``operation`` needs; ``what`` says what a failure is."""
 
-    left: SizeLike
-    right: SizeLike | None
+    condition: Condition
     what: str
     operation: str
     location: Location | None
-    least: int = 0
 
-    def broken(self, env: Mapping[str, int]) -> str | None:
-        """What is wrong where the dimensions have the values in ``env``; None where nothing is."""
-        left = _value(self.left, env)
-        if self.right is None:
-            return f"{self.what} {self.left} would be {left}" if left < self.least else None
-        right = _value(self.right, env)
-        return None if left == right else f"{self.what} do not match: {self.left} is {left}, {self.right} is {right}"
+    def failure(self, env: Mapping[str, int]) -> ShapeError:
+        """The error for the values of the dimensions in ``env``, where it does not hold."""
+        left, right = self.condition.left, self.condition.right
+        values = ", ".join(f"{name} = {env[name]}" for name in sorted(map(str, self.condition.atoms())))
+        if not self.operation:  # required by the author
+            problem = f"{self.condition} does not hold{f': {self.what}' if self.what else ''}"
+        elif self.condition.sign == ">=":
+            problem = f"{self.what} {left} would be {_value(left, env)}"
+        else:
+            problem = f"{self.what} do not match: {left} is {_value(left, env)}, {right} is {_value(right, env)}"
+        error = ShapeError(f"where {values}, {problem}", location=self.location)
+        error.context += [f"in {self.operation}(…)"] if self.operation else []
+        return error
 
 
-class Claims:
-    """The claims of one network.
+class Constraints:
+    """The constraints of one network.
 
-    >>> T = Dim("T", min=2, max=9)
-    >>> claims = Claims()
-    >>> claims.not_negative(T - 4, None)
-    >>> claims.check({"T": (2, 9, 9)})
+    >>> T = td.Dim("T", min=2, max=9)
+    >>> constraints = Constraints()
+    >>> constraints.not_negative(T - 4, None)
+    >>> constraints.check({"T": (2, 9, 9)})
     Traceback (most recent call last):
     trtdsl.core.errors.ShapeError: where T = 2, the size T - 4 would be -2
     """
 
     def __init__(self) -> None:
-        self._claims: dict[Any, Claim] = {}
+        self._needed: dict[Any, Constraint] = {}
+        self.required: list[Constraint] = []
+        """What the author requires with :func:`trtdsl.require`."""
 
     def not_negative(self, size: SizeLike, operation: Any) -> None:
         """``operation`` makes a dimension of this size."""
         if isinstance(size, Size) and not isinstance(size, Dim):
-            self._add(size, None, "the size", operation)
+            self._need(size, ">=", 0, "the size", operation)
 
     def positive(self, size: SizeLike, operation: Any) -> None:
         """``operation`` has this many parts, of which it needs one."""
-        self._add(size, None, "the size", operation, least=1)
+        self._need(size, ">=", 1, "the size", operation)
+
+    def inside(self, start: SizeLike, count: SizeLike, length: SizeLike, operation: Any) -> None:
+        """``operation`` takes ``count`` elements from ``start`` on of a dimension of ``length`` elements."""
+        self._need(start, ">=", 0, "an index", operation)
+        self._need(
+            length - start - count,
+            ">=",
+            0,
+            f"what is left of {length} elements after index {start + count - 1},",
+            operation,
+        )
 
     def equal(self, left: SizeLike, right: SizeLike, what: str, operation: Any) -> None:
         """``operation`` needs the two to be the same."""
         if left != right:
-            self._add(left, right, what, operation)
+            self._need(left, "==", right, what, operation)
 
-    def _add(self, left: SizeLike, right: SizeLike | None, what: str, operation: Any, least: int = 0) -> None:
-        key = left, right, least
-        if key in self._claims:
+    def _need(self, left: SizeLike, sign: str, right: SizeLike, what: str, operation: Any) -> None:
+        if isinstance(left, int) and isinstance(right, int):
+            if not SIGNS[sign](left, right):
+                raise ShapeError(f"{what} would be {left}")
             return
-        sizes = [size for size in (left, right) if isinstance(size, Size)]
-        if any(isinstance(atom, TensorDim) for size in sizes for atom in size.atoms()):
+        key = left, sign, right
+        if key in self._needed:
+            return
+        condition = Condition(left, sign, right)
+        if any(isinstance(atom, TensorDim) for atom in condition.atoms()):
             return  # known only when the network runs
-        name, location = (operation.name, operation.location) if operation else ("", None)
-        self._claims[key] = Claim(left, right, what, name, location, least)
+        name, location = (operation.name, operation.location) if operation else ("an operation", None)
+        self._needed[key] = Constraint(condition, what, name, location)
 
-    def check(self, ranges: Mapping[str, tuple[int, int, int]]) -> None:
-        """Tries every claim at each of the dimensions' ``(min, opt, max)``, and beside the least.
+    def require(self, condition: Condition, why: str, location: Location | None) -> None:
+        """The network serves only sizes where the condition holds."""
+        self.required.append(Constraint(condition, why, "", location))
 
-        A dimension without a range is left out, with all claims about it. Raises ShapeError with the author's line.
+    def allow(self, env: Mapping[str, int]) -> bool:
+        """Whether the network serves these values of the dimensions."""
+        return all(each.condition.holds(env) for each in self.required)
+
+    def decide(self, condition: Condition) -> bool | None:
+        """Whether what is required makes the condition true everywhere, or nowhere; None where it does neither."""
+        if not self.required:
+            return None
+        ranges = {str(atom): atom.bounds() for atom in condition.atoms()}
+        for each in self.required:
+            if set(map(str, each.condition.atoms())) & set(ranges):
+                ranges.update((str(atom), atom.bounds()) for atom in each.condition.atoms())
+        if math.prod(min(high - low + 1, INFINITY) for low, high in ranges.values()) > POINTS:
+            return None
+        env = self._allowed(grid(ranges), ranges)
+        outcomes = set(_outcomes(condition, env).tolist()) if env else set()
+        return bool(outcomes.pop()) if len(outcomes) == 1 else None
+
+    def check(self, ranges: Ranges) -> None:
+        """Proves every constraint over the dimensions' ranges ``(min, opt, max)``.
+
+        By the sizes' own arithmetic, else by every value where there are at most about a hundred thousand combinations,
+        else by a choice of them. A dimension without a range is left out, with all constraints about it. Raises
+        ShapeError with the author's line and the first sizes for which one does not hold.
         """
-        for claim in self._claims.values():
-            names = {str(atom) for size in (claim.left, claim.right) if isinstance(size, Size) for atom in size.atoms()}
+        for each in self.required:
+            self._check_required(each, ranges)
+        for each in self._needed.values():
+            names = set(map(str, each.condition.atoms()))
             if not names <= set(ranges):
                 continue
-            for env in _points({name: ranges[name] for name in sorted(names)}):
-                problem = claim.broken(env)
-                if problem is not None:
-                    values = ", ".join(f"{name} = {env[name]}" for name in sorted(names))
-                    error = ShapeError(f"where {values}, {problem}", location=claim.location)
-                    error.context += [f"in {claim.operation}(…)"] if claim.operation else []
-                    raise error
+            own = Condition(
+                within(each.condition.left, ranges), each.condition.sign, within(each.condition.right, ranges)
+            )
+            if verdict(own, required=False) is not True:
+                env = first_failure(own, self._chosen(names, ranges))
+                if env is not None:
+                    raise each.failure(env)
+
+    def _check_required(self, each: Constraint, ranges: Ranges) -> None:
+        """It holds somewhere in the ranges, and for the sizes to tune for."""
+        names = sorted(map(str, each.condition.atoms()))
+        if not set(names) <= set(ranges):
+            return
+        best = {name: ranges[name][1] for name in names if len(ranges[name]) == 3}
+        if len(best) == len(names) and not each.condition.holds(best):
+            error = each.failure(best)
+            where = where_it_holds(each.condition, ranges)
+            error.context.append(f"these are the sizes to tune for{f'; it holds {where}' if where else ''}")
+            raise error
+
+    def _chosen(self, names: Iterable[str], ranges: Ranges) -> dict[str, Any]:
+        """The values to try: all of them, where they are few, that what is required allows."""
+        mine = set(names)
+        for each in self.required:
+            others = set(map(str, each.condition.atoms()))
+            mine |= others if others & mine and others <= set(ranges) else set()
+        ends = {name: (ranges[name][0], ranges[name][-1]) for name in sorted(mine)}
+        few = math.prod(high - low + 1 for low, high in ends.values()) <= POINTS
+        return self._allowed(grid(ends) if few else samples(ends), mine)
+
+    def _allowed(self, env: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+        for each in self.required:
+            if set(map(str, each.condition.atoms())) <= set(names):
+                kept = _outcomes(each.condition, env)
+                env = {name: column[kept] for name, column in env.items()}
+        return env
 
 
-def _points(ranges: Mapping[str, tuple[int, int, int]]) -> Iterator[dict[str, int]]:
-    """Least, best and greatest values together, and each combination of them for few dimensions; one past the least."""
-    for place in range(3):
-        yield {name: bounds[place] for name, bounds in ranges.items()}
-    yield {name: min(low + 1, high) for name, (low, _, high) in ranges.items()}
-    if len(ranges) <= 3:
-        choices = [sorted({low, min(low + 1, high), high}) for low, _, high in ranges.values()]
-        for values in itertools.product(*choices):
-            yield dict(zip(ranges, values, strict=True))
+def first_failure(condition: Condition, env: Mapping[str, Any]) -> dict[str, int] | None:
+    """The first of these values of the dimensions for which the condition does not hold."""
+    if any(abs(end) >= INFINITY for size in (condition.left, condition.right) for end in bounds(size)):
+        env = {name: column.astype(object) for name, column in env.items()}  # Python's integers have no end
+    failed = np.flatnonzero(~_outcomes(condition, env))
+    return {name: int(column[failed[0]]) for name, column in env.items()} if len(failed) else None
 
 
-def _value(size: SizeLike, env: Mapping[str, int]) -> int:
-    return size if isinstance(size, int) else size.value(env)
+def _outcomes(condition: Condition, env: Mapping[str, Any]) -> Any:
+    """Whether the condition holds, at many values of the dimensions at once."""
+    left, right = evaluated(condition.left, env), evaluated(condition.right, env)
+    if left is not None and right is not None:
+        return np.asarray(SIGNS[condition.sign](left, right), dtype=bool)
+    points = [dict(zip(env, map(int, values), strict=True)) for values in zip(*env.values(), strict=True)]
+    return np.array([_holds(condition, point) for point in points], dtype=bool)
+
+
+def _holds(condition: Condition, env: Mapping[str, int]) -> bool:
+    try:
+        return condition.holds(env)
+    except ZeroDivisionError:
+        return False
+
+
+def where_it_holds(condition: Condition, ranges: Ranges) -> str:
+    """The values of a condition's one dimension for which it holds, as a text; empty for several dimensions.
+
+    >>> where_it_holds(td.Dim("H", min=1, max=256) % 32 == 0, {"H": (60, 64, 256)})
+    'where H is a multiple of 32, from 64 to 256: as an input, 32*H with H = 2:2:8'
+    """
+    names = sorted(map(str, condition.atoms()))
+    if len(names) != 1:
+        return ""
+    (name,) = names
+    low, high = ranges[name][0], ranges[name][-1]
+    if high - low >= POINTS:
+        return ""
+    env = grid({name: (low, high)})
+    found = env[name][_outcomes(condition, env)]
+    if not len(found):
+        return f"for no {name} from {low} to {high}"
+    steps = set(np.diff(found).tolist())
+    if len(found) == 1:
+        return f"where {name} is {found[0]}"
+    if len(steps) == 1 and (step := steps.pop()) > 1:
+        best = min(found.tolist(), key=lambda size: abs(size - ranges[name][1]))
+        if found[0] % step == 0:
+            k = f"{name} = {found[0] // step}:{best // step}:{found[-1] // step}"
+            return (
+                f"where {name} is a multiple of {step}, from {found[0]} to {found[-1]}: as an input, {step}*{name} "
+                f"with {k}"
+            )
+        return f"where {name} is {found[0]}, {found[1]}, … {found[-1]}"
+    runs = np.split(found, np.flatnonzero(np.diff(found) != 1) + 1)
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs[:4]]
+    return f"where {name} is {', '.join(texts)}{', …' if len(runs) > 4 else ''}"
+
+
+def _value(size: SizeLike, env: Mapping[str, int]) -> int | str:
+    try:
+        return value(size, env)
+    except ZeroDivisionError:
+        return "a division by zero"

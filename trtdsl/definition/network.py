@@ -13,7 +13,7 @@ from ..core.backend import Backend, get_backend
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, UnsupportedError, UsageError
 from ..core.lazy import np, torch
-from .constraints import Claims
+from .constraints import Constraints
 from .operation import CURRENT_NETWORK, Operation, author_location
 from .precision import as_precision, is_low
 from .profile import Profile, as_profiles
@@ -124,7 +124,7 @@ class Network:
         self.target = LayerTarget(self, self.definition)
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
-        self.claims = Claims()
+        self.constraints = Constraints()
         self._names: dict[str, int] = {}
         self._scope = ""
         self._operation: Operation | None = None
@@ -362,7 +362,7 @@ class Network:
         Raises ShapeError with the author's line for a size that would be negative, or that does not divide or match.
         """
         for profile in self._known_profiles():
-            self.claims.check(profile.ranges)
+            self.constraints.check(profile.ranges)
 
     def input_shape(self, name: str, env: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an input where the Dims have the values in ``env``."""

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ShapeError, UsageError
+from .atoms import Binary
 from .size import INFINITY as INFINITY
 from .size import Atom as Atom
 from .size import FloorDivision as FloorDivision
@@ -31,7 +32,9 @@ from .size import SizeLike as SizeLike
 from .size import bounds as bounds
 from .size import differs, of_atom
 from .size import divide_exactly as divide_exactly
+from .size import fixed as fixed
 from .size import floor_divide as floor_divide
+from .size import from_front as from_front
 from .size import is_static as is_static
 from .size import product as product
 from .size import size_max as size_max
@@ -89,13 +92,16 @@ class Dim(Size, Atom):
         return {self}
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self._probed
 
-    def __eq__(self, other: object) -> bool:
-        return self._same(other) or differs(self, other, sys._getframe(1))
+    def __eq__(self, other: object) -> Any:
+        return self._same(other) or differs(self, "==", other, sys._getframe(1))
+
+    def __ne__(self, other: object) -> Any:
+        return not self._same(other) and differs(self, "!=", other, sys._getframe(1))
 
     def _same(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.name == other.name  # no other Size is one Dim alone: see _collect
+        return self.name == other.name if isinstance(other, Dim) else Size._same(self, other)
 
     def __repr__(self) -> str:
         return self.name
@@ -141,11 +147,11 @@ def tensor_dim(tensor: Tensor, axis: int, name: str, upper: int = INFINITY) -> S
     return size
 
 
-def substitute(size: SizeLike, replacements: Mapping[str, int | Dim]) -> SizeLike:
-    """The size with other Dims, or numbers, in the place of some; sizes of inputs are sums of products of Dims.
+def substitute(size: SizeLike, replacements: Mapping[str, SizeLike]) -> SizeLike:
+    """The size with other sizes in the place of some Dims.
 
-    >>> substitute(8 * Dim("H") + Dim("W"), {"W": 3})
-    8*H + 3
+    >>> substitute(8 * td.Dim("H") + td.Dim("W") // 2, {"W": 3})
+    8*H + 1
     """
     if isinstance(size, int):
         return size
@@ -153,6 +159,15 @@ def substitute(size: SizeLike, replacements: Mapping[str, int | Dim]) -> SizeLik
     for monomial, coefficient in size.terms:
         term: SizeLike = coefficient
         for atom in monomial:
-            term = term * (replacements.get(atom.name, atom) if isinstance(atom, Dim) else Size([((atom,), 1)]))
+            term = term * _substituted(atom, replacements)
         total = total + term
     return total
+
+
+def _substituted(atom: Atom, replacements: Mapping[str, SizeLike]) -> SizeLike:
+    if isinstance(atom, Binary):
+        return _REBUILT[type(atom)](substitute(atom.left, replacements), substitute(atom.right, replacements))
+    return replacements.get(str(atom), of_atom(atom))
+
+
+_REBUILT = {FloorDivision: floor_divide, Maximum: size_max, Minimum: size_min}

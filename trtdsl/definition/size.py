@@ -1,7 +1,8 @@
-"""Arithmetic of sizes: polynomials with integer coefficients over atoms, in one canonical form.
+"""Arithmetic of sizes: polynomials with integer coefficients over atoms.
 
-Equal sizes that are written differently compare equal: ``(T - 1) // 2 + 1 == (T + 1) // 2``. An atom is a named
-dimension, a floor division, a maximum or minimum, or a dimension of a tensor that only TensorRT knows.
+Equal sizes that are written differently compare equal: ``(T - 1) // 2 + 1 == (T + 1) // 2`` by their canonical form,
+``T - T // 2 == (T + 1) // 2`` by their values for each remainder of T. An atom (:mod:`trtdsl.definition.atoms`) is a
+named dimension, a floor division, a maximum or minimum, or a dimension of a tensor that only TensorRT knows.
 """
 
 from __future__ import annotations
@@ -15,35 +16,22 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from ..core.errors import PACKAGE, ShapeError
-from .above import fractions
+from .above import conditions, fractions, proofs
+from .atoms import INFINITY as INFINITY
+from .atoms import Atom as Atom
+from .atoms import Binary, atom_key, size_key, value_at_probe
+from .atoms import FloorDivision as FloorDivision
+from .atoms import Maximum as Maximum
+from .atoms import Minimum as Minimum
+from .atoms import bounds as bounds
+from .atoms import value as value
+from .size_text import printed, ranges_text
 
 if TYPE_CHECKING:
+    from .condition import Condition
     from .tensor import Tensor
 
-INFINITY = 1 << 62  # the upper bound of a dimension that was given none
-Monomial = tuple["Atom", ...]  # sorted atoms, repeated for powers; () is the constant term
-
-
-class Atom:
-    """What cannot be taken apart further; ordered and compared by ``key``."""
-
-    key: tuple[Any, ...]
-
-    def value(self, env: Mapping[str, int]) -> int:
-        raise NotImplementedError
-
-    def bounds(self) -> tuple[int, int]:
-        raise NotImplementedError
-
-    def atoms(self) -> set[Atom]:
-        """The Dims and tensor dimensions that this atom is made of."""
-        return {self}
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Atom) and self.key == other.key
+Monomial = tuple[Atom, ...]  # sorted atoms, repeated for powers; () is the constant term
 
 
 class _Operator(Protocol):
@@ -82,15 +70,15 @@ class Size:
 
     With a fraction (``size * 0.5``, ``size ** -0.5``, ``size / 2``) they give a Tensor without dimensions.
 
-    Comparisons are decided from the ranges of the dimensions: ShapeError where these leave them open, since the network
-    is written once for all of them. trtdsl's own code compares forms with ``==``, and takes what is open for different.
+    Comparisons are decided from the ranges of the dimensions. What these leave open is a
+    :class:`~trtdsl.definition.condition.Condition`: ``td.require`` takes it, and a branch on it raises ShapeError,
+    since the network is written once for all of them. trtdsl's own code takes what is open for different with ``==``.
     """
 
     __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: Iterable[tuple[Monomial, int]]):
         self.terms = tuple(terms)
-        self._hash = hash(self.terms)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
@@ -106,7 +94,7 @@ class Size:
         product: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms:
             for factor, times in _terms(other):
-                key = tuple(sorted(monomial + factor, key=_atom_key))
+                key = tuple(sorted(monomial + factor, key=atom_key))
                 product[key] = product.get(key, 0) + coefficient * times
         return _collect(product)
 
@@ -157,54 +145,135 @@ class Size:
     __rmul__ = __mul__
     __array_ufunc__ = None  # numpy leaves `number * size` to the Size
 
+    def __divmod__(self, other: SizeLike) -> tuple[SizeLike, SizeLike]:
+        return self // other, self % other
+
+    def __abs__(self) -> SizeLike:
+        return size_max(self, -self)
+
+    def __floor__(self) -> Size:
+        return self
+
+    __ceil__ = __trunc__ = __floor__
+
+    def __round__(self, ndigits: int | None = None) -> SizeLike:
+        if ndigits is None or ndigits >= 0:
+            return self
+        unit = 10**-ndigits  # half to even, as Python rounds
+        below = self // unit
+        rest = self - below * unit
+        up = (2 * rest + unit - 1 + below % 2) // (2 * unit)
+        return (below + up) * unit
+
     # -- comparison ----------------------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> bool:
-        return self._same(other) or differs(self, other, sys._getframe(1))
+    def __eq__(self, other: object) -> Any:
+        return self._same(other) or differs(self, "==", other, sys._getframe(1))
+
+    def __ne__(self, other: object) -> Any:
+        return not self._same(other) and differs(self, "!=", other, sys._getframe(1))
 
     def _same(self, other: object) -> bool:
-        return isinstance(other, Size) and self.terms == other.terms
+        """Whether the two are equal whatever the dimensions are."""
+        if not isinstance(other, Size):
+            return type(other) is int and self._composite and self._probed == other and proofs.identical(self - other)
+        if self.terms == other.terms:
+            return True
+        if not (self._composite or other._composite) or self._probed != other._probed:
+            return False
+        return proofs.identical(self - other)
 
     def __hash__(self) -> int:
+        return self._probed
+
+    @property
+    def _composite(self) -> bool:
+        """Whether the size has other atoms than dimensions: then its form does not say what it is equal to."""
+        return any(atom.parts() for monomial, _ in self.terms for atom in monomial)
+
+    @property
+    def _probed(self) -> int:
+        """A hash that equal sizes have in common, however they are written: their value at one place."""
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = value_at_probe(self)
         return self._hash
 
-    def __lt__(self, other: SizeLike | float) -> bool:
-        return not self._at_least(_ceil(other), "<", other)
+    def __lt__(self, other: SizeLike | float) -> Any:
+        return self._compared("<", other)
 
-    def __ge__(self, other: SizeLike | float) -> bool:
-        return self._at_least(_ceil(other), ">=", other)
+    def __ge__(self, other: SizeLike | float) -> Any:
+        return self._compared(">=", other)
 
-    def __gt__(self, other: SizeLike | float) -> bool:
-        return self._at_least(1 - _ceil(-other), ">", other)
+    def __gt__(self, other: SizeLike | float) -> Any:
+        return self._compared(">", other)
 
-    def __le__(self, other: SizeLike | float) -> bool:
-        return not self._at_least(1 - _ceil(-other), "<=", other)
+    def __le__(self, other: SizeLike | float) -> Any:
+        return self._compared("<=", other)
 
-    def _at_least(self, least: SizeLike, sign: str, other: SizeLike | float) -> bool:
-        low, high = bounds(self - least)
-        if low >= 0:
-            return True
-        if high < 0:
-            return False
-        raise _undecided(self, sign, other)
+    def _compared(self, sign: str, other: SizeLike | float) -> bool | Condition:
+        if not isinstance(other, (int, float, Size)):
+            return NotImplemented
+        return conditions.compared(self, sign, other)
 
     def __bool__(self) -> bool:
-        return self != 0 and self >= 1
+        low, high = bounds(self)
+        return True if low > 0 or high < 0 else bool(self._compared("!=", 0))
 
     def __index__(self) -> int:
         raise ShapeError(
-            f"the size {self} is dynamic ({_ranges(self)}): it has no one value when the network is written"
+            f"the size {self} is dynamic ({ranges_text(self)}): it has no one value when the network is written"
         )
 
     __int__ = __index__
 
     def __float__(self) -> float:
         raise ShapeError(
-            f"the size {self} is dynamic ({_ranges(self)}): it has no one value when the network is written. "
+            f"the size {self} is dynamic ({ranges_text(self)}): it has no one value when the network is written. "
             "Operators work where Python's math and float() do not: size ** 0.5, size / 2 and size * 1.5 give a Tensor"
         )
 
     # -- facts ---------------------------------------------------------------------------------------------------
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest value that the ranges of its dimensions allow (never too narrow)."""
+        low, high = self._interval()
+        floors: dict[Monomial, FloorDivision] = {
+            monomial: monomial[0]
+            for monomial, _ in self.terms
+            if len(monomial) == 1 and isinstance(monomial[0], FloorDivision) and isinstance(monomial[0].right, int)
+        }
+        if floors and len(self.terms) > 1:  # (a - m + 1) / m <= a // m <= a / m: H - H//2 is at least H / 2
+            scale = math.lcm(*(abs(int(atom.right)) for atom in floors.values()))
+            ends: list[SizeLike] = [0, 0]
+            for monomial, coefficient in self.terms:
+                atom = floors.get(monomial)
+                for end in (0, 1):
+                    term: SizeLike = coefficient * scale
+                    if atom is None:
+                        term = product([term, *map(of_atom, monomial)])
+                    elif int(atom.right) > 0:
+                        slack = int(atom.right) - 1 if (coefficient > 0) == (end == 0) else 0
+                        term = term // int(atom.right) * (atom.left - slack)
+                    else:
+                        return low, high
+                    ends[end] = ends[end] + term
+            below, above = bounds(ends[0])[0], bounds(ends[1])[1]
+            low, high = max(low, -(-below // scale)), min(high, above // scale)
+        return low, high
+
+    def _interval(self) -> tuple[int, int]:
+        """The bounds of each term, summed: too wide where terms hang together."""
+        low = high = 0
+        for monomial, coefficient in self.terms:
+            a = b = coefficient
+            for atom in monomial:
+                c, d = atom.bounds()
+                corners = [a * c, a * d, b * c, b * d]
+                a, b = min(corners), max(corners)
+            low, high = low + a, high + b
+        return max(low, -INFINITY), min(high, INFINITY)
 
     def value(self, env: Mapping[str, int]) -> int:
         """The size where each Dim has the value that ``env`` gives for its name.
@@ -220,127 +289,20 @@ class Size:
 
     def __repr__(self) -> str:
         parts: list[str] = []
-        for monomial, coefficient in sorted(self.terms, key=lambda term: (not term[0], -len(term[0]))):
-            alone = (coefficient == 1 or (coefficient == -1 and parts)) and len(monomial) == 1  # -(T//2) is not -T//2
-            factors = [f"({atom})" if isinstance(atom, FloorDivision) and not alone else str(atom) for atom in monomial]
+        for text, coefficient in printed(self):
+            factors = [text] if text else []
             if abs(coefficient) != 1 or not factors:
                 factors.insert(0, str(abs(coefficient)))
             sign = "-" if coefficient < 0 else "+"
-            text = "*".join(factors)
-            parts.append(f" {sign} {text}" if parts else ("-" if coefficient < 0 else "") + text)
+            term = "*".join(factors)
+            parts.append(f" {sign} {term}" if parts else ("-" if coefficient < 0 else "") + term)
         return "".join(parts)
 
 
 SizeLike = int | Size
 
 
-class _Binary(Atom):
-    """An operation on two sizes that does not reduce to a polynomial."""
-
-    symbol: str
-    compute: Callable[[int, int], int]
-
-    def __init__(self, left: SizeLike, right: SizeLike):
-        self.left, self.right = left, right
-        self.key = (self.symbol, _key(left), _key(right))
-
-    def value(self, env: Mapping[str, int]) -> int:
-        return type(self).compute(value(self.left, env), value(self.right, env))
-
-    def atoms(self) -> set[Atom]:
-        return {atom for side in (self.left, self.right) if isinstance(side, Size) for atom in side.atoms()}
-
-    def __repr__(self) -> str:
-        return f"{self.symbol}({self.left}, {self.right})"
-
-
-class FloorDivision(_Binary):
-    symbol = "//"
-    compute = staticmethod(lambda left, right: left // right)
-
-    def bounds(self) -> tuple[int, int]:
-        (low, high), (least, most) = bounds(self.left), bounds(self.right)
-        if least <= 0:
-            return -INFINITY, INFINITY
-        return min(low // least, low // most), INFINITY if high >= INFINITY else max(high // least, high // most)
-
-    def __repr__(self) -> str:
-        def side(size: SizeLike) -> str:
-            atomic = isinstance(size, int) or (
-                len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1
-            )
-            return str(size) if atomic else f"({size})"
-
-        return f"{side(self.left)}//{side(self.right)}"
-
-
-class Maximum(_Binary):
-    symbol = "max"
-    compute = staticmethod(max)
-
-    def bounds(self) -> tuple[int, int]:
-        (a, b), (c, d) = bounds(self.left), bounds(self.right)
-        return max(a, c), max(b, d)
-
-
-class Minimum(_Binary):
-    symbol = "min"
-    compute = staticmethod(min)
-
-    def bounds(self) -> tuple[int, int]:
-        (a, b), (c, d) = bounds(self.left), bounds(self.right)
-        return min(a, c), min(b, d)
-
-
 # -- functions on ints and Sizes alike -------------------------------------------------------------------------------
-
-
-def value(size: SizeLike, env: Mapping[str, int]) -> int:
-    """The int that ``size`` is where the Dims have the values in ``env``."""
-    return size if isinstance(size, int) else size.value(env)
-
-
-def bounds(size: SizeLike) -> tuple[int, int]:
-    """The least and the greatest value that the ranges of its dimensions allow (never too narrow)."""
-    if isinstance(size, int):
-        return size, size
-    low, high = _interval(size)
-    floors: dict[Monomial, FloorDivision] = {
-        monomial: monomial[0]
-        for monomial, _ in size.terms
-        if len(monomial) == 1 and isinstance(monomial[0], FloorDivision) and isinstance(monomial[0].right, int)
-    }
-    if floors and len(size.terms) > 1:  # (a - m + 1) / m <= a // m <= a / m: H - H//2 is at least H / 2
-        scale = math.lcm(*(abs(int(atom.right)) for atom in floors.values()))
-        ends: list[SizeLike] = [0, 0]
-        for monomial, coefficient in size.terms:
-            atom = floors.get(monomial)
-            for end in (0, 1):
-                term: SizeLike = coefficient * scale
-                if atom is None:
-                    term = product([term, *(Size([((part,), 1)]) for part in monomial)])
-                elif int(atom.right) > 0:
-                    slack = int(atom.right) - 1 if (coefficient > 0) == (end == 0) else 0
-                    term = term // int(atom.right) * (atom.left - slack)
-                else:
-                    return low, high
-                ends[end] = ends[end] + term
-        below, above = bounds(ends[0])[0], bounds(ends[1])[1]
-        low, high = max(low, -(-below // scale)), min(high, above // scale)
-    return low, high
-
-
-def _interval(size: Size) -> tuple[int, int]:
-    """The bounds of each term, summed: too wide where terms hang together."""
-    low = high = 0
-    for monomial, coefficient in size.terms:
-        a = b = coefficient
-        for atom in monomial:
-            c, d = atom.bounds()
-            corners = [a * c, a * d, b * c, b * d]
-            a, b = min(corners), max(corners)
-        low, high = low + a, high + b
-    return max(low, -INFINITY), min(high, INFINITY)
 
 
 def size_max(left: SizeLike, right: SizeLike) -> SizeLike:
@@ -351,6 +313,29 @@ def size_max(left: SizeLike, right: SizeLike) -> SizeLike:
 def size_min(left: SizeLike, right: SizeLike) -> SizeLike:
     """The lesser of two sizes."""
     return _extremum(Minimum, left, right)
+
+
+def from_front(index: SizeLike, length: SizeLike) -> SizeLike:
+    """An index into ``length`` elements counted from the first; where it is negative, it counts from the end.
+
+    >>> T = td.Dim("T", min=2, max=8)
+    >>> from_front(-1, T), from_front(1 - T, T), from_front(T - 2, T)
+    (T - 1, 1, T - 2)
+    >>> [from_front(T - 4, T).value({"T": t}) for t in (2, 3, 4, 5)]  # x[-2], x[-1], x[0], x[1]
+    [0, 2, 0, 1]
+    """
+    low, high = bounds(index)
+    if low >= 0:
+        return index
+    if high < 0:
+        return index + length
+    return index + length * size_min(size_max(-1 * index, 0), 1)
+
+
+def fixed(size: SizeLike) -> int | None:
+    """The one value that a size has whatever the dimensions are; None where it has several, or that is not known."""
+    low, high = proofs.extent(size)
+    return low if low == high else None
 
 
 def product(sizes: Iterable[SizeLike]) -> SizeLike:
@@ -422,7 +407,7 @@ def divide_exactly(left: SizeLike, right: SizeLike) -> SizeLike | None:
         times = remainder[top] // divisor[lead]
         quotient[monomial] = quotient.get(monomial, 0) + times
         for part, coefficient in divisor.items():
-            key = tuple(sorted(part + monomial, key=_atom_key))
+            key = tuple(sorted(part + monomial, key=atom_key))
             remainder[key] = remainder.get(key, 0) - coefficient * times
             if remainder[key] == 0:
                 del remainder[key]
@@ -453,12 +438,14 @@ def of_atom(atom: Atom) -> SizeLike:
     return _collect({(atom,): 1})
 
 
-def _extremum(kind: type[_Binary], left: SizeLike, right: SizeLike) -> SizeLike:
-    low, high = bounds(left - right)
+def _extremum(kind: type[Binary], left: SizeLike, right: SizeLike) -> SizeLike:
+    low, high = bounds(difference := left - right)
+    if low < 0 < high:
+        low, high = proofs.extent(difference)
     if low >= 0 or high <= 0:
         greater, lesser = (left, right) if low >= 0 else (right, left)
         return greater if kind is Maximum else lesser
-    return of_atom(kind(*sorted((left, right), key=_key)))
+    return of_atom(kind(*sorted((left, right), key=size_key)))
 
 
 def _single_floor(size: Size) -> tuple[FloorDivision | None, int]:
@@ -482,48 +469,21 @@ def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-def _atom_key(atom: Atom) -> str:
-    return repr(atom.key)
-
-
 def _order(monomial: Monomial) -> tuple[int, list[str]]:
-    return len(monomial), [_atom_key(atom) for atom in monomial]
+    return len(monomial), [atom_key(atom) for atom in monomial]
 
 
-def _key(size: SizeLike) -> str:
-    if isinstance(size, int):
-        return f"{size:020d}"
-    return repr([([_atom_key(atom) for atom in monomial], coefficient) for monomial, coefficient in size.terms])
+# -- equality ----------------------------------------------------------------------------------------------------------
 
 
-def _ceil(number: SizeLike | float) -> SizeLike:
-    """The least whole number from here on; infinity is one that no size reaches."""
-    return math.ceil(max(min(number, 2 * INFINITY), -2 * INFINITY)) if isinstance(number, float) else number
+def differs(size: Size, sign: str, other: object, asker: FrameType) -> Any:
+    """What ``==`` and ``!=`` give where the two are not known to be the same.
 
-
-def _undecided(left: SizeLike, sign: str, right: SizeLike | float) -> ShapeError:
-    hint = "" if sign == "==" else " (the greater and the lesser of two: td.size_max, td.size_min)"
-    return ShapeError(
-        f"whether {left} {sign} {right} depends on the dynamic dimensions ({_ranges(left, right)}), "
-        f"but the network is written once for all of them{hint}"
-    )
-
-
-def differs(size: Size, other: object, asker: FrameType) -> bool:
-    """False, for ``==``. A branch of the author's that some sizes would take must not be dropped in silence."""
+    trtdsl's own code takes them for different. A branch of the author's that some sizes would take must not be dropped
+    in silence: the Condition of it has no truth value where the ranges leave it open.
+    """
     if isinstance(other, float) and other.is_integer():
         other = int(other)
-    if isinstance(other, (int, Size)) and not asker.f_code.co_filename.startswith(PACKAGE):
-        low, high = bounds(size - other)
-        if low <= 0 <= high:
-            raise _undecided(size, "==", other)
-    return False
-
-
-def _ranges(*sizes: SizeLike | float) -> str:
-    atoms = sorted({atom for size in sizes if isinstance(size, Size) for atom in size.atoms()}, key=_atom_key)
-    texts = []
-    for atom in atoms:
-        low, high = atom.bounds()
-        texts.append(f"{atom} >= {low}" if high >= INFINITY else f"{atom} from {low} to {high}")
-    return ", ".join(texts)
+    if not isinstance(other, (int, Size)) or asker.f_code.co_filename.startswith(PACKAGE):
+        return sign == "!="
+    return conditions.compared(size, sign, other)

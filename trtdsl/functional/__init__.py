@@ -2,6 +2,7 @@
 
 from .einsum import einops_einsum as einops_einsum
 from .einsum import einsum as einsum
+from .indexing.assign import setitem as setitem
 from .indexing.gather import argwhere as argwhere
 from .indexing.gather import embedding as embedding
 from .indexing.gather import gather as gather

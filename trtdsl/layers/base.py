@@ -79,7 +79,7 @@ def _result(network: Network, name: str, scope: str, output: Output, ours: Seque
     if dims != ours:
         result.shape = _merge(dims, ours, result)
         for size in result.shape:
-            network.claims.not_negative(size, network._operation)
+            network.constraints.not_negative(size, network._operation)
     return result
 
 
@@ -223,9 +223,9 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
-def claim_match(network: Network, result: Shape, *shapes: Shape) -> None:
+def require_match(network: Network, result: Shape, *shapes: Shape) -> None:
     """Notes the dynamic sizes that :func:`broadcast` took for the same: those of ``shapes`` beside the ``result``'s."""
     for shape in shapes:
         for size, common in zip(shape, result, strict=True) if shape != result else ():
             if size is not common and size != 1:
-                network.claims.equal(size, common, "the sizes of the operands", network._operation)
+                network.constraints.equal(size, common, "the sizes of the operands", network._operation)

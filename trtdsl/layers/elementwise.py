@@ -6,7 +6,7 @@ from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, broadcast, claim_match, member
+from .base import add_layer, broadcast, member, require_match
 from .evaluation import Evaluate, Node, evaluates
 
 
@@ -27,7 +27,7 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     if a.ndim != b.ndim:
         raise ShapeError(f"elementwise operands must have one rank, not {a.ndim} and {b.ndim}")
     shape = broadcast(a.shape, b.shape)
-    claim_match(a.network, shape, a.shape, b.shape)
+    require_match(a.network, shape, a.shape, b.shape)
 
     def add(target, a, b):
         return target.definition.add_elementwise(
@@ -110,7 +110,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     if not condition.ndim == then.ndim == otherwise.ndim:
         raise ShapeError(f"select operands must have one rank, not {condition.ndim}, {then.ndim} and {otherwise.ndim}")
     shape = broadcast(condition.shape, then.shape, otherwise.shape)
-    claim_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
+    require_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
 
     def add(target, condition, then, otherwise):
         return target.definition.add_select(condition, then, otherwise)

@@ -7,7 +7,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike, shape_text
 from ..definition.tensor import Tensor
-from .base import add_layer, broadcast, claim_match, member
+from .base import add_layer, broadcast, member, require_match
 from .evaluation import Evaluate, Node, Shapes, evaluates
 
 
@@ -32,8 +32,8 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     if isinstance(inner_a, int) and isinstance(inner_b, int) and inner_a != inner_b:
         raise ShapeError(f"the contracted dimensions do not match: {inner_a} and {inner_b}")
     batch = broadcast(batch_a, batch_b)
-    claim_match(a.network, batch, batch_a, batch_b)
-    a.network.claims.equal(inner_a, inner_b, "the contracted sizes", a.network._operation)
+    require_match(a.network, batch, batch_a, batch_b)
+    a.network.constraints.equal(inner_a, inner_b, "the contracted sizes", a.network._operation)
     shape = batch + rows + columns
 
     def add(target, a, b):

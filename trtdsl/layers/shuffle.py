@@ -107,7 +107,7 @@ def shuffle(
         return _added(x, steps)
     if not is_static(shape):
         for size in shape:
-            network.claims.not_negative(size, network._operation)
+            network.constraints.not_negative(size, network._operation)
     call = network._operation
     assert call is not None
     pending = PendingShuffle(source, steps, call)
@@ -173,7 +173,7 @@ def _check_elements(network: Network, before: Shape, after: Shape) -> None:
         raise ShapeError(
             f"a tensor of shape {shape_text(before)} has {have} elements; {shape_text(after)} would have {want}"
         )
-    network.claims.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network._operation)
+    network.constraints.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network._operation)
 
 
 def _dims(shape: Shape, steps: ShuffleSteps) -> tuple[int, ...] | None:
@@ -197,7 +197,11 @@ def _placeholders(before: Shape, after: Shape) -> tuple[int, ...] | None:
             dims.append(0)
         else:
             dims.append(-1)
-    return tuple(dims) if dims.count(-1) <= 1 else None
+    if -1 not in dims:
+        return tuple(dims)
+    others = [size for size, dim in zip(after, dims, strict=True) if dim != -1]
+    alone = dims.count(-1) == 1 and all(bounds(size)[0] > 0 for size in others)  # of no elements nothing follows
+    return tuple(dims) if alone else None
 
 
 def _transposes(node: Node) -> bool:

@@ -10,7 +10,7 @@ from ..definition.shape import SizeLike
 def count_windows(network: Network, length: SizeLike, extent: SizeLike, stride: SizeLike, padding: int = 0) -> SizeLike:
     """How many windows of ``extent`` elements there are, one every ``stride``, in ``length`` with ``padding`` in all.
 
-    Raises ShapeError for a stride or a window below 1, and where no window fits; with dynamic sizes that is a claim.
+    Raises ShapeError for a stride or a window below 1, and where no window fits: a constraint for dynamic sizes.
     """
     check_positive(extent, "a window")
     check_positive(stride, "stride")
@@ -26,9 +26,9 @@ def check_positive(value: SizeLike, name: str) -> None:
 
 
 def require_windows(network: Network, number: SizeLike, length: SizeLike, extent: SizeLike, padding: int) -> None:
-    """Raises ShapeError unless there is a window; a claim where the ``number`` of them is dynamic."""
+    """Raises ShapeError unless there is a window; a constraint where the ``number`` of them is dynamic."""
     if not isinstance(number, int):
-        network.claims.positive(number, network._operation)
+        network.constraints.positive(number, network._operation)
     elif number < 1:
         around = f" and {padding} of padding" * bool(padding)
         raise ShapeError(f"a window of {extent} does not fit a dimension of {length}{around}")

@@ -9,8 +9,9 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import np, torch
+from ...definition.network import Network
 from ...definition.operation import operation
-from ...definition.shape import Size, SizeLike, bounds, shape_text, size_max, size_min
+from ...definition.shape import Size, SizeLike, bounds, from_front, shape_text, size_max, size_min
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
 from ..operands import align, as_tensor, binary, choose, stretch
@@ -29,21 +30,10 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     >>> x[:, 1:-1:2, None, -1].shape
     (N, 3, 1)
     """
-    items = list(index) if isinstance(index, tuple) else [index]
-    if any(_is_advanced(item) for item in items):
-        return _mixed(input, items)
-    for item in items:
-        if not (item is None or item is Ellipsis or isinstance(item, (int, slice, Size))):
-            raise UnsupportedError(f"indexing with {type(item).__name__}: use ints, slices, None, Ellipsis or tensors")
-    used = sum(1 for item in items if item is not None and item is not Ellipsis)
-    if used > input.ndim:
-        raise ShapeError(f"{used} indices for a tensor of {input.ndim} dimensions")
-    ellipses = [place for place, item in enumerate(items) if item is Ellipsis]
-    if len(ellipses) > 1:
-        raise DefinitionError("an index can have one Ellipsis")
-    place = ellipses[0] if ellipses else len(items)
-    items[place : place + 1] = [slice(None)] * (input.ndim - used)
-
+    items, tensors = split_index(input, index)
+    if any(place is not None for place in tensors):
+        remaining = getitem(input, tuple(items))
+        return take_at(remaining, as_indices(remaining, tensors))
     starts: list[SizeLike] = []
     sizes: list[SizeLike] = []
     strides: list[SizeLike] = []
@@ -57,7 +47,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
             start, size, stride = slice_bounds(item, length)
             result.append(size)
         else:
-            start, size, stride = index_in(item, length), 1, 1
+            start, size, stride = index_in(item, length, input.network), 1, 1
         starts.append(start)
         sizes.append(size)
         strides.append(stride)
@@ -73,17 +63,28 @@ def _is_advanced(item: Any) -> bool:
     return isinstance(item, (Tensor, torch.Tensor, np.ndarray, list, bool))
 
 
-def _mixed(x: Tensor, items: list[Any]) -> Tensor:
-    """Ints, slices and None first, as torch does it; then the tensors, of what is left."""
-    tensors = [as_tensor(_array(item), x.network) if _is_advanced(item) else item for item in items]
-    used = sum(_width(item) for item in tensors)
+def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
+    """The ints, slices and None of an index, an item for each dimension, and the tensors, of what these leave.
+
+    As torch does it: ints, slices and None first. The second list has a tensor or None for each dimension of that, and
+    one mask for as many as it has.
+    """
+    given = list(index) if isinstance(index, tuple) else [index]
+    items = [as_tensor(_array(item), x.network) if _is_advanced(item) else item for item in given]
+    for item in items:
+        if not (item is None or item is Ellipsis or isinstance(item, (int, slice, Size, Tensor))):
+            raise UnsupportedError(f"indexing with {type(item).__name__}: use ints, slices, None, Ellipsis or tensors")
+    used = sum(_width(item) for item in items)
     if used > x.ndim:
         raise ShapeError(f"{used} indices for a tensor of {x.ndim} dimensions")
-    place = next((k for k, item in enumerate(tensors) if item is Ellipsis), len(tensors))
-    tensors[place : place + 1] = [slice(None)] * (x.ndim - used)
+    ellipses = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
+        raise DefinitionError("an index can have one Ellipsis")
+    place = ellipses[0] if ellipses else len(items)
+    items[place : place + 1] = [slice(None)] * (x.ndim - used)
     basic: list[Any] = []
-    left: list[Any] = []
-    for item in tensors:
+    left: list[Tensor | None] = []
+    for item in items:
         if isinstance(item, Tensor):
             basic += [slice(None)] * _width(item) if _width(item) else [None]
             left.append(item if _width(item) else L.unsqueeze(item, [0]))
@@ -91,8 +92,7 @@ def _mixed(x: Tensor, items: list[Any]) -> Tensor:
             basic.append(item)
             if not isinstance(item, (int, Size)):
                 left.append(None)
-    remaining = getitem(x, tuple(basic))
-    return take_at(remaining, as_indices(remaining, left))
+    return basic, left
 
 
 def _array(item: Any) -> Any:
@@ -175,11 +175,12 @@ def advanced(x: Tensor, places: Sequence[Tensor | None]) -> tuple[Tensor, Tensor
 # -- ints and slices ---------------------------------------------------------------------------------------------------
 
 
-def index_in(index: SizeLike, length: SizeLike) -> SizeLike:
-    """The index from the start; ShapeError when it is surely outside."""
-    position = index + length if isinstance(index, int) and index < 0 else index
+def index_in(index: SizeLike, length: SizeLike, network: Network) -> SizeLike:
+    """The index from the start; ShapeError when it is outside at every size, a constraint when at some."""
+    position = from_front(index, length)
     if bounds(position)[1] < 0 or bounds(length - position)[1] <= 0:
         raise ShapeError(f"index {index} is out of bounds for a dimension of size {length}")
+    network.constraints.inside(position, 1, length, network._operation)
     return position
 
 
@@ -217,6 +218,4 @@ def _bound(part: Any) -> Any:
 def _clamp(part: Any, default: SizeLike, low: SizeLike, high: SizeLike, length: SizeLike) -> SizeLike:
     if part is None:
         return default
-    if isinstance(part, int) and part < 0:
-        part = part + length
-    return size_max(size_min(part, high), low)
+    return size_max(size_min(from_front(part, length), high), low)

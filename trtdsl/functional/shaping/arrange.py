@@ -102,7 +102,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         first % length if isinstance(first, int) and isinstance(length, int) else first
         for first, length in zip(start, input.shape, strict=True)
     ]
-    return input if not any(start) else L.slice(input, start, input.shape, mode="WRAP")
+    return input if all(first == 0 for first in start) else L.slice(input, start, input.shape, mode="WRAP")
 
 
 @operation
@@ -131,19 +131,27 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
             raise ShapeError(
                 f"pad: {tuple(pad)} leaves dimension {axis} of {shape_text(input.shape)} less than nothing"
             )
-        if mode in ("reflect", "circular") and isinstance(length, int):
-            room = length - 1 if mode == "reflect" else length
-            if any(isinstance(side, int) and side > room for side in (before, after)):
-                raise ShapeError(f"pad: {mode} padding of {before}, {after} needs more than {length} elements")
-    if tuple(sizes) == input.shape and not any(start):
+        if mode in ("reflect", "circular"):
+            _check_room(input, mode, length, before, after)
+    if tuple(sizes) == input.shape and all(first == 0 for first in start):
         return input
-    if mode == "circular" and any(isinstance(side, int) and side < 0 for side in pad):
+    if mode == "circular" and any(bounds(side)[0] < 0 for side in pad):
         # torch trims first, and repeats what is left
-        trim = [min(side, 0) if isinstance(side, int) else 0 for side in pad]
-        grow = [max(side, 0) if isinstance(side, int) else side for side in pad]
-        return _pad(_pad(input, trim), grow, mode)
+        trim, grow = [size_min(side, 0) for side in pad], [size_max(side, 0) for side in pad]
+        if any(side != 0 for side in grow):
+            return _pad(_pad(input, trim), grow, mode)
+        mode = "constant"
     fill = as_tensor(value, input.network, input.dtype) if value else None
     return L.slice(input, start, sizes, mode=modes[mode], fill=fill)
+
+
+def _check_room(x: Tensor, mode: str, length: SizeLike, before: SizeLike, after: SizeLike) -> None:
+    """ShapeError where more is reflected or repeated than there is; a constraint where some sizes have too little."""
+    room = length - 1 if mode == "reflect" else length
+    for side in (before, after):
+        if bounds(room - side)[1] < 0:
+            raise ShapeError(f"pad: {mode} padding of {before}, {after} needs more than {length} elements")
+        x.network.constraints.not_negative(room - side, x.network._operation)
 
 
 @operation
@@ -177,7 +185,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 @operation
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal(input: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of ``dim1`` and ``dim2`` as the last dimension.
 
     IShuffleLayer, ISliceLayer with the stride of a row and one.
@@ -190,11 +198,11 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         raise ShapeError(f"diagonal needs two different dimensions, not {dim1} and {dim2}")
     rest = [axis for axis in range(input.ndim) if axis not in (a, b)]
     rows, columns = input.shape[a], input.shape[b]
-    count = size_min(rows, columns - offset) if offset >= 0 else size_min(rows + offset, columns)
-    count = size_max(count, 0)
+    right, down = size_max(offset, 0), size_max(-offset, 0)
+    count = size_max(size_min(rows - down, columns - right), 0)
     lead = tuple(input.shape[axis] for axis in rest)
     flat = L.shuffle(input, (*rest, a, b), (*lead, rows * columns))
-    start = (offset if offset >= 0 else columns * -offset) if count != 0 else 0
+    start = right + columns * down if bounds(count)[0] > 0 else (right + columns * down) * size_min(count, 1)
     zero, one = (0,) * len(rest), (1,) * len(rest)
     return L.slice(flat, (*zero, start), (*lead, count), (*one, columns + 1))
 
@@ -215,7 +223,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @operation
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The last dimension on the diagonal of two new ones, zeros elsewhere.
 
     ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
@@ -229,10 +237,10 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     a, b = normalize_axis(dim1, ndim), normalize_axis(dim2, ndim)
     if a == b:
         raise ShapeError(f"diag_embed needs two different dimensions, not {dim1} and {dim2}")
-    side = input.shape[-1] + (offset if offset >= 0 else -offset)
+    side = input.shape[-1] + abs(offset)
     # Each element in its row; the mask leaves it in its column alone.
-    start = (*(0,) * (input.ndim - 1), min(offset, 0))
-    x = input if not offset else L.slice(input, start, (*input.shape[:-1], side), mode="FILL")
+    start = (*(0,) * (input.ndim - 1), size_min(offset, 0))
+    x = input if offset == 0 else L.slice(input, start, (*input.shape[:-1], side), mode="FILL")
     rows, columns = indices_of(input.network, side, side)
     kept = L.elementwise(binary(rows, offset, "SUM", torch.int64), columns, "EQUAL")
     square = choose(kept, L.unsqueeze(x, [x.ndim]), False if x.dtype == torch.bool else 0, x.dtype)
@@ -241,7 +249,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 @operation
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """A vector on the diagonal of a matrix, or a matrix's diagonal: :func:`diag_embed` or :func:`diagonal`.
 
     >>> F.diag(td.Network().input("x", (3,))).shape
@@ -256,7 +264,7 @@ _diagonal = diagonal
 
 
 @operation
-def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
     """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor.
 
     >>> F.diagflat(td.Network().input("x", (2, 3))).shape

@@ -232,13 +232,15 @@ def arange(
     default = torch.float32 if any(isinstance(value, float) for value in bounds) else torch.int64
     wanted = default if dtype is None else as_dtype(dtype)
     if not any(isinstance(value, Size) for value in bounds):
+        if (end - start) * step < 0:
+            raise DefinitionError(f"arange: a step of {step} does not lead from {start} to {end}")
         return network.constant(torch.arange(start, end, step, dtype=wanted))
     if not isinstance(step, (int, float)):
         raise UnsupportedError(f"arange: the step must be static, not {step}")
     start, end, step = (
         int(value) if isinstance(value, float) and value.is_integer() else value for value in (start, end, step)
     )
-    number = _steps(start, end, step) if step > 0 else _steps(end, start, -step)
+    number = _steps(network, start, end, step) if step > 0 else _steps(network, end, start, -step)
     kind = torch.float32 if any(isinstance(value, float) for value in (start, step)) else torch.int64
     if kind != torch.int64 and not wanted.is_floating_point:
         raise UnsupportedError(f"arange: ints from {start} by {step} over a dynamic size: cast the result of floats")
@@ -246,7 +248,7 @@ def arange(
     return L.cast(L.linspace(network, (number,), as_tensor(start, network, kind), delta, dtype=kind), wanted)
 
 
-def _steps(low: Any, high: Any, step: int | float) -> SizeLike:
+def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike:
     """``ceil((high - low) / step)`` for ints, Sizes and floats; a step that is no exact fraction is refused."""
     ratio = Fraction(step)
     if ratio.denominator > 1 << 10:
@@ -257,6 +259,7 @@ def _steps(low: Any, high: Any, step: int | float) -> SizeLike:
     for value, sign in ((high, 1), (low, -1)):
         rest += sign * Fraction(value) if isinstance(value, float) else 0
         whole.append(0 if isinstance(value, float) else sign * value)
+    network.constraints.not_negative(sum(whole) + math.ceil(rest), network._operation)
     span = (whole[0] + whole[1]) * ratio.denominator + math.ceil(rest * ratio.denominator)
     return (span + (ratio.numerator - 1)) // ratio.numerator
 
@@ -423,7 +426,7 @@ def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 # -- triangles and diagonals -------------------------------------------------------------------------------------------
 
 
-def _triangle(x: Tensor, diagonal: int, *, upper: bool) -> Tensor:
+def _triangle(x: Tensor, diagonal: SizeLike, *, upper: bool) -> Tensor:
     if x.ndim < 2:
         raise ShapeError("a triangle is taken of two dimensions at least")
     rows, columns = indices_of(x.network, x.shape[-2], x.shape[-1])
@@ -435,7 +438,7 @@ def _triangle(x: Tensor, diagonal: int, *, upper: bool) -> Tensor:
 
 
 @operation
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask.
 
     >>> F.tril(td.Network().input("x", ("N", 4, 4))).shape
@@ -445,7 +448,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @operation
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask.
 
     >>> F.triu(td.Network().input("x", ("N", 4, 4))).shape

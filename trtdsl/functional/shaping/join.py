@@ -9,10 +9,11 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.condition import Condition, verdict
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, shape_text
+from ...definition.shape import SizeLike, bounds, fixed, from_front, shape_text, size_max, size_min
 from ...definition.tensor import Tensor
-from ..indexing.gather import index_copy
+from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import axis_of, normalize_axis, result_type
 from .reshape import atleast_1d, atleast_2d, atleast_3d
@@ -144,12 +145,14 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise ShapeError(f"split: the sizes {sizes} add up to {total}, not to {length}")
     else:
         size = split_size_or_sections
-        number = -(-length // size) if isinstance(length, int) and isinstance(size, int) and size else length // size
-        if not isinstance(number, int):
+        if isinstance(size, int) and size < 0:
+            raise ShapeError(f"split: the size of the parts must not be negative: {size}")
+        number = fixed(size_max(-(-length // size), 1)) if size != 0 else 1
+        if number is None:
             raise UnsupportedError(
                 f"split: {length} elements give a number of parts that depends on a dynamic size: give a list of sizes"
             )
-        sizes = [size] * max(number, 1)
+        sizes = [size] * number
         sizes[-1] = length - size * (len(sizes) - 1)
     return _parts(tensor, axis, sizes)
 
@@ -176,7 +179,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[SizeLike], dim: int = 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """``chunks`` parts of equal size, the last one perhaps less, perhaps fewer parts, as torch has it: ISliceLayers.
 
-    Raises UnsupportedError for a dynamic dimension that is not a multiple of ``chunks``.
+    Raises UnsupportedError for a dynamic dimension that has fewer parts at some of its values.
 
     >>> [x.shape for x in F.chunk(td.Network().input("x", ("N", 8)), 2, dim=1)]
     [(N, 4), (N, 4)]
@@ -188,11 +191,17 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if length == 0:
         return (input,) * chunks
     size = (length + (chunks - 1)) // chunks
-    if not isinstance(size, int) and size * chunks != length:
+    if isinstance(size, int):
+        return split(input, size, axis)
+    if verdict(Condition((chunks - 1) * size, "<", length)) is True:  # there is something in the last part
+        number: int | None = chunks
+    else:
+        number = fixed(-(-length // size)) if bounds(size)[0] > 0 else None
+    if number is None:
         raise UnsupportedError(
             f"chunk: whether {length} elements give {chunks} parts depends on a dynamic size: use split with sizes"
         )
-    return split(input, [size] * chunks if not isinstance(size, int) else size, axis)
+    return split(input, [*[size] * (number - 1), length - (number - 1) * size], axis)
 
 
 @operation
@@ -209,15 +218,14 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
             raise UnsupportedError("tensor_split with indices that are computed has sizes that depend on data")
         given = given.data.tolist()
     length = input.shape[axis]
-    if not isinstance(length, int):
-        if isinstance(given, int) and (length // given) * given == length:
-            return _parts(input, axis, [length // given] * given)
-        raise UnsupportedError(f"tensor_split of the dynamic size {length} is not defined for all of its values")
     if isinstance(given, int):
+        if given < 1:
+            raise DefinitionError(f"tensor_split needs at least one part, not {given}")
         small, longer = divmod(length, given)
-        return _parts(input, axis, [small + 1] * longer + [small] * (given - longer))
-    edges = [0, *(slice(index).indices(length)[1] for index in given), length]
-    return tuple(part(input, axis, a, max(b - a, 0)) for a, b in itertools.pairwise(edges))
+        starts = [index * small + size_min(index, longer) for index in range(given + 1)]
+        return tuple(part(input, axis, a, b - a) for a, b in itertools.pairwise(starts))
+    edges = [0, *(slice_bounds(slice(index), length)[1] for index in given), length]
+    return tuple(part(input, axis, a, size_max(b - a, 0)) for a, b in itertools.pairwise(edges))
 
 
 @operation
@@ -251,8 +259,11 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def _even_split(x: Tensor, sections: Any, axis: int) -> tuple[Tensor, ...]:
-    if isinstance(sections, int) and x.shape[axis] % sections != 0:
-        raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} does not divide into {sections} sections")
+    if isinstance(sections, int):
+        rest = x.shape[axis] % sections
+        if isinstance(rest, int) and rest:
+            raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} does not divide into {sections} sections")
+        x.network.constraints.equal(rest, 0, f"{sections} sections and the dimension", x.network._operation)
     return tensor_split(x, sections, axis)
 
 
@@ -290,10 +301,12 @@ def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor
             places = L.linspace(input.network, (length,), zero, one, dtype=torch.int64)
             return L.gather(input, from_start(places, input.shape[axis]), axis)
         start = int(start.data)
-    begin = start + input.shape[axis] if isinstance(start, int) and start < 0 else start
-    end, size = begin + length, input.shape[axis]
+    size = input.shape[axis]
+    begin = from_front(start, size)
+    end = begin + length
     if isinstance(end, int) and isinstance(size, int) and not 0 <= begin <= end <= size:
         raise ShapeError(f"narrow: elements {begin} to {end} leave the dimension of size {size}")
+    input.network.constraints.inside(begin, length, size, input.network._operation)
     return part(input, axis, begin, length)
 
 
@@ -305,7 +318,7 @@ def select(input: Tensor, dim: int, index: SizeLike) -> Tensor:
     (N,)
     """
     axis = normalize_axis(dim, input.ndim)
-    return L.squeeze(part(input, axis, index_in(index, input.shape[axis]), 1), [axis])
+    return L.squeeze(part(input, axis, index_in(index, input.shape[axis], input.network), 1), [axis])
 
 
 @operation
@@ -319,7 +332,8 @@ def slice_scatter(
 ) -> Tensor:
     """``input`` with ``src`` in the place of ``input[start:end:step]`` of ``dim``: ISliceLayers, IConcatenationLayer.
 
-    What ``x[:, start:end] = y`` does to x. A step other than 1 takes an IScatterLayer and a static dimension.
+    What ``x[:, start:end] = y`` does to x, which :func:`setitem` does for every index. A step other than 1 takes an
+    IScatterLayer.
 
     Raises ShapeError where ``src`` is not of that size.
 
@@ -331,23 +345,14 @@ def slice_scatter(
     size = input.shape[axis]
     begin, count, _ = slice_bounds(slice(start, end, step), size)
     src = L.cast(src, input.dtype)
-    if step != 1:
-        if not isinstance(begin, int) or not isinstance(count, int):
-            raise UnsupportedError(f"slice_scatter(step={step}) needs a dimension of static size, not {size}")
-        places = [begin + step * index for index in range(count)]
-        return index_copy(input, axis, input.network.constant(torch.tensor(places, dtype=torch.int64)), src)
     wanted = (*input.shape[:axis], count, *input.shape[axis + 1 :])
     if src.ndim != input.ndim or any(
         isinstance(have, int) and isinstance(want, int) and have != want for have, want in zip(src.shape, wanted)
     ):
         raise ShapeError(f"src has shape {shape_text(src.shape)}, the slice {shape_text(wanted)}")
     for have, want in zip(src.shape, wanted, strict=True):
-        input.network.claims.equal(have, want, "the sizes of src and of the slice", input.network._operation)
-    after = size - begin - count
-    parts = [part(input, axis, 0, begin)] if begin != 0 else []
-    parts += [src]
-    parts += [part(input, axis, begin + count, after)] if after != 0 else []
-    return cat(parts, axis)
+        input.network.constraints.equal(have, want, "the sizes of src and of the slice", input.network._operation)
+    return write_along(input, axis, begin, count, step, src)
 
 
 @operation
@@ -359,5 +364,5 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: SizeLike) -> Ten
     (N, 8, 3)
     """
     axis = normalize_axis(dim, input.ndim)
-    place = index_in(index, input.shape[axis])
+    place = index_in(index, input.shape[axis], input.network)
     return slice_scatter(input, L.unsqueeze(src, [axis]), axis, place, place + 1)

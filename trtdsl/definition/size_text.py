@@ -1,0 +1,49 @@
+"""Sizes as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .atoms import INFINITY, FloorDivision, atom_key, is_single
+
+if TYPE_CHECKING:
+    from .size import Size, SizeLike
+
+
+def printed(size: Size) -> list[tuple[str, int]]:
+    """The terms as text, each with its coefficient: ``a - m * (a // m)`` as the remainder that it is."""
+    terms = dict(size.terms)
+    remainders: list[tuple[str, int]] = []
+    for monomial, coefficient in size.terms:
+        atom = monomial[0] if len(monomial) == 1 else None
+        if not isinstance(atom, FloorDivision) or not isinstance(atom.right, int) or coefficient % atom.right:
+            continue
+        times, parts = -coefficient // atom.right, [((), atom.left)] if isinstance(atom.left, int) else atom.left.terms
+        if monomial in terms and all(terms.get(part) == times * number for part, number in parts):
+            for part in (monomial, *(part for part, _ in parts)):
+                del terms[part]
+            text = str(atom.left) if is_single(atom.left) else f"({atom.left})"
+            remainders.append((f"({text} % {atom.right})", times))
+    ordered = sorted(terms.items(), key=lambda term: (not term[0], -len(term[0])))
+    alone = len(ordered) + len(remainders) == 1
+    if alone and remainders and remainders[0][1] == 1:
+        return [(remainders[0][0][1:-1], 1)]
+    result = remainders
+    for index, (monomial, coefficient) in enumerate(ordered):
+        plain = coefficient == 1 or (coefficient == -1 and (index > 0 or remainders))  # -(T//2) is not -T//2
+        plain = plain and len(monomial) == 1
+        factors = [f"({atom})" if isinstance(atom, FloorDivision) and not plain else str(atom) for atom in monomial]
+        result = [*result, ("*".join(factors), coefficient)]
+    return result
+
+
+def ranges_text(*sizes: SizeLike | float) -> str:
+    """The dimensions of some sizes with their ranges, for a message."""
+    atoms = sorted(
+        {atom for size in sizes if not isinstance(size, (int, float)) for atom in size.atoms()}, key=atom_key
+    )
+    texts = []
+    for atom in atoms:
+        low, high = atom.bounds()
+        texts.append(f"{atom} >= {low}" if high >= INFINITY else f"{atom} from {low} to {high}")
+    return ", ".join(texts)

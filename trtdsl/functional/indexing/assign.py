@@ -1,0 +1,188 @@
+"""``x[index] = value`` as a new tensor: concatenation for boxes, a select for masks, a scatter for positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ... import layers as L
+from ...core.errors import ShapeError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import Shape, SizeLike, shape_text
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, choose, stretch
+from .gather import index_copy, index_put
+from .index import as_indices, index_in, slice_bounds, split_index
+
+
+class Span(NamedTuple):
+    """What an index chooses of one dimension; ``kept`` says whether the dimension is there in ``x[index]``."""
+
+    start: SizeLike
+    count: SizeLike
+    step: int
+    kept: bool = True
+
+
+@operation
+def setitem(input: Tensor, index: Any, value: Any) -> Tensor:
+    """``input`` as it is after ``input[index] = value`` in torch; ``input`` itself stays what it is.
+
+    The index is one that :func:`getitem` takes: ints, Sizes, slices with steps, None, Ellipsis, and tensors or lists of
+    indices, of int or bool. ``value`` is broadcast to the shape of ``input[index]`` and cast to the dtype of ``input``.
+
+    Ints and slices: ISliceLayers and IConcatenationLayer; IScatterLayer (ELEMENT) for steps. A mask with a value for
+    all its places: ISelectLayer. One tensor of integers: IScatterLayer (ELEMENT), which leaves the other dimensions
+    where they are, so that ``cache[:, :, position] = k`` moves no more than the cache. Several tensors, and a mask with
+    a value for each place: IScatterLayer (ND). Several values written to one place: which one stays is undefined.
+
+    Raises ShapeError where ``value`` does not stretch to that shape.
+
+    >>> net = td.Network()
+    >>> x, y = net.input("x", ("N", 8)), net.input("y", ("N", 4))
+    >>> F.setitem(x, (slice(None), slice(0, None, 2)), y).shape  # x[:, ::2] = y
+    (N, 8)
+    """
+    basic, tensors = split_index(input, index)
+    given = as_tensor(value, input.network, input.dtype)
+    spans = _spans(input, basic)
+    if all(place is None for place in tensors):
+        return _box(input, spans, _broadcast(given, _view_shape(basic, spans)), basic)
+    whole = _is_whole(input, spans) and all(span.kept for span in spans) and None not in basic
+    region = input if whole else input[tuple(basic)]
+    changed = _put(region, tensors, given)
+    return changed if whole else _box(input, spans, changed, basic)
+
+
+# -- ints and slices ---------------------------------------------------------------------------------------------------
+
+
+def _spans(x: Tensor, basic: Sequence[Any]) -> list[Span]:
+    spans: list[Span] = []
+    for item in basic:
+        if item is None:
+            continue
+        length = x.shape[len(spans)]
+        if isinstance(item, slice):
+            spans.append(Span(*slice_bounds(item, length)))
+        else:
+            spans.append(Span(index_in(item, length, x.network), 1, 1, kept=False))
+    return spans
+
+
+def _view_shape(basic: Sequence[Any], spans: Sequence[Span]) -> Shape:
+    """The shape of ``x[basic]``."""
+    left = iter(spans)
+    sizes = [1 if item is None else span.count if (span := next(left)).kept else None for item in basic]
+    return tuple(size for size in sizes if size is not None)
+
+
+def _is_whole(x: Tensor, spans: Sequence[Span]) -> bool:
+    return all(_covers(span, length) for span, length in zip(spans, x.shape, strict=True))
+
+
+def _covers(span: Span, length: SizeLike) -> bool:
+    return span.step == 1 and span.start == 0 and span.count == length
+
+
+def _broadcast(value: Tensor, shape: Shape) -> Tensor:
+    """The value in this shape; as torch does it, leading dimensions of size 1 too many are left out."""
+    extra = value.ndim - len(shape)
+    if extra > 0:
+        if any(size != 1 for size in value.shape[:extra]):
+            raise ShapeError(f"a value of shape {shape_text(value.shape)} does not stretch to {shape_text(shape)}")
+        value = L.squeeze(value, range(extra))
+    wide = L.unsqueeze(value, range(len(shape) - value.ndim)) if value.ndim < len(shape) else value
+    for have, want in zip(wide.shape, shape, strict=True):
+        if isinstance(have, int) and isinstance(want, int) and have not in (1, want):
+            raise ShapeError(f"a value of shape {shape_text(value.shape)} does not stretch to {shape_text(shape)}")
+    return stretch(wide, shape)
+
+
+def _box(x: Tensor, spans: Sequence[Span], value: Tensor, basic: Sequence[Any]) -> Tensor:
+    """``x[basic] = value``, of a value that has the shape of ``x[basic]``."""
+    value = L.shuffle(value, reshape=[span.count for span in spans])
+    flipped: list[Span] = []
+    for axis, span in enumerate(spans):
+        if span.step < 0:
+            if span.count != 1:
+                start = [value.shape[d] - 1 if d == axis else 0 for d in range(value.ndim)]
+                value = L.slice(value, start, value.shape, [-1 if d == axis else 1 for d in range(value.ndim)])
+            span = Span(span.start + (span.count - 1) * span.step, span.count, -span.step)
+        flipped.append(span)
+    return _written(x, flipped, value)
+
+
+def _written(x: Tensor, spans: Sequence[Span], value: Tensor) -> Tensor:
+    """The box along its first dimension that is not whole, of what stands there with the rest of the box written."""
+    axis = next((axis for axis, span in enumerate(spans) if not _covers(span, x.shape[axis])), None)
+    if axis is None:
+        return value
+    span = spans[axis]
+    inner = [Span(0, each.count, 1) if d == axis else each for d, each in enumerate(spans)]
+    if any(not _covers(each, x.shape[d]) for d, each in enumerate(inner) if d != axis):
+        start = [span.start if d == axis else 0 for d in range(x.ndim)]
+        sizes = [span.count if d == axis else size for d, size in enumerate(x.shape)]
+        stride = [span.step if d == axis else 1 for d in range(x.ndim)]
+        value = _written(L.slice(x, start, sizes, stride), inner, value)
+    return write_along(x, axis, span.start, span.count, span.step, value)
+
+
+def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: int, value: Tensor) -> Tensor:
+    """``x`` with ``value`` at ``count`` places of a dimension, from ``start`` on, every ``step``-th."""
+    if count == 0:
+        return x
+    if step != 1 and count != 1:
+        first = as_tensor(start, x.network, torch.int64)
+        places = L.linspace(x.network, (count,), first, x.network.constant(torch.tensor([step])), dtype=torch.int64)
+        return index_copy(x, axis, places, value)
+    parts = [_part(x, axis, 0, start), value, _part(x, axis, start + count, x.shape[axis] - start - count)]
+    kept = [part for part in parts if part.shape[axis] != 0]
+    return L.concatenation(kept, axis) if len(kept) > 1 else value
+
+
+def _part(x: Tensor, axis: int, start: SizeLike, count: SizeLike) -> Tensor:
+    starts: list[SizeLike] = [start if d == axis else 0 for d in range(x.ndim)]
+    return L.slice(x, starts, [count if d == axis else size for d, size in enumerate(x.shape)])
+
+
+# -- tensors -----------------------------------------------------------------------------------------------------------
+
+
+def _put(x: Tensor, places: Sequence[Tensor | None], value: Tensor) -> Tensor:
+    """``x[places] = value``, of a tensor or None for each dimension (a mask stands for as many as it has)."""
+    used = [place for place, given in enumerate(places) if given is not None]
+    only = places[used[0]]
+    if len(used) == 1 and only is not None:
+        axis = used[0]
+        if only.dtype == torch.bool:
+            spread = _for_all_places(value, only.ndim, x.ndim - axis - only.ndim)
+            if spread is not None:
+                mask = L.unsqueeze(only, range(only.ndim, x.ndim - axis))
+                return choose(mask, spread, x, x.dtype)
+        elif only.ndim <= 1:
+            (index,) = (place for place in as_indices(x, places) if place is not None)
+            return _at_places(x, axis, index, value)
+    return index_put(x, places, _without_leading_ones(value, x.ndim))
+
+
+def _for_all_places(value: Tensor, masked: int, after: int) -> Tensor | None:
+    """A value that is the same wherever the mask holds, with the mask's dimensions; None for one that is not."""
+    if value.ndim <= after:
+        return value
+    place = value.ndim - after - 1
+    return L.unsqueeze(value, range(place, place + masked - 1)) if value.shape[place] == 1 else None
+
+
+def _at_places(x: Tensor, axis: int, index: Tensor, value: Tensor) -> Tensor:
+    count = index.shape if index.ndim else ()
+    value = _broadcast(value, (*x.shape[:axis], *count, *x.shape[axis + 1 :]))
+    if index.ndim == 0:
+        index, value = L.unsqueeze(index, [0]), L.unsqueeze(value, [axis])
+    return index_copy(x, axis, index, value)
+
+
+def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    extra = value.ndim - ndim
+    return L.squeeze(value, range(extra)) if extra > 0 and all(size == 1 for size in value.shape[:extra]) else value
