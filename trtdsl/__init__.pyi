@@ -5,6 +5,8 @@ from . import layers as layers
 from .building.batch import build_several as build_several
 from .building.build import Build as Build
 from .building.build import build as build
+from .checking.buildable import Obstacle as Obstacle
+from .checking.buildable import obstacles as obstacles
 from .checking.check import CheckReport as CheckReport
 from .checking.check import check as check
 from .checking.check import compare as compare
@@ -92,6 +94,7 @@ __all__ = [
     "MismatchError",
     "Network",
     "NetworkSpec",
+    "Obstacle",
     "OutOfMemoryError",
     "Profile",
     "Program",
@@ -128,6 +131,7 @@ __all__ = [
     "locate_difference",
     "missing",
     "network",
+    "obstacles",
     "port",
     "program",
     "quantize",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -89,13 +90,17 @@ def check(
             progress=progress.step,
         )
         found = td.locate_difference(spec, defined, report, weights) if layers else None
+        unbuildable = td.obstacles(defined)
         progress.stop()
         if json_:
-            print_json({**report.to_json(), "layers": found.to_json() if found is not None else None})
+            more = {"layers": found.to_json() if found else None, "unbuildable": [asdict(each) for each in unbuildable]}
+            print_json({**report.to_json(), **more})
         elif not quiet:
             print_check(report)
             if found is not None:
                 print_layers(found)
+            for obstacle in unbuildable:
+                print_line(str(obstacle))
     if not report.passed:
         raise typer.Exit(1)
 
