@@ -53,6 +53,7 @@ from .engine import load_engine as load_engine
 from .engine.bench import BenchReport as BenchReport
 from .engine.bench import bench as bench
 from .engine.program import program as program
+from .engine.program import programs_alike as programs_alike
 from .engine.refit import derive_weights as derive_weights
 from .engine.run import run_files as run_files
 from .engine.triton import export_triton as export_triton
@@ -68,6 +69,11 @@ from .interpreter.interpret import Interpreter as Interpreter
 from .interpreter.interpret import interpret as interpret
 from .porting import missing as missing
 from .porting import port as port
+from .programs.compare import Comparison as Comparison
+from .programs.compare import compare_programs as compare_programs
+from .programs.devices import floor_of as floor_of
+from .programs.hazards import Hazard as Hazard
+from .programs.hazards import find_hazards as find_hazards
 from .programs.program import Launch as Launch
 from .programs.program import Program as Program
 
@@ -79,6 +85,7 @@ __all__ = [
     "BuildError",
     "CancelledError",
     "CheckReport",
+    "Comparison",
     "CorruptFileError",
     "DefinitionError",
     "Dim",
@@ -87,6 +94,7 @@ __all__ = [
     "EngineError",
     "ExecutionError",
     "FeedError",
+    "Hazard",
     "Input",
     "Interpreter",
     "Launch",
@@ -115,6 +123,7 @@ __all__ = [
     "check",
     "compare",
     "compare_layers",
+    "compare_programs",
     "cond",
     "convert_weights",
     "dequantize",
@@ -122,6 +131,8 @@ __all__ = [
     "diagnose",
     "explain_einsum",
     "export_triton",
+    "find_hazards",
+    "floor_of",
     "functional",
     "inspect",
     "interpret",
@@ -134,6 +145,7 @@ __all__ = [
     "obstacles",
     "port",
     "program",
+    "programs_alike",
     "quantize",
     "run_files",
     "sample_feeds",

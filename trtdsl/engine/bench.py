@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..compiling.compiler import compile_engine
 from ..compiling.config import BuildConfig
+from ..compiling.onnx import compile_onnx
 from ..core.backend import Backend
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
@@ -267,13 +268,4 @@ def onnx_engine(
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.onnx")
         torch.onnx.export(module, tuple(feeds.values()), path, dynamo=False, input_names=list(feeds))
-        with backend.listen() as messages:
-            parser = backend.trt.OnnxParser(definition := backend.create_network(), backend.logger)
-            if not parser.parse_from_file(path):
-                raise BackendError(f"TensorRT's parser does not take torch's ONNX: {messages.summary()}")
-            config = backend.builder.create_builder_config()
-            BuildConfig(tf32=tf32).apply(config, backend)
-            data = backend.builder.build_serialized_network(definition, config)
-    if data is None:
-        raise BackendError(f"TensorRT does not build torch's ONNX: {messages.summary()}")
-    return bytes(data)
+        return compile_onnx(path, backend, BuildConfig(tf32=tf32)).data
