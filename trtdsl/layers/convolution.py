@@ -10,7 +10,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike, shape_text
 from ..definition.tensor import Tensor
-from .base import PADDING_MODES, add_layer
+from .base import PADDING_MODES, add_layer, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .windows import count_windows
@@ -107,7 +107,14 @@ def _added(
                 layer.set_input(1, computed)
         return layer
 
-    return add_layer(complete, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
+    return add_layer(
+        complete,
+        x,
+        None if kernel.is_constant else kernel,
+        weights=(kernel, bias),
+        shape=shape,
+        order=channels_last(x.ndim),
+    )
 
 
 def _set(
