@@ -29,7 +29,7 @@ class NetworkSpec:
     name: str
     function: Callable[..., Any]
     inputs: Mapping[str, Input]
-    weights: Path | None = None
+    weights: Source | None = None
     reference: str | Callable[[], torch.nn.Module] | None = None
     file: Path | None = None
     profiles: tuple[Profile, ...] = ()

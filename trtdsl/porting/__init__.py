@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..definition.network import Input
     from ..definition.profile import Range
+    from ..definition.spec import NetworkSpec
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,13 @@ class Ported:
     missing: list[str]
     """torch's functions that have no counterpart, one for each place."""
     module: torch.nn.Module
+    notes: list[str] = field(default_factory=list)
+    """What forward does besides and the network does not."""
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
         """What the caller should know, and do next."""
         count = len(self.missing)
-        lines = []
+        lines = list(self.notes)
         if count:
             calls = ", ".join(dict.fromkeys(self.missing))
             lines.append(
@@ -44,6 +47,31 @@ class Ported:
         if file is not None and weights is not None:
             lines.append(f"next: trtdsl check {file}")
         return lines
+
+
+def from_module(
+    module: torch.nn.Module,
+    inputs: Mapping[str, Any] | Sequence[Any],
+    *,
+    dims: Mapping[str, Range] | None = None,
+    name: str | None = None,
+) -> NetworkSpec:
+    """The spec of a network that computes what ``module`` does, in evaluation mode and with its weights as they are.
+
+    ``inputs`` are for forward's parameters, in order or by name: example tensors, an :class:`~trtdsl.Input` each, or a
+    text as on the command line (``"N,3,224,224"``). An example tensor gives a fixed shape, and a check draws between
+    its least and its greatest value. ``dims`` gives the dimensions ranges or fixed sizes. The spec serves as any other:
+    ``td.check(spec)``, ``td.build(spec)``.
+
+    Raises what :func:`port` raises.
+
+    >>> spec = td.from_module(torch.nn.Linear(3, 2), [torch.randn(4, 3)])
+    >>> td.check(spec).passed
+    True
+    """
+    from .module import spec_of
+
+    return spec_of(module, inputs, dict(dims or {}), name)
 
 
 def write_files(result: Ported, file: Path | None, weights: Path | None, *, force: bool = False) -> None:
@@ -104,6 +132,7 @@ def ported(
     weights: str | os.PathLike[str] | None = None,
 ) -> Ported:
     """As :func:`port`, with the module and what has no counterpart."""
+    from ..core.errors import UnsupportedError
     from .agree import traced_at_all_sizes
     from .given import checked_inputs
     from .origin import Origin
@@ -113,5 +142,11 @@ def ported(
     module = found.make()
     given = checked_inputs(module, inputs, dict(dims or {}))
     trace = traced_at_all_sizes(module, given)
+    for path, constant in trace.constants.items():
+        raise UnsupportedError(
+            f"a tensor of shape {tuple(constant.shape)} is made outside of the module and is too long to be written "
+            "out: make it a buffer",
+            location=trace.weights[path].location,
+        )
     written = File(found, trace, given, name, file, weights)
-    return Ported(written.text(), written.name, written.missing, module)
+    return Ported(written.text(), written.name, written.missing, module, trace.remarks)

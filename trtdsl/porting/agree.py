@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,7 @@ class Lines:
 
     def __init__(self, found: Trace):
         self.numbers: dict[Value, int] = {}
+        self.constants = {path: _digest(constant) for path, constant in found.constants.items()}
         for value in found.inputs.values():
             self._number(value)
         self.ops = list(live_operations(found))
@@ -89,7 +91,7 @@ class Lines:
 
     def _tree(self, tree: Any) -> Any:
         if isinstance(tree, Weight):
-            return f"weight {tree.path}"
+            return f"weight {tree.path}", self.constants.get(tree.path)
         if isinstance(tree, Value):
             return ("tensor", self._number(tree))
         if isinstance(tree, SizeOf):
@@ -103,6 +105,11 @@ class Lines:
         if isinstance(tree, slice):
             return ("slice", *map(self._tree, (tree.start, tree.stop, tree.step)))
         return repr(tree)
+
+
+def _digest(constant: torch.Tensor) -> str:
+    """A text that differs where a constant's numbers do."""
+    return hashlib.sha256(constant.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
 def _first(a: Lines, b: Lines) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .functions import Function
-from .graph import SizeOf, SizeOp, Value, Weight, leaves
+from .graph import SizeOf, SizeOp, Value, Weight, leaves, values_in
 from .nest import WIDTH, nested
 from .program import Copy, Expression, Loop, Statement, Unpack, expressions, flat, parts, size_key
 from .render import Renderer
@@ -50,8 +51,11 @@ class Body:
 
     def _unpack(self) -> None:
         found: dict[Value, dict[int, list[SizeOf]]] = {}
+        changing = {first for item in self.items if isinstance(item, Loop) for first, _ in item.carried}
         for statement in flat(self.items):
             for size in _single_sizes(statement.expression, self.input_keys):
+                if size.value in changing:  # each round has its own
+                    continue
                 if not isinstance(size.value, Weight) and _key(size) not in self.input_keys:
                     found.setdefault(size.value, {}).setdefault(size.axis, []).append(size)
         self.unpacked: dict[Value, Unpack] = {}
@@ -98,10 +102,14 @@ class Body:
         """The span of each variable."""
         for item in self.items:
             if isinstance(item, Loop):
-                for first, again in item.carried:
-                    self._join(first, again)
+                apart = [pair for pair in item.carried if self._needed_after(item, *pair)]
+                item.body += [Copy(*pair) for pair in apart]
+                for pair in item.carried:
+                    if pair not in apart:
+                        self._join(*pair)
         for item in self.function.inputs:
             self._define(_key(item), -1, item.name if isinstance(item, (Value, SizeOf)) else None)
+            self._use(_key(item), 0)  # so that no two have one name
         position = 0
         for item in self.items:
             if isinstance(item, Loop):
@@ -124,6 +132,22 @@ class Body:
         for value in self.results:
             if not self._own(value):
                 self._use(self._find(value), self.last)
+
+    def _needed_after(self, loop: Loop, first: Value, again: Value) -> bool:
+        """Whether a round needs what goes in after it has what comes out, so that they cannot be one variable."""
+        made = next((place for place, item in enumerate(loop.body) if again in getattr(item, "results", ())), None)
+        if made is None:
+            return True
+        return any(key is first for item in loop.body[made + 1 :] for key in self._raw_needs(item))
+
+    def _raw_needs(self, item: Any) -> Iterator[Any]:
+        if isinstance(item, Unpack):
+            yield item.sizes[0].value
+        elif isinstance(item, Copy):
+            yield item.source
+        else:
+            for leaf in parts(item.expression):
+                yield from values_in(leaf)
 
     def _own(self, value: Value) -> bool:
         return isinstance(value, Weight) and value.path.startswith(self.prefix) and _key(value) not in self.input_keys
@@ -201,10 +225,9 @@ class Body:
 
     def _numbered(self, names: list[str]) -> Iterator[str]:
         yield from (name for name in names if name not in self.taken)
-        number = 2
-        while True:
-            yield f"{names[0]}{number}"
-            number += 1
+        for number in itertools.count(2):
+            if f"{names[0]}{number}" not in self.taken:
+                yield f"{names[0]}{number}"
 
     @staticmethod
     def _apart(span: Span, name: str, other: Span) -> bool:

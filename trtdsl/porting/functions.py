@@ -17,7 +17,7 @@ from ..core.lazy import torch
 from .graph import Call, Helper, SizeOf, SizeOp, Value, ValueList, Weight, leaves
 from .instances import Builder, Instance, under, weights_in
 from .loops import rolled
-from .program import Argument, Copy, Expression, Literal, Loop, Scope, Statement, flat, parts, same, size_key
+from .program import Argument, Copy, Expression, Literal, Loop, Scope, Statement, flat, parts, pattern, same, size_key
 from .trace import Trace
 
 MOST_PARAMETERS = 6
@@ -284,14 +284,10 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
             )
         if isinstance(item, Copy):
             return (mark(item.source), mark(item.target))
-        return (shape(item.expression), tuple(mark(value) for value in item.results), _pattern(item))
+        return (shape(item.expression), tuple(mark(value) for value in item.results), pattern(item))
 
     lines = tuple(map(line, instance.body))
     return (own, lines), holes, numbers
-
-
-def _pattern(statement: Statement) -> Any:
-    return statement.several and tuple(value is not None for value in statement.several)
 
 
 def _relative(path: str, above: str) -> str:

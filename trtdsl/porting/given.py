@@ -52,8 +52,10 @@ def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Input | str], d
         example = " ".join(f"--input {name}=N,3,224,224" for name in wanted or taken[:1])
         raise UsageError(f"{kind}.forward takes ({described}): give its inputs with their shapes, as {example}")
     open_ended = any(given.kind is inspect.Parameter.VAR_KEYWORD for given in parameters.values())
+    several = [f"{name}_" for name in taken if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL]
     for name in inputs:
-        if name not in parameters and not open_ended:
+        numbered = any(name.startswith(start) and name[len(start) :].isdigit() for start in several)
+        if name not in parameters and not open_ended and not numbered:
             raise UsageError(f"{kind}.forward has no parameter {name!r}: it takes ({described})")
     lacking = [
         name for name in wanted if name not in inputs and parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL

@@ -36,6 +36,8 @@ class Weight(Value):
     path: str = ""
     stored: bool = True
     """Whether it is in the state_dict."""
+    location: Location | None = None
+    """Where a tensor from outside of the module is used."""
 
 
 @dataclass(eq=False)

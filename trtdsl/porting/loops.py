@@ -7,7 +7,7 @@ from typing import Any
 
 from .graph import SizeOf, SizeOp, Value, Weight, rebuilt
 from .nest import uses_of
-from .program import Copy, Expression, Literal, Loop, Scope, Statement
+from .program import Copy, Expression, Literal, Loop, Scope, Statement, pattern
 
 LONGEST = 64  # statements in a loop's body
 
@@ -81,7 +81,7 @@ class _Match:
         state = dict(self.carried), set(self.fixed), dict(self.containers), set(self.constant)
         place = index * self.period
         for mine, other in zip(self.first, self.body[place : place + self.period]):
-            if mine.note or bool(mine.several) != bool(other.several) or len(mine.results) != len(other.results):
+            if mine.note or pattern(mine) != pattern(other) or len(mine.results) != len(other.results):
                 break
             if not self._expression(mine.expression, other.expression, index, current):
                 break

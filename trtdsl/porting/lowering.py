@@ -4,6 +4,7 @@ counterpart.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..core.dtypes import dtype_name
@@ -22,7 +23,8 @@ def statements(op: Op) -> list[Statement]:
         several = [item if isinstance(item, Value) else None for item in items]
     if op.name == "_weight_norm":
         return _weight_norm(op, results)
-    expression = _written(op) if op.form == "setitem" else counterpart(op)
+    write = WRITES.get(op.name)
+    expression = write(op) if write is not None else counterpart(op)
     if expression is None:
         return [Statement(results, _missing(op), several, _note(op, results))]
     return [Statement(results, expression, several)]
@@ -55,6 +57,8 @@ def _written(op: Op) -> Expression | None:
     """``x[index] = y`` as a new x; None for an index that there is no function for."""
     target, index, given = op.args
     items = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(item, list) or (item is True or item is False) for item in items):
+        return None
     if any(isinstance(item, Value) or item is None for item in items):
         return _written_at_tensors(target, items, given, op)
     if Ellipsis in [item for item in items if not isinstance(item, (Value, SizeOf, SizeOp))]:
@@ -119,13 +123,47 @@ def _written_at_tensors(target: Value, items: list[Any], given: Any, op: Op) -> 
         if isinstance(given, Value) and len(given.shape) > 0:
             return None
         tree = given if isinstance(given, Value) else Literal(given, "value")
-        return Expression("method", "masked_fill", [Argument(None, target), Argument(None, item), Argument(None, tree)])
+        mask: Any = item
+        if len(item.shape) < len(target.shape):  # a mask is of the first dimensions
+            places = (Ellipsis, *[None] * (len(target.shape) - len(item.shape)))
+            mask = Expression("index", "", [Argument(None, item), Argument(None, _plain(places))])
+        return Expression("method", "masked_fill", [Argument(None, target), Argument(None, mask), Argument(None, tree)])
     if all(isinstance(item, Value) for item in items):
         tree = given if isinstance(given, Value) else Literal(given, "value")
         return Expression(
             "function", "index_put", [Argument(None, target), Argument(None, tuple(items)), Argument(None, tree)]
         )
     return None
+
+
+def _copied(op: Op) -> Expression | None:
+    """``x.copy_(y)``."""
+    return _filled(op.args[0], op.args[1], op.args[0].dtype)
+
+
+def _zeroed(op: Op) -> Expression | None:
+    """``x.zero_()``."""
+    return _filled(op.args[0], 0, op.args[0].dtype)
+
+
+def _resized(op: Op) -> Expression | None:
+    """``x.resize_(size)``: the first of x's numbers; further ones, which torch leaves as they are in memory, are 0."""
+    target, sizes = op.args[0], op.args[1:]
+    sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+    if any(isinstance(size, (SizeOf, SizeOp)) for size in sizes):
+        return None
+    old, new = math.prod(target.shape), math.prod(sizes)
+    flat: Any = target
+    if old != new:
+        flat = Expression("method", "reshape", [Argument(None, target), Argument(None, Literal(-1))])
+    if new < old:
+        flat = Expression("index", "", [Argument(None, flat), Argument(None, _plain(slice(None, new)))])
+    elif new > old:
+        flat = Expression("function", "pad", [Argument(None, flat), Argument(None, Literal((0, new - old)))])
+    return Expression("method", "reshape", [Argument(None, flat), *(Argument(None, Literal(size)) for size in sizes)])
+
+
+WRITES = {"setitem": _written, "copy": _copied, "zero": _zeroed, "resize": _resized}
 
 
 def _weight_norm(op: Op, results: list[Value]) -> list[Statement]:

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from ..core.lazy import torch
+from .graph import Op
 
 # The names under which torch hands over its operators and what it calls otherwise elsewhere.
 ALIASES = {
@@ -106,6 +107,9 @@ def canonical(function: Any) -> tuple[str, str, str]:
 def in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether the call changes its first operand."""
     name = getattr(function, "__name__", "")
+    schema = getattr(function, "_schema", None)
+    if schema is not None:
+        return schema.is_mutable
     if name.startswith("__"):
         return name.startswith("__i") and name not in ("__invert__", "__index__", "__int__", "__iter__")
     if name.endswith("_"):
@@ -120,26 +124,19 @@ def in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
     return False
 
 
-def keeps_value(
-    name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: torch.Tensor, result: Any
-) -> bool:
+def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
     """Whether the result is the operand's value, so that the call needs not be written."""
     if not isinstance(result, torch.Tensor):
         return False
-    if name in CONVERSIONS:
+    if op.name in CONVERSIONS:
         return result.dtype == given.dtype
-    if "dropout" in name:
-        return name in UNCHANGED and not _drops(function, args, kwargs)
-    return name in UNCHANGED or result is given
+    if "dropout" in op.name:
+        return op.name in UNCHANGED and not _drops(op)
+    return op.name in UNCHANGED or result is given
 
 
-def _drops(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _drops(op: Op) -> bool:
     """Whether a call of dropout is in training; torch's functions say so by default."""
-    try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
-        bound.apply_defaults()
-        given = bound.arguments
-    except (TypeError, ValueError):  # builtin: (input, p, train)
-        given = dict(zip(("input", "p", "training"), args), **kwargs)
-        given.setdefault("training", given.get("train", True))
-    return bool(given.get("training", True)) and given.get("p", 0.5) > 0
+    given = {**dict(zip(("input", "p", "training", "inplace"), op.args)), **op.kwargs}
+    training = given.get("training", given.get("train", True))
+    return bool(training) and given.get("p", 0.5) > 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from .graph import SizeOf, SizeOp, Value, leaves, rebuilt, values_in
+from .graph import SizeOf, SizeOp, Value, rebuilt, values_in
 from .program import Argument, Copy, Expression, Loop, Statement, expressions, flat, parts, size_key, sizes_of
 from .render import Renderer
 
@@ -96,12 +97,16 @@ def _take_in(
 
 
 def _replace(expression: Expression, value: Value, inner: Expression) -> None:
+    """Writes ``inner`` in the place of the value, in expressions inside of this one too, which are copied."""
+
     def change(leaf: Any) -> Any:
+        if isinstance(leaf, Expression) and any(part is value for part in parts(leaf)):
+            leaf = replace(leaf, arguments=[replace(argument) for argument in leaf.arguments])
+            _replace(leaf, value, inner)
         return inner if leaf is value else leaf
 
     for argument in expression.arguments:
-        if any(leaf is value for leaf in leaves(argument.tree)):
-            argument.tree = rebuilt(argument.tree, change)
+        argument.tree = rebuilt(argument.tree, change)
 
 
 def _repeats(outer: Expression, inner: Expression) -> bool:

@@ -127,6 +127,11 @@ def expressions(expression: Expression) -> Iterator[Expression]:
                 yield from expressions(leaf)
 
 
+def pattern(statement: Statement) -> Any:
+    """Which parts of what a statement makes are values; None where it makes one alone."""
+    return statement.several and tuple(value is not None for value in statement.several)
+
+
 def flat(items: Iterable[Any]) -> Iterator[Statement]:
     """The statements, those in loops included."""
     for item in items:

@@ -75,8 +75,8 @@ class File:
         return {self.maker, "reference", *self.given.dims}
 
     def _head(self, body: str) -> list[str]:
-        place = self.target.module or self._relative(self.target.file or "")
-        origin = f"{place}:{self.target.attribute}"
+        place = self.target.module or (self._relative(self.target.file) if self.target.file is not None else "")
+        origin = f"{place}:{self.target.attribute}".lstrip(":")
         names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         imports = ["import math"] if "math" in names else []
         others = ["import torch"] if "torch" in names else []

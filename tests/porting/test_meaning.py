@@ -1,0 +1,167 @@
+"""Each pass of a port keeps what the module means, and nothing is dropped in silence."""
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
+
+
+class Swapped(nn.Module):
+    """Each round needs both values of the one before."""
+
+    def forward(self, a, b):
+        for _ in range(4):
+            a, b = a + b, a - b
+        return a, b
+
+
+class Late(nn.Module):
+    """What goes into a round is needed after it has its new value."""
+
+    def forward(self, a, b):
+        for _ in range(3):
+            later = a * 2
+            a = a + 1
+            b = b + later
+        return a, b
+
+
+class Growing(nn.Module):
+    """The sizes of what goes around change."""
+
+    def forward(self, a):
+        for _ in range(3):
+            a = torch.cat([a, a / a.shape[1]], 1)
+        return a
+
+
+class Coupling(nn.Module):
+    """A flow: halves that change places."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(5))
+
+    def forward(self, a, b):
+        for layer in self.layers:
+            a, b = b, a + torch.tanh(layer(b))
+        return torch.cat([a, b], -1)
+
+
+class PartWritten(nn.Module):
+    def forward(self, a):
+        y = a.clone()
+        y[:, 0:2] = a[:, :1] * 3
+        return y
+
+
+class Rows(nn.Module):
+    """A mask of the first dimension alone."""
+
+    def forward(self, a):
+        y = a.clone()
+        y[y.sum(1) > 0] = 5.0
+        return y
+
+
+class Overloads(nn.Module):
+    """Operators that write in place and whose results nobody takes."""
+
+    def forward(self, a):
+        y = a - 1
+        torch.ops.aten.relu_.default(y)
+        torch.ops.aten.add_.Tensor(y, a, alpha=2)
+        z = torch.empty(3, 4)
+        torch.ops.aten.mul.out(y, y, out=z)
+        return y, z
+
+
+class Copied(nn.Module):
+    def forward(self, a):
+        y, z = torch.zeros(3, 4), a * 2
+        y.copy_(a[:1])
+        z.zero_()
+        t = a.clone()
+        t.resize_(2, 3)
+        return y + 1, z, t
+
+
+A, B = torch.linspace(-2, 3, 12).reshape(3, 4), torch.linspace(3, -1, 12).reshape(3, 4)
+
+
+@pytest.mark.parametrize("kind", [Swapped, Late, Growing, Coupling, PartWritten, Rows, Overloads, Copied])
+def test_every_pass_keeps_the_meaning(kind):
+    inputs = {"a": A, "b": B} if kind in (Swapped, Late, Coupling) else {"a": A}
+    assert_every_pass_keeps_the_meaning(kind(), inputs)
+    td.check(td.from_module(kind(), inputs)).raise_for_mismatch()
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, a):
+        self.seen += 1
+        return a * self.seen, {"a": a}, a.shape[1]
+
+
+def test_what_forward_does_besides_is_said(tmp_path):
+    from trtdsl.porting import ported
+
+    result = ported(f"{__file__}:Counts", {"a": "3,4"})
+    remarks = "\n".join(result.remarks(None, None))
+    assert "forward changes its seen at " in remarks and "test_meaning.py" in remarks
+    assert "forward also gives a dict (1)" in remarks and "forward also gives a number (2)" in remarks
+
+
+def test_the_modules_own_buffers_are_as_they_were():
+    module = Counts().eval()
+    td.from_module(module, [A])
+    assert module.seen == 0
+
+
+class WritesParameter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, a):
+        self.scale.mul_(2)
+        return a * self.scale
+
+
+class Several(nn.Module):
+    def forward(self, a):
+        y = [a + 1, a + 2]
+        torch._foreach_mul_(y, 2.0)
+        return y[0]
+
+
+class Data(nn.Module):
+    def forward(self, a):
+        y = a + 1
+        y.data = a
+        return y
+
+
+class Random(nn.Module):
+    def forward(self, a):
+        return a + torch.randn(4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (WritesParameter, "forward changes the parameter scale"),
+        (Several, "writes to several tensors"),
+        (Data, "a tensor's .data cannot be set"),
+        (Random, "torch.randn draws random numbers"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_its_line(kind, message):
+    with pytest.raises(td.UnsupportedError, match=message) as raised:
+        td.from_module(kind(), [A])
+    assert str(raised.value.location).startswith(__file__)

@@ -1,0 +1,154 @@
+"""Modules made at random, as source: what authors do that a pass of a port could get wrong.
+
+Swaps and simultaneous assignment, writing in place by every means, broadcasts, lists, sizes in arithmetic, repeated
+blocks with numbered weights, helpers that are called more than once, values that nobody needs.
+"""
+
+import random
+
+N, M, K = 3, 4, 6  # of (N, M, K), which all values broadcast to
+
+
+class Source:
+    """A module's source, written from the choices of one generator of random numbers."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.lines = ["import torch", "import torch.nn.functional as F", "from torch import nn", ""]
+        self.blocks = self.random.randint(2, 4)
+        self.helper()
+        self.block()
+        self.module()
+
+    def text(self):
+        return "\n".join(self.lines) + "\n"
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def helper(self):
+        body = self.statements(["a", "b"], self.random.randint(1, 3), weights=False, depth=1)
+        self.lines += ["", "def helper(a, b):", *self.indented(body), "    return a + b"]
+
+    def block(self):
+        inputs = ["x", "y"] if self.random.random() < 0.5 else ["x"]
+        self.inputs = inputs
+        body = self.statements(list(inputs), self.random.randint(1, 4), weights=True, depth=1)
+        self.lines += [
+            "",
+            "class Block(nn.Module):",
+            "    def __init__(self, scale):",
+            "        super().__init__()",
+            "        self.fc, self.scale = nn.Linear(6, 6), scale",
+            f"    def forward(self, {', '.join(inputs)}):",
+            *self.indented(body, 8),
+            f"        return {self.random.choice([', '.join(inputs), ', '.join(reversed(inputs))])}",
+        ]
+
+    def module(self):
+        scales = self.random.choice(["0.5", "0.5 + number", "[0.5, 2][number % 2]"])
+        variables = ["a", "b", "c"]
+        body = ["a, b, c = a * 1.5, b + a, a - b"] if self.random.random() < 0.5 else ["c = a * b"]
+        for _ in range(self.random.randint(2, 5)):
+            kind = self.random.randrange(4)
+            if kind == 0:
+                inner = self.statements(variables, self.random.randint(1, 3), weights=False, depth=0)
+                body += [f"for _ in range({self.random.randint(2, 4)}):", *self.indented(inner)]
+            elif kind == 1:
+                body += self.through_blocks(variables)
+            else:
+                body += self.statements(variables, self.random.randint(1, 3), weights=False, depth=0)
+        self.lines += [
+            "",
+            "class Module(nn.Module):",
+            "    def __init__(self):",
+            "        super().__init__()",
+            f"        self.blocks = nn.ModuleList(Block({scales}) for number in range({self.blocks}))",
+            "        self.register_buffer('table', torch.arange(6.0) - 2)",
+            "    def forward(self, a, b):",
+            *self.indented(body, 8),
+            f"        return {self.random.choice(['a', 'a, b, c', '{1}', 'a, helper(b, c)', '[c, (b, a)]'])}".replace(
+                "{1}", "{'first': b, 'second': c}"
+            ),
+        ]
+
+    def through_blocks(self, variables):
+        chosen = self.random.sample(variables, len(self.inputs))
+        targets = ", ".join(chosen)
+        given = list(chosen)
+        self.random.shuffle(given)
+        line = f"{targets} = block({', '.join(given)})"
+        extra = self.statements(variables, 1, weights=False, depth=0) if self.random.random() < 0.4 else []
+        sequence = self.random.choice(["self.blocks", "self.blocks[1:]", "self.blocks[:2]", "reversed(self.blocks)"])
+        return [f"for block in {sequence}:", *self.indented([line, *extra])]
+
+    # -- statements ----------------------------------------------------------------------------------------------------
+
+    def statements(self, variables, count, *, weights, depth):
+        lines = []
+        for _ in range(count):
+            lines += self.statement(variables, weights, depth)
+        return lines
+
+    def statement(self, variables, weights, depth):
+        x, y = self.random.choice(variables), self.random.choice(variables)
+        z = self.random.choice(variables)
+        e, f = self.expression(variables, weights, depth), self.expression(variables, weights, depth)
+        number = self.random.choice(["0.5", "-1", "2"])
+        low = self.random.randint(0, 2)
+        high = self.random.randint(low + 1, 4)
+        return self.random.choice(
+            [
+                [f"{x} = {e}"],
+                [f"{x} = {e}"],
+                [f"{x}, {y} = {e}, {f}"] if x != y else [f"{x} = {e}"],
+                [f"{x}, {y} = {y}, {x}"],
+                [f"{x}, {y}, {z} = {y}, {z}, {e}"] if len({x, y, z}) == 3 else [f"{x} = {f}"],
+                [f"{x} = {x}.clone()", f"{x} += {e}"],
+                [f"{x} = {x} + 0.25", f"{x}.mul_({number}).add_({e})"],
+                [f"{x} = {x}.clone()", f"{x}[:, {low}:{high}] = {e}[:, :1] * {number}"],
+                [f"{x} = {x}.clone()", f"{x}[:, {low}] = {e}[:, {high - 1}]"],
+                [f"{x} = {x}.clone()", f"{x}[:, {low}, 1:3] = {number}"],
+                [f"{x} = {x}.clone()", f"{x}[{e} > 0.3] = {number}"],
+                [f"{x} = {x}.clone()", f"{x}[:, :{high}] *= {number}"],
+                [f"{x} = F.relu({x} - 0.1, inplace=True)"],
+                [f"parts = [{e}, {x}, {f}]", f"parts[{low}] = parts[{low}] * 2", f"{x} = sum(parts) / {x}.shape[1]"],
+                [f"parts = torch.cat([{e}, {f}], 1)", f"{x} = parts[:, {low}:{low} + {x}.shape[1]]"],
+                [f"{x}, {y} = torch.chunk(torch.cat([{e}, {f}], 2), 2, dim=2)"] if x != y else [f"{x} = {e}"],
+                [f"unused = {e}", f"{x} = {f}"],
+                [f"kept = {x}", f"{x} = {e}", f"{y} = {f} + kept"],
+                [f"torch.add({e}, {f}, out={x})"]
+                if self.random.random() < 0
+                else [f"{x} = torch.where({e} > 0, {f}, {x})"],
+            ]
+        )
+
+    def expression(self, variables, weights, depth):
+        x, y = self.random.choice(variables), self.random.choice(variables)
+        number = self.random.choice(["0.5", "2", "3.0"])
+        choices = [
+            f"({x} + {y})",
+            f"({x} - {y} * {number})",
+            f"torch.tanh({x})",
+            f"F.relu({x})",
+            f"{x}.abs().sqrt()",
+            f"torch.sigmoid({x} - {y})",
+            f"({x} * {y}.mean(1, keepdim=True))",
+            f"({x} - {y}[:, :, :1])",
+            f"({x} / {x}.shape[2])",
+            f"{x}.reshape({x}.shape[0], -1).view({y}.shape)",
+            f"{x}.transpose(1, 2).reshape({x}.shape)",
+            f"{x}.flip(1)",
+            f"F.softmax({x}, dim=-1)",
+            f"torch.roll({x}, 1, 2)",
+            f"({x}.max(dim=2, keepdim=True)[0] * {y})",
+            f"torch.stack([{x}, {y}]).mean(0)",
+        ]
+        if weights:
+            choices += [f"self.fc({x})", f"(self.fc({x}) * self.scale)", f"F.linear({x}, self.fc.weight)"] * 3
+        elif depth == 0:
+            choices += [f"helper({x}, {y})", f"({x} + self.table)", f"torch.tanh(helper({y}, {x}))"]
+        return self.random.choice(choices)
+
+    @staticmethod
+    def indented(lines, spaces=4):
+        return [" " * spaces + line for line in lines]

@@ -1,0 +1,277 @@
+"""Executes the programs of a port with torch, before and after its passes: each must do what the module does.
+
+Three stages are compared with the module: the statements as they were lowered, one after the other; the program whose
+statements are rolled into loops and whose modules share functions; and the text, in which calls are nested and values
+have names. torch computes all of them, so that nothing but the passes is judged.
+"""
+
+import operator
+from dataclasses import dataclass, field
+
+import torch
+
+from trtdsl.porting.agree import traced_at_all_sizes
+from trtdsl.porting.given import checked_inputs
+from trtdsl.porting.graph import SizeOf, SizeOp, Value, Weight, leaves, rebuilt
+from trtdsl.porting.instances import Builder
+from trtdsl.porting.origin import Origin
+from trtdsl.porting.program import Copy, Expression, Literal, Loop, Scope, size_key
+from trtdsl.porting.write import File
+
+OPERATORS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_,
+    "^": operator.xor, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge, "<": operator.lt,
+    "<=": operator.le,
+}  # fmt: skip
+
+
+class Torch:
+    """trtdsl.functional, by torch's functions of the same names."""
+
+    def __getattr__(self, name):
+        for space in (torch.nn.functional, torch, torch.linalg, torch.Tensor):
+            if hasattr(space, name):
+                return getattr(space, name)
+        raise AttributeError(name)
+
+
+F = Torch()
+
+
+class Weights:
+    """A scope over a state_dict: ``w.blocks[0].weight``."""
+
+    def __init__(self, state, path=""):
+        self._state, self._path = state, path
+
+    def __getattr__(self, name):
+        path = f"{self._path}.{name}".lstrip(".")
+        return self._state[path] if path in self._state else Weights(self._state, path)
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return [self[number] for number in range(len(self))[key]]
+        return getattr(self, str(key))
+
+    def __len__(self):
+        start = f"{self._path}." if self._path else ""
+        parts = {name[len(start) :].split(".")[0] for name in self._state if name.startswith(start)}
+        return 1 + max(int(part) for part in parts if part.isdigit())
+
+    def __iter__(self):
+        return (self[number] for number in range(len(self)))
+
+
+@dataclass
+class Stage:
+    """Executes statements; weights have the paths of the instance that runs now."""
+
+    state: dict
+    functions: dict = field(default_factory=dict)
+
+    def function(self, function, inputs, scope, literals):
+        """What a function gives for these inputs, where its module stands at ``scope``."""
+        values = {}
+        for item, given in zip(function.inputs, inputs, strict=True):
+            values[item if isinstance(item, Value) else size_key(item)] = given
+        frame = Frame(self, values, {function.call.path: scope}, literals)
+        frame.run(function.body)
+        return [frame.value(value) for value in function.results]
+
+
+@dataclass
+class Frame:
+    """One run of a body: values by what they are, and where paths of weights lead."""
+
+    stage: Stage
+    values: dict
+    moved: dict
+    literals: dict
+
+    def run(self, body):
+        for item in body:
+            if isinstance(item, Loop):
+                self.loop(item)
+            elif isinstance(item, Copy):
+                self.values[item.target] = self.values[item.source]
+            else:
+                self.keep(item, self.expression(item.expression))
+
+    def keep(self, statement, given):
+        if statement.several is None:
+            self.values[statement.results[0]] = given
+        else:
+            given = given.values() if isinstance(given, dict) else given
+            for value, each in zip(statement.several, given, strict=True):
+                if value is not None:
+                    self.values[value] = each
+
+    def loop(self, loop):
+        for number in range(loop.count):
+            moved = {path: f"{path}.{loop.start + number}" for path in loop.containers}
+            inner = Frame(
+                self.stage,
+                self.values,
+                {
+                    **self.moved,
+                },
+                self.literals,
+            )
+            inner.rounds = moved
+            inner.start = loop.start
+            inner.run(loop.body)
+            after = {first: self.values[again] for first, again in loop.carried}
+            self.values.update(after)  # all at once
+
+    rounds = None
+    start = 0
+
+    def path(self, path):
+        for container, now in (self.rounds or {}).items():
+            begin = f"{container}.{self.start}"
+            if path == begin or path.startswith(f"{begin}."):
+                path = now + path[len(begin) :]
+        for old, new in self.moved.items():
+            if not old:
+                path = f"{new}.{path}".strip(".") if new else path
+            elif path == old or path.startswith(f"{old}."):
+                path = f"{new}{path[len(old) :]}".lstrip(".")
+        return path
+
+    def value(self, value):
+        if value in self.values:
+            return self.values[value]
+        assert isinstance(value, Weight), f"{value} has no value yet"
+        return self.stage.state[self.path(value.path)]
+
+    def leaf(self, leaf):
+        if isinstance(leaf, Literal):
+            return self.literals[leaf.parameter] if leaf.parameter is not None else leaf.value
+        if isinstance(leaf, Expression):
+            return self.expression(leaf)
+        if isinstance(leaf, Scope):
+            return leaf
+        if isinstance(leaf, (SizeOf, SizeOp)):
+            return self.size(leaf)
+        if isinstance(leaf, Value):
+            if type(leaf).__name__ == "ValueList" and leaf not in self.values:
+                raise AssertionError("a list that nobody gave")
+            return self.value(leaf)
+        return leaf
+
+    def size(self, size):
+        if size_key(size) in self.values:
+            return self.values[size_key(size)]
+        if isinstance(size, SizeOf):
+            return self.value(size.value).shape[size.axis]
+        if not isinstance(size, SizeOp):
+            return size.value if isinstance(size, Literal) else size
+        operands = [self.size(operand) for operand in size.operands]
+        if len(operands) == 1:
+            return -operands[0]
+        return OPERATORS[size.symbol](*operands)
+
+    def expression(self, expression):
+        arguments = [(argument.keyword, rebuilt(argument.tree, self.leaf)) for argument in expression.arguments]
+        given = [tree for keyword, tree in arguments if keyword is None]
+        named = {keyword: tree for keyword, tree in arguments if keyword is not None}
+        form, name = expression.form, expression.name
+        if form == "module":
+            return self.module(expression, given, named)
+        if form == "function":
+            return getattr(F, name)(*given, **named)
+        if form == "method":
+            return getattr(given[0], name)(*given[1:], **named)
+        if form == "attribute":
+            return getattr(given[0], name)
+        if form == "unary":
+            return {"-": operator.neg, "~": operator.invert}[name](*given)
+        if form == "index":
+            return given[0][given[1]]
+        if form == "swapped":
+            return OPERATORS[name](given[1], given[0])
+        assert form == "operator", form
+        return OPERATORS[name](*given)
+
+    def module(self, expression, given, named):
+        function = self.stage.functions[expression.name]
+        scope = named.pop("scope", None)
+        literals = {**{name: default for name, default in function.literals.items() if default is not ...}, **named}
+        path = self.path(scope.path) if scope is not None else function.call.path
+        results = self.stage.function(function, given, path, literals)
+        return results if len(results) > 1 else results[0]
+
+
+class Network:
+    """The namespace ``td`` of a ported text."""
+
+    @staticmethod
+    def network(**_):
+        return lambda function: function
+
+    @staticmethod
+    def Input(*_, **__):
+        return None
+
+    Dim = Input
+
+
+def stages(module, inputs, dims=None):
+    """What the module gives, and after it what each stage gives, by name: lists of tensors.
+
+    ``inputs`` are tensors by name; ``dims`` may give texts of shapes in their places, such as "N,3".
+    """
+    module = module.eval()
+    given = checked_inputs(module, dims or {name: text_of(tensor) for name, tensor in inputs.items()}, DIMS)
+    trace = traced_at_all_sizes(module, given)
+    state = {**dict(module.state_dict()), **dict(module.named_buffers()), **trace.constants}
+    state = {name: tensor.clone() for name, tensor in state.items()}
+    feeds = {name: tensor.clone() for name, tensor in inputs.items()}
+    with torch.no_grad():
+        yield "module", flat(module(**feeds))
+
+        builder = Builder(trace)
+        frame = Frame(Stage(state), {value: inputs[name] for name, value in trace.inputs.items()}, {}, {})
+        for lowered in builder.lowered.values():
+            frame.run(lowered)
+        yield "lowered", [frame.value(value) for value in leaves(trace.results)]
+
+        file = File(Origin(lambda: module, None, None, "Module", {}), trace, given, None, None, None)
+        stage = Stage(state, {function.name: function for function in file.functions})
+        yield "shared and rolled", stage.function(file.main, list(inputs.values()), "", {})
+
+        text = file.text()
+        space = {"td": Network, "F": F, "Module": None, "__name__": "port"}
+        lines = [line for line in text.split("\n") if not line.startswith("import trtdsl")]
+        try:
+            exec(compile("\n".join(lines), "port", "exec"), space)
+            own = space[file.name](*inputs.values(), *([Weights(state)] if file.main.scoped else []))
+        except Exception as error:
+            raise AssertionError(f"the text fails with {error!r}:\n{text}") from error
+        yield f"text\n{text}", flat(own)
+
+
+DIMS = {}
+
+
+def text_of(tensor):
+    numbers = "" if tensor.dtype.is_floating_point or tensor.dtype == torch.bool else ":0:2"
+    return ",".join(map(str, tensor.shape)) + f":{str(tensor.dtype).removeprefix('torch.')}{numbers}"
+
+
+def flat(results):
+    return [leaf for leaf in leaves(results) if isinstance(leaf, torch.Tensor)]
+
+
+def assert_every_pass_keeps_the_meaning(module, inputs, source="", dims=None):
+    """Executes every stage on the inputs and compares it with the module."""
+    expected = None
+    for name, results in stages(module, inputs, dims):
+        if expected is None:
+            expected = results
+            continue
+        assert len(results) == len(expected), f"{name}: {len(results)} results of {len(expected)}\n{source}"
+        for index, (own, its) in enumerate(zip(results, expected)):
+            same = own.shape == its.shape and torch.allclose(own, its, 1e-5, 1e-6, equal_nan=True)
+            assert same, f"result {index} differs after: {name}\n{source}"

@@ -1,0 +1,86 @@
+"""A spec for a module that is there already: traced, written and defined without a file."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..core.dtypes import dtype_name
+from ..core.errors import UsageError
+from ..core.lazy import torch
+from ..definition.network import Input
+from .agree import traced_at_all_sizes
+from .given import checked_inputs, parsed
+from .origin import Origin
+from .trace import copied
+from .write import File
+
+if TYPE_CHECKING:
+    from ..definition.spec import NetworkSpec
+
+
+def spec_of(
+    module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any], dims: dict[str, Any], name: str | None
+) -> NetworkSpec:
+    """What :func:`trtdsl.from_module` gives."""
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"from_module takes a torch.nn.Module, not a {type(module).__name__}")
+    module = copied(module).eval().requires_grad_(False)
+    given = checked_inputs(module, _specs(module, inputs), dims)
+    trace = traced_at_all_sizes(module, given)
+    origin = Origin(lambda: module, None, None, type(module).__name__, {})
+    written = File(origin, trace, given, name, None, None)
+    for path, constant in trace.constants.items():
+        setattr(module, path, constant)
+    spec = _executed(written.text(), written.name, {written.maker: lambda: copied(module)})
+    return replace(spec, weights=dict(module.state_dict())) if written.main.scoped else spec
+
+
+def _executed(text: str, name: str, held: Mapping[str, Any]) -> NetworkSpec:
+    """The spec that the text defines; its lines are shown in errors."""
+    place = f"{name} (ported)"
+    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+    namespace = {"__name__": name, **held}
+    exec(compile(text, place, "exec"), namespace)
+    return namespace[name]
+
+
+def _specs(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    """The inputs by the names of forward's parameters; those of ``*args`` by number."""
+    if not isinstance(inputs, Mapping):
+        names: list[str] = []
+        for parameter in inspect.signature(module.forward).parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                names += [f"{parameter.name}_{index}" for index in range(len(inputs) - len(names))]
+            elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                names.append(parameter.name)
+        if len(names) < len(inputs):
+            raise UsageError(
+                f"{type(module).__name__}.forward takes {len(names)} inputs ({', '.join(names)}), not {len(inputs)}"
+            )
+        inputs = dict(zip(names, inputs))
+    return {name: _spec(name, given) for name, given in inputs.items()}
+
+
+def _spec(name: str, given: Any) -> Input:
+    if isinstance(given, Input):
+        return given
+    if isinstance(given, str):
+        return parsed(name, given)
+    if not isinstance(given, torch.Tensor):
+        raise UsageError(f"input {name!r} is a tensor, a td.Input(…) or a text such as 'N,3', not {given!r}")
+    return Input(tuple(given.shape), dtype_name(given.dtype), _sample(given))
+
+
+def _sample(given: torch.Tensor) -> tuple[float, float] | None:
+    """From the least to the greatest of the tensor's values."""
+    if given.dtype == torch.bool or given.numel() == 0:
+        return None
+    low, high = given.min().item(), given.max().item()
+    if not given.dtype.is_floating_point:
+        return low, high + 1
+    finite = given[given.isfinite()].float()
+    return (finite.min().item(), finite.max().item()) if finite.numel() > 1 else None
