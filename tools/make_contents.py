@@ -2,7 +2,8 @@
 
     python tools/make_contents.py
 
-- ``trtdsl/functional/__init__.py`` and ``trtdsl/layers/__init__.py`` import every public function under ``@operation``;
+- ``trtdsl/functional/__init__.py`` and ``trtdsl/layers/__init__.py`` import every public function: those under
+  ``@operation``, and those of a ``family``;
 - ``trtdsl/definition/function_methods.pyi`` has every function of ``functional`` that torch.Tensor has as a method,
   with the function's own parameters; Tensor reads its names there, and so do editors and type checkers.
 
@@ -63,6 +64,16 @@ def is_operation(node: ast.AST) -> bool:
     )
 
 
+def offered(node: ast.stmt) -> list[str]:
+    """The public functions that a statement of a file makes: one under ``@operation``, or a family's."""
+    if is_operation(node):
+        return [node.name]  # type: ignore[attr-defined]
+    made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
+    if made and node.value.func.id == "family":  # type: ignore[attr-defined]
+        return [keyword.arg for keyword in node.value.keywords if keyword.arg]  # type: ignore[attr-defined]
+    return []
+
+
 def functions(room: Path) -> list[Function]:
     """The public functions of a floor."""
     found = []
@@ -80,9 +91,10 @@ def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
             continue
         module = ".".join(file.relative_to(room).with_suffix("").parts).removesuffix(".__init__")
         for node in ast.parse(file.read_text()).body:
-            public = is_operation(node) and node.name not in leave_out  # type: ignore[attr-defined]
-            if public or (isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also):
-                lines.append(f"from .{module} import {node.name} as {node.name}\n")
+            names = [name for name in offered(node) if name not in leave_out]
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also:
+                names.append(node.name)
+            lines += [f"from .{module} import {name} as {name}\n" for name in names]
     return formatted(head + "\n" + "".join(lines), room / "__init__.py")
 
 

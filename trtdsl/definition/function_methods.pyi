@@ -174,18 +174,18 @@ class FunctionMethods:
     def deg2rad(self) -> Tensor:
         """Degrees as radians: IElementWiseLayer PROD."""
 
-    def diag(self, diagonal: int = 0) -> Tensor:
+    def diag(self, diagonal: SizeLike = 0) -> Tensor:
         """A vector on the diagonal of a matrix, or a matrix's diagonal: :func:`diag_embed` or
         :func:`diagonal`.
         """
 
-    def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    def diag_embed(self, offset: SizeLike = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
         """The last dimension on the diagonal of two new ones, zeros elsewhere."""
 
-    def diagflat(self, offset: int = 0) -> Tensor:
+    def diagflat(self, offset: SizeLike = 0) -> Tensor:
         """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor."""
 
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    def diagonal(self, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
         """The diagonal of ``dim1`` and ``dim2`` as the last dimension."""
 
     def dist(self, other: Tensor, p: float = 2) -> Tensor:
@@ -671,12 +671,12 @@ class FunctionMethods:
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Two dimensions exchanged: IShuffleLayer."""
 
-    def tril(self, diagonal: int = 0) -> Tensor:
+    def tril(self, diagonal: SizeLike = 0) -> Tensor:
         """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a
         constant mask.
         """
 
-    def triu(self, diagonal: int = 0) -> Tensor:
+    def triu(self, diagonal: SizeLike = 0) -> Tensor:
         """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a
         constant mask.
         """

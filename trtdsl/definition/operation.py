@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from types import CodeType, FrameType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..core.dtypes import dtype_name
@@ -41,7 +42,7 @@ class Operation:
         network: Network,
         name: str,
         location: Location | None = None,
-        call: tuple[CodeType, Sequence[Any], Mapping[str, Any]] | None = None,
+        call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] | None = None,
     ):
         self.network, self.name, self.scope = network, name, network._scope
         self.location = location or author_location()
@@ -68,10 +69,10 @@ class Operation:
         """The call with the shapes of its operands, for a message; empty where it has none."""
         if self._call is None:
             return []
-        code, args, kwargs = self._call
+        function, args, kwargs = self._call
         lines = [
             f"{label}: {shape_text(tensor.shape)} {dtype_name(tensor.dtype)}"
-            for argument, given in {**_named(code, args), **kwargs}.items()
+            for argument, given in inspect.signature(function).bind_partial(*args, **kwargs).arguments.items()
             for label, tensor in _labelled(argument, given)
         ]
         return [f"in {self.name}(…)", *lines] if lines else []
@@ -82,7 +83,6 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
 
     follows = ".functional." in function.__module__  # the layers floor takes dtypes as they are
     label = function.__name__.rstrip("_")
-    code = function.__code__
     lowered: Callable[..., R] = function
 
     @functools.wraps(function)
@@ -95,7 +95,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             if follows and current.precision is not None:
                 return _in_precision(current, current.precision, lowered, args, kwargs)
             return function(*args, **kwargs)
-        with Operation(network, label, author_location(), (code, args, kwargs)) as current:
+        with Operation(network, label, author_location(), (function, args, kwargs)) as current:
             arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
             options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
             if follows and network.precision is not None:
@@ -103,15 +103,6 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             return lowered(*arguments, **options)
 
     return call
-
-
-def _named(code: CodeType, args: Sequence[Any]) -> dict[str, Any]:
-    """Positional arguments by their names; those of ``*operands`` under that name, as a tuple."""
-    names = code.co_varnames[: code.co_argcount]
-    named = dict(zip(names, args, strict=False))
-    if len(args) > len(names):
-        named[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]] = tuple(args[len(names) :])
-    return named
 
 
 def _in_precision(operation: Operation, low: torch.dtype, function: Callable[..., R], args: Any, kwargs: Any) -> R:

@@ -9,6 +9,7 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.operation import operation
 from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ..family import family
 from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
 from ..shaping.join import chunk
 from .arithmetic import clamp
@@ -376,66 +377,63 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return L.softmax(input, axis)
 
 
-@operation
-def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself: an engine is for inference. ``training=True`` is refused; it is the default in torch.
-
-    >>> F.dropout(td.Network().input("x", (2, 3)), 0.5).name
-    'x'
-    """
+def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     if training:
-        raise UnsupportedError("dropout(training=True): an engine is for inference; leave training out")
+        raise UnsupportedError(f"{name}(training=True): an engine is for inference; leave training out")
     _refuse_inplace(inplace)
     if not 0 <= p <= 1:
-        raise UnsupportedError(f"dropout: p is a probability, not {p}")
+        raise UnsupportedError(f"{name}: p is a probability, not {p}")
     return input
 
 
-@operation
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself, as :func:`dropout`.
+dropout, dropout1d, dropout2d, dropout3d, alpha_dropout, feature_alpha_dropout = family(
+    _dropout,
+    dropout=(
+        "dropout",
+        """``input`` itself: an engine is for inference. ``training=True`` is refused; it is the default in torch.
 
-    >>> F.dropout1d(td.Network().input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-    return dropout(input, p, training, inplace)
+        >>> F.dropout(td.Network().input("x", (2, 3)), 0.5).name
+        'x'
+        """,
+    ),
+    dropout1d=(
+        "dropout1d",
+        """``input`` itself, as :func:`dropout`.
 
+        >>> F.dropout1d(td.Network().input("x", (2, 3, 4)), 0.5).name
+        'x'
+        """,
+    ),
+    dropout2d=(
+        "dropout2d",
+        """``input`` itself, as :func:`dropout`.
 
-@operation
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself, as :func:`dropout`.
+        >>> F.dropout2d(td.Network().input("x", (2, 3, 4)), 0.5).name
+        'x'
+        """,
+    ),
+    dropout3d=(
+        "dropout3d",
+        """``input`` itself, as :func:`dropout`.
 
-    >>> F.dropout2d(td.Network().input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-    return dropout(input, p, training, inplace)
+        >>> F.dropout3d(td.Network().input("x", (2, 3, 4)), 0.5).name
+        'x'
+        """,
+    ),
+    alpha_dropout=(
+        "alpha_dropout",
+        """``input`` itself, as :func:`dropout`.
 
+        >>> F.alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+        'x'
+        """,
+    ),
+    feature_alpha_dropout=(
+        "feature_alpha_dropout",
+        """``input`` itself, as :func:`dropout`.
 
-@operation
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself, as :func:`dropout`.
-
-    >>> F.dropout3d(td.Network().input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-    return dropout(input, p, training, inplace)
-
-
-@operation
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself, as :func:`dropout`.
-
-    >>> F.alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-    return dropout(input, p, training, inplace)
-
-
-@operation
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself, as :func:`dropout`.
-
-    >>> F.feature_alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-    return dropout(input, p, training, inplace)
+        >>> F.feature_alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+        'x'
+        """,
+    ),
+)

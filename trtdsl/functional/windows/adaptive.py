@@ -9,77 +9,11 @@ from ... import layers as L
 from ...core.errors import ShapeError
 from ...core.lazy import torch
 from ...definition.network import Network
-from ...definition.operation import operation
 from ...definition.shape import SizeLike, is_static, product, shape_text
 from ...definition.tensor import Tensor
+from ..family import family
 from ..operands import as_tensor, binary, per_axis, stretch
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-
-
-@operation
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`.
-
-    >>> F.adaptive_avg_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
-    (N, 3, 5)
-    """
-    return _average(1, input, output_size)
-
-
-@operation
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
-
-    One window: IReduceLayer AVG. Windows of one size: IPoolingLayer. Otherwise IMatrixMultiplyLayer with each window's
-    weights, a constant, or computed from the shape where that is dynamic.
-
-    >>> F.adaptive_avg_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
-    (N, 3, 1, 3)
-    """
-    return _average(2, input, output_size)
-
-
-@operation
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`.
-
-    >>> F.adaptive_avg_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
-    (N, 3, 1, 1, 1)
-    """
-    return _average(3, input, output_size)
-
-
-@operation
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`.
-
-    >>> F.adaptive_max_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
-    (N, 3, 5)
-    """
-    return _maximum(1, input, output_size, return_indices)
-
-
-@operation
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima over ``output_size`` windows of the last two dimensions; None keeps a dimension.
-
-    One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's elements
-    and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
-
-    >>> F.adaptive_max_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
-    (N, 3, 1, 3)
-    """
-    return _maximum(2, input, output_size, return_indices)
-
-
-@operation
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`.
-
-    >>> F.adaptive_max_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
-    (N, 3, 1, 1, 1)
-    """
-    return _maximum(3, input, output_size, return_indices)
 
 
 def _outputs(ndim: int, x: Tensor, output_size: Any) -> list[SizeLike]:
@@ -106,7 +40,8 @@ def _uniform(x: Tensor, outputs: Sequence[SizeLike]) -> list[Any] | None:
     return sizes
 
 
-def _average(ndim: int, x: Tensor, output_size: Any) -> Tensor:
+def _average(ndim: int, input: Tensor, output_size: Any) -> Tensor:
+    x = input
     outputs = _outputs(ndim, x, output_size)
     uniform = _uniform(x, outputs)
     if uniform is not None:
@@ -118,6 +53,38 @@ def _average(ndim: int, x: Tensor, output_size: Any) -> Tensor:
         elif number != length:
             x = _weigh(x, axis, number)
     return x
+
+
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(
+    _average,
+    adaptive_avg_pool1d=(
+        1,
+        """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`.
+
+        >>> F.adaptive_avg_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
+        (N, 3, 5)
+        """,
+    ),
+    adaptive_avg_pool2d=(
+        2,
+        """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+
+        One window: IReduceLayer AVG. Windows of one size: IPoolingLayer. Otherwise IMatrixMultiplyLayer with each
+        window's weights, a constant, or computed from the shape where that is dynamic.
+
+        >>> F.adaptive_avg_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
+        (N, 3, 1, 3)
+        """,
+    ),
+    adaptive_avg_pool3d=(
+        3,
+        """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`.
+
+        >>> F.adaptive_avg_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
+        (N, 3, 1, 1, 1)
+        """,
+    ),
+)
 
 
 def _weigh(x: Tensor, axis: int, number: SizeLike) -> Tensor:
@@ -152,7 +119,8 @@ def _bounds(network: Network, length: SizeLike, number: SizeLike) -> tuple[Tenso
     return start, binary(reach, many, "FLOOR_DIV")
 
 
-def _maximum(ndim: int, x: Tensor, output_size: Any, return_indices: bool) -> Any:
+def _maximum(ndim: int, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    x = input
     outputs = _outputs(ndim, x, output_size)
     uniform = _uniform(x, outputs)
     if uniform is not None and (not return_indices or is_static(uniform)):
@@ -164,6 +132,38 @@ def _maximum(ndim: int, x: Tensor, output_size: Any, return_indices: bool) -> An
                 x = L.reduce(L.gather(x, _elements(x, axis, number), axis), "MAX", [axis + 1])
         return x
     return _with_indices(ndim, x, outputs)
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(
+    _maximum,
+    adaptive_max_pool1d=(
+        1,
+        """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`.
+
+        >>> F.adaptive_max_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
+        (N, 3, 5)
+        """,
+    ),
+    adaptive_max_pool2d=(
+        2,
+        """Maxima over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+
+        One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's
+        elements and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
+
+        >>> F.adaptive_max_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
+        (N, 3, 1, 3)
+        """,
+    ),
+    adaptive_max_pool3d=(
+        3,
+        """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`.
+
+        >>> F.adaptive_max_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
+        (N, 3, 1, 1, 1)
+        """,
+    ),
+)
 
 
 def _elements(x: Tensor, axis: int, number: SizeLike) -> Tensor:

@@ -9,153 +9,26 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
-from ...definition.operation import operation
 from ...definition.shape import is_static, product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.windows import count_windows
+from ..family import family
 from ..operands import binary, per_axis
 
 Sizes = int | Sequence[int]  # one value, or one per spatial dimension
 
 
-@operation
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
-
-    IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three.
-
-    >>> net = td.Network()
-    >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
-    (N, 5, 8)
-    """
-    return _convolution(1, input, weight, bias, stride, padding, dilation, groups)
-
-
-@operation
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW): IConvolutionLayer.
-
-    ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias`` (O,) is a constant.
-
-    >>> net = td.Network()
-    >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
-    (N, 5, 4, 4)
-    """
-    return _convolution(2, input, weight, bias, stride, padding, dilation, groups)
-
-
-@operation
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
-
-    IConvolutionLayer; arguments as :func:`conv2d`.
-
-    >>> net = td.Network()
-    >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
-    (N, 5, 8, 6, 6)
-    """
-    return _convolution(3, input, weight, bias, stride, padding, dilation, groups)
-
-
-@operation
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Tensor:
-    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
-
-    IDeconvolutionLayer between two IShuffleLayers.
-
-    >>> net = td.Network()
-    >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
-    (N, 5, 16)
-    """
-    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@operation
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Tensor:
-    """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
-
-    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
-    ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
-
-    >>> net = td.Network()
-    >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
-    (N, 5, 16, 16)
-    """
-    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@operation
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Tensor:
-    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
-
-    >>> net = td.Network()
-    >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), net.constant(torch.ones(3, 5, 2, 2, 2)), stride=2).shape
-    (N, 5, 8, 8, 8)
-    """
-    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
 def _convolution(
     ndim: int,
-    x: Tensor,
+    input: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
 ) -> Tensor:
+    x = input
     if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
         raise ShapeError(
             f"conv{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
@@ -188,6 +61,45 @@ def _convolution(
         assert bias is not None
         result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+conv1d, conv2d, conv3d = family(
+    _convolution,
+    conv1d=(
+        1,
+        """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
+
+        IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three.
+
+        >>> net = td.Network()
+        >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
+        (N, 5, 8)
+        """,
+    ),
+    conv2d=(
+        2,
+        """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW).
+
+        IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
+        is (O,).
+
+        >>> net = td.Network()
+        >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
+        (N, 5, 4, 4)
+        """,
+    ),
+    conv3d=(
+        3,
+        """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
+
+        IConvolutionLayer; arguments as :func:`conv2d`.
+
+        >>> net = td.Network()
+        >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
+        (N, 5, 8, 6, 6)
+        """,
+    ),
+)
 
 
 def _check_static(weight: Tensor, groups: Any) -> None:
@@ -246,15 +158,16 @@ def _paddings(
 
 def _transposed(
     ndim: int,
-    x: Tensor,
+    input: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
-    groups: int,
-    dilation: Any,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
 ) -> Tensor:
+    x = input
     if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
         raise ShapeError(
             f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
@@ -302,6 +215,44 @@ def _transposed(
         assert bias is not None
         result = _add_bias(result, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+conv_transpose1d, conv_transpose2d, conv_transpose3d = family(
+    _transposed,
+    conv_transpose1d=(
+        1,
+        """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
+
+        IDeconvolutionLayer between two IShuffleLayers.
+
+        >>> net = td.Network()
+        >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
+        (N, 5, 16)
+        """,
+    ),
+    conv_transpose2d=(
+        2,
+        """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
+
+        That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
+        ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+
+        >>> net = td.Network()
+        >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
+        (N, 5, 16, 16)
+        """,
+    ),
+    conv_transpose3d=(
+        3,
+        """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
+
+        >>> net = td.Network()
+        >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
+        >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
+        (N, 5, 8, 8, 8)
+        """,
+    ),
+)
 
 
 def _add_bias(x: Tensor, bias: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from ...definition.operation import operation
 from ...definition.shape import SizeLike, floor_divide, is_static, shape_text, size_min
 from ...definition.tensor import Tensor
 from ...layers.windows import check_positive, require_windows
+from ..family import family
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
@@ -40,147 +41,50 @@ def avg_pool1d(
     return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@operation
-def avg_pool2d(
+def _power(
+    ndim: int,
     input: Tensor,
+    norm_type: float,
     kernel_size: Sizes,
     stride: Sizes | None = None,
-    padding: Sizes = 0,
     ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
 ) -> Tensor:
-    """Averages over windows of the last two dimensions.
-
-    IPoolingLayer AVERAGE, IReduceLayer AVG where a window is the whole.
-
-    A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
-    windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
-
-    >>> x = td.Network().input("x", ("N", 3, "H", 8))
-    >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
-    (N, 3, 1, 8)
-    """
-    return _average(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@operation
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
-
-    >>> F.avg_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2).shape
-    (N, 3, 4, 4, 4)
-    """
-    return _average(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@operation
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """Maxima over windows of the last dimension, as :func:`max_pool2d`.
-
-    >>> F.max_pool1d(td.Network().input("x", ("N", 3, 8)), 2).shape
-    (N, 3, 4)
-    """
-    return _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@operation
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """Maxima over windows of the last two dimensions: IPoolingLayer MAX, IReduceLayer MAX where a window is the whole.
-
-    ``dilation`` takes an ISliceLayer and an IElementWiseLayer MAX for each element along a side of the window.
-    ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
-
-    >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
-    (N, 3, 4, 4)
-    """
-    return _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@operation
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
-
-    >>> F.max_pool3d(td.Network().input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
-    (64, 2, 28, 28)
-    """
-    return _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@operation
-def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """The ``norm_type``-norm of windows of the last dimension, as :func:`lp_pool2d`.
-
-    >>> F.lp_pool1d(td.Network().input("x", ("N", 3, 8)), 2, 2).shape
-    (N, 3, 4)
-    """
-    return _power(1, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-@operation
-def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """``sum(input ** norm_type) ** (1 / norm_type)`` over windows: the layers of :func:`pow` and :func:`avg_pool2d`.
-
-    >>> F.lp_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2, 2).shape
-    (N, 3, 4, 4)
-    """
-    return _power(2, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-@operation
-def lp_pool3d(
-    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """The ``norm_type``-norm of windows of the last three dimensions, as :func:`lp_pool2d`.
-
-    >>> F.lp_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2, 2).shape
-    (N, 3, 4, 4, 4)
-    """
-    return _power(3, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-def _power(ndim: int, x: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
-    mean = _average(ndim, pow(x, norm_type), kernel_size, stride, 0, ceil_mode, True, None)
+    mean = _average(ndim, pow(input, norm_type), kernel_size, stride, 0, ceil_mode, True, None)
     # torch takes the mean over the whole window, so that windows cut off by ceil_mode count as full ones.
     number = math.prod(per_axis(kernel_size, ndim, "kernel_size"))
     total = scaled(L.elementwise(sign(mean), relu(abs(mean)), "PROD"), number)
     return pow(total, 1.0 / norm_type)
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = family(
+    _power,
+    lp_pool1d=(
+        1,
+        """The ``norm_type``-norm of windows of the last dimension, as :func:`lp_pool2d`.
+
+        >>> F.lp_pool1d(td.Network().input("x", ("N", 3, 8)), 2, 2).shape
+        (N, 3, 4)
+        """,
+    ),
+    lp_pool2d=(
+        2,
+        """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last two dimensions.
+
+        The layers of :func:`pow` and :func:`avg_pool2d`.
+
+        >>> F.lp_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2, 2).shape
+        (N, 3, 4, 4)
+        """,
+    ),
+    lp_pool3d=(
+        3,
+        """The ``norm_type``-norm of windows of the last three dimensions, as :func:`lp_pool2d`.
+
+        >>> F.lp_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2, 2).shape
+        (N, 3, 4, 4, 4)
+        """,
+    ),
+)
 
 
 # -- windows -----------------------------------------------------------------------------------------------------------
@@ -297,14 +201,15 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
 
 def _average(
     ndim: int,
-    x: Tensor,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
+    x = input
     _check_rank(ndim, x)
     if divisor_override == 0:
         raise ShapeError("divisor_override must not be 0")
@@ -329,6 +234,33 @@ def _average(
         _whole(windows, "AVG")
         result = _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+avg_pool2d, avg_pool3d = family(
+    _average,
+    avg_pool2d=(
+        2,
+        """Averages over windows of the last two dimensions.
+
+        IPoolingLayer AVERAGE, IReduceLayer AVG where a window is the whole.
+
+        A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
+        windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
+
+        >>> x = td.Network().input("x", ("N", 3, "H", 8))
+        >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
+        (N, 3, 1, 8)
+        """,
+    ),
+    avg_pool3d=(
+        3,
+        """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
+
+        >>> F.avg_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2).shape
+        (N, 3, 4, 4, 4)
+        """,
+    ),
+)
 
 
 def _too_wide(windows: Windows) -> bool:
@@ -370,14 +302,15 @@ def _counts(windows: Windows, length: list[SizeLike], *, padding: bool) -> Tenso
 
 def _maximum(
     ndim: int,
-    x: Tensor,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    return_indices: bool,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
+    x = input
     _check_rank(ndim, x)
     if x.ndim == ndim + 1:
         arguments = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -393,6 +326,39 @@ def _maximum(
     else:
         result = _by_slices(windows, "MAX", _lowest(x))
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+max_pool1d, max_pool2d, max_pool3d = family(
+    _maximum,
+    max_pool1d=(
+        1,
+        """Maxima over windows of the last dimension, as :func:`max_pool2d`.
+
+        >>> F.max_pool1d(td.Network().input("x", ("N", 3, 8)), 2).shape
+        (N, 3, 4)
+        """,
+    ),
+    max_pool2d=(
+        2,
+        """Maxima over windows of the last two dimensions.
+
+        IPoolingLayer MAX; IReduceLayer MAX where a window is the whole.
+        ``dilation`` takes an ISliceLayer and an IElementWiseLayer MAX for each element along a side of the window.
+        ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
+
+        >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
+        (N, 3, 4, 4)
+        """,
+    ),
+    max_pool3d=(
+        3,
+        """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
+
+        >>> F.max_pool3d(td.Network().input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
+        (64, 2, 28, 28)
+        """,
+    ),
+)
 
 
 def _by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
