@@ -28,6 +28,7 @@ RTX_ONLY = {  # asked for where Backend says that it is there, or refused by Bui
     *("ComputeCapability", "CudaGraphStrategy", "EngineInvalidityDiagnostics"),
     *("num_compute_capabilities", "set_compute_capability", "get_engine_validity"),
     *("create_runtime_config", "create_runtime_cache", "set_runtime_cache", "cuda_graph_strategy"),
+    *("DynamicShapesKernelSpecializationStrategy", "dynamic_shapes_kernel_specialization_strategy"),
 }
 LATER = {
     # layers: add_layer turns their absence into an UnsupportedError

@@ -5,6 +5,8 @@ from . import layers as layers
 from .building.batch import build_several as build_several
 from .building.build import Build as Build
 from .building.build import build as build
+from .checking.buildable import Obstacle as Obstacle
+from .checking.buildable import obstacles as obstacles
 from .checking.check import CheckReport as CheckReport
 from .checking.check import check as check
 from .checking.check import compare as compare
@@ -51,6 +53,7 @@ from .engine import load_engine as load_engine
 from .engine.bench import BenchReport as BenchReport
 from .engine.bench import bench as bench
 from .engine.program import program as program
+from .engine.program import programs_alike as programs_alike
 from .engine.refit import derive_weights as derive_weights
 from .engine.run import run_files as run_files
 from .engine.triton import export_triton as export_triton
@@ -67,6 +70,11 @@ from .interpreter.interpret import interpret as interpret
 from .porting import from_module as from_module
 from .porting import missing as missing
 from .porting import port as port
+from .programs.compare import Comparison as Comparison
+from .programs.compare import compare_programs as compare_programs
+from .programs.devices import floor_of as floor_of
+from .programs.hazards import Hazard as Hazard
+from .programs.hazards import find_hazards as find_hazards
 from .programs.program import Launch as Launch
 from .programs.program import Program as Program
 
@@ -78,6 +86,7 @@ __all__ = [
     "BuildError",
     "CancelledError",
     "CheckReport",
+    "Comparison",
     "CorruptFileError",
     "DefinitionError",
     "Dim",
@@ -86,6 +95,7 @@ __all__ = [
     "EngineError",
     "ExecutionError",
     "FeedError",
+    "Hazard",
     "Input",
     "Interpreter",
     "Launch",
@@ -93,6 +103,7 @@ __all__ = [
     "MismatchError",
     "Network",
     "NetworkSpec",
+    "Obstacle",
     "OutOfMemoryError",
     "Profile",
     "Program",
@@ -113,6 +124,7 @@ __all__ = [
     "check",
     "compare",
     "compare_layers",
+    "compare_programs",
     "cond",
     "convert_weights",
     "dequantize",
@@ -120,6 +132,8 @@ __all__ = [
     "diagnose",
     "explain_einsum",
     "export_triton",
+    "find_hazards",
+    "floor_of",
     "from_module",
     "functional",
     "inspect",
@@ -130,8 +144,10 @@ __all__ = [
     "locate_difference",
     "missing",
     "network",
+    "obstacles",
     "port",
     "program",
+    "programs_alike",
     "quantize",
     "run_files",
     "sample_feeds",

@@ -104,7 +104,7 @@ def test_every_layer_remembers_the_authors_line():
     assert layer_types(net) == ["ACTIVATION", "CONSTANT", "ELEMENTWISE", "SELECT"]
     for name in names(net):
         assert (net.locations[name].file, net.locations[name].line) == (__file__, line)
-    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line}; "
+    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line}"
 
 
 def test_a_layers_metadata_says_its_scope():
@@ -113,7 +113,7 @@ def test_a_layers_metadata_says_its_scope():
     with net.scope("encoder"):
         line = inspect.currentframe().f_lineno + 1
         F.relu(x)
-    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line} in encoder; "
+    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line} in encoder"
 
 
 def test_what_tensorrt_refuses_is_raised_at_once_with_its_words_and_the_authors_line():

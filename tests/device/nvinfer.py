@@ -428,7 +428,8 @@ class Context:
         return True
 
     def infer_shapes(self) -> list[str]:
-        self._simulated.enter("infer_shapes")
+        if not self._simulated.enter("infer_shapes"):
+            raise RuntimeError("infer_shapes failed")
         engine = self.engine
         missing = [name for name, shape in self._shapes.items() if min(shape, default=0) < 0]
         missing += [name for name in engine._inputs if self._on_host(name) and name not in self._addresses]

@@ -357,7 +357,7 @@ def test_what_tensorrt_says(text, kind):
         ("OLD_CUDA_RUNTIME", errors.OldDriverError),
         ("INSUFFICIENT_GPU_MEMORY", errors.OutOfMemoryError),
         ("MALFORMED_ENGINE", errors.EngineDamagedError),
-        ("CUDA_ERROR", errors.EngineRefusedError),
+        ("CUDA_ERROR", errors.NoDriverError),
     ],
 )
 def test_what_tensorrt_rtx_says(name, kind):

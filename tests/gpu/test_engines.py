@@ -14,6 +14,7 @@ import trtdsl.functional as F
 from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core import errors
 from trtdsl.engine import Engine, cuda, engine_of
+from trtdsl.engine.arrays import to_device
 from trtdsl.engine.manifest import manifest_path
 
 torch_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason=f"torch {torch.__version__} has no CUDA here")
@@ -78,7 +79,7 @@ def test_torch_on_the_gpu_without_copies(engine):
 def test_other_arrays_on_the_gpu(engine):
     given = feeds(8)
     stream = cuda.Stream()
-    arrays = {name: cuda.to_device(tensor, 0, stream.handle) for name, tensor in given.items()}
+    arrays = {name: to_device(tensor, 0, stream.handle) for name, tensor in given.items()}
     got = engine(**arrays)
     assert_right({name: array.numpy() for name, array in got.items()}, given)
     again = engine(**{**arrays, "x": arrays["x"]})
@@ -246,3 +247,22 @@ def test_half_precision_in_and_out(dtype):
     got = engine_of(net)({"x": x})["y"]
     assert got.dtype == x.dtype
     torch.testing.assert_close(got, torch.relu(x) * 2)
+
+
+def test_new_weights_and_what_was_made_before_them(small, tmp_path, simulated):
+    """Runs after a refit use them; a graph that was captured before says so."""
+    spec = td.load_spec(str(small / "small.py"))
+    path = td.build(spec, tmp_path / "r.engine", config=td.BuildConfig(tf32=False, refit=True)).engine
+    engine = td.load_engine(path)
+    feed = td.sample_feeds(spec, {"N": 2}, torch.Generator().manual_seed(1))
+    engine(**feed)
+    captured = engine.capture(feed)
+    before = captured.run(feed)["scores"]
+    engine.refit({name: tensor * 2 for name, tensor in load_file(spec.weights).items()}, folder=tmp_path)
+    with pytest.raises(td.UsageError, match="capture it again"):
+        captured.run(feed)
+    after = engine(**feed)["scores"]
+    assert not torch.equal(after, before)
+    assert torch.equal(engine.capture(feed).run(feed)["scores"], after)
+    if simulated is not None:
+        assert simulated.counts["create_execution_context"] >= 4  # of the pool, captured, and both again

@@ -8,35 +8,17 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.compiling.compiler import compile_engine
-from trtdsl.engine.program import program_of_plan
-from trtdsl.programs.reader import plain
+from trtdsl.engine.program import At, program_of_plan
+from trtdsl.programs.plan import plain
 
 FLOAT = 4  # bytes
-
-
-def constant(net, *shape, dtype=torch.float32):
-    return net.constant(torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype))
-
-
-def program_of(build, **options):
-    """The program of the network that ``build`` writes, and what the builder logged of it."""
-    net = td.Network()
-    with net.current():
-        result = build(net)
-    for index, output in enumerate(result if isinstance(result, tuple) else (result,)):
-        net.output(output, f"y{index}")
-    plan = compile_engine(net)
-    program = program_of_plan(plan, net, **options)
-    assert program.memory == plan.statistics.activation_memory
-    assert program.engine_bytes == len(plan.data)
-    return program
 
 
 def kinds(program):
     return [launch.kind for launch in program.launches]
 
 
-def test_a_product():
+def test_a_product(program_of, constant):
     line = inspect.currentframe().f_lineno + 1
     program = program_of(lambda net: F.matmul(net.input("x", (64, 128)), constant(net, 128, 256)))
     (launch,) = program.launches
@@ -49,16 +31,16 @@ def test_a_product():
     assert program.rearranged_bytes == 0
     assert program.constant_bytes == 128 * 256 * FLOAT + 8  # and the factors alpha and beta
     assert program.memory == 8_192_000  # every product has this much scratch space
-    assert (program.inputs, program.outputs) == (("x",), ("y0",))
+    assert (program.inputs, program.outputs) == ({"x": (64, 128)}, ("y0",))
 
 
-def test_a_chain_that_fuses_is_one_launch():
+def test_a_chain_that_fuses_is_one_launch(program_of):
     program = program_of(lambda net: F.sigmoid(F.exp(net.input("x", (64, 256))) * 2 + 1))
     assert kinds(program) == ["pointwise"]
     assert program.bytes == 2 * 64 * 256 * FLOAT
 
 
-def test_an_operand_that_is_used_twice_is_read_once():
+def test_an_operand_that_is_used_twice_is_read_once(program_of):
     def square(net):
         x = net.input("x", (64, 256))
         return x * x
@@ -66,19 +48,19 @@ def test_an_operand_that_is_used_twice_is_read_once():
     assert program_of(square).bytes == 2 * 64 * 256 * FLOAT
 
 
-def test_a_transpose_only_rearranges():
+def test_a_transpose_only_rearranges(program_of):
     program = program_of(lambda net: net.input("x", (64, 256)).permute(1, 0))
     assert kinds(program) == ["rearranging"]
     assert program.rearranged_bytes == program.bytes == 2 * 64 * 256 * FLOAT
 
 
-def test_a_concatenation_only_rearranges():
+def test_a_concatenation_only_rearranges(program_of):
     program = program_of(lambda net: F.cat([net.input("x", (64, 256)), net.input("y", (64, 128))], 1))
     assert kinds(program) == ["rearranging"]
     assert program.rearranged_bytes == 2 * 64 * (256 + 128) * FLOAT
 
 
-def test_a_product_after_a_convolution():
+def test_a_product_after_a_convolution(program_of, constant):
     def net_of(net):
         x = F.conv2d(net.input("x", (2, 8, 16, 16)), constant(net, 32, 8, 3, 3), constant(net, 32), padding=1)
         return F.matmul(x.permute(0, 2, 3, 1), constant(net, 32, 64))
@@ -98,7 +80,7 @@ def test_a_product_after_a_convolution():
     assert program.launches[1].epilogue == ("bias",)
 
 
-def test_a_fusion_that_is_compiled_where_it_runs():
+def test_a_fusion_that_is_compiled_where_it_runs(program_of, constant):
     def net_of(net):
         half = torch.float16
         x = net.input("x", (64, 256), half)
@@ -113,28 +95,28 @@ def test_a_fusion_that_is_compiled_where_it_runs():
     assert launch.flops == 2 * 64 * 256 * 512 + 2 * 64 * 512  # and one for each sum and each comparison
 
 
-def test_a_gather_reads_as_much_as_it_gives():
+def test_a_gather_reads_as_much_as_it_gives(program_of, constant):
     program = program_of(lambda net: F.embedding(net.input("i", (4, 7), torch.int64), constant(net, 10_000, 32)))
     assert program.bytes == 4 * 7 * 8 + 2 * 4 * 7 * 32 * FLOAT
 
 
-def test_dynamic_sizes():
+def test_dynamic_sizes(program_of, constant):
     batch, time = td.Dim("N", min=1, opt=4, max=8), td.Dim("T", min=2, opt=64, max=128)
 
     def net_of(net):
         return F.matmul(net.input("x", (batch, time, 128)), constant(net, 128, 256))
 
     for dims, (n, t) in (({}, (4, 64)), ({"N": 3}, (3, 64)), ({"N": 1, "T": 2}, (1, 2))):
-        program = program_of(net_of, dims=dims)
+        program = program_of(net_of, **dims)
         assert program.dims == {"N": n, "T": t}
         assert program.bytes == (n * t * 128 + 128 * 256 + n * t * 256) * FLOAT
     with pytest.raises(td.UsageError, match=r"has no dimension 'M': it has N, T"):
-        program_of(net_of, dims={"M": 3})
+        program_of(net_of, M=3)
     with pytest.raises(td.UsageError, match=r"the engine does not take inputs .* not within 1 to 8"):
-        program_of(net_of, dims={"N": 9})
+        program_of(net_of, N=9)
 
 
-def test_a_loop_counts_its_steps():
+def test_a_loop_counts_its_steps(program_of, constant):
     def net_of(net):
         weight = constant(net, 16, 16)
         state = (net.constant(torch.tensor(0)), net.input("x", (32, 16)))
@@ -152,7 +134,7 @@ def test_a_loop_counts_its_steps():
     assert program.launch_count == 21
 
 
-def test_a_conditional_counts_the_branch_that_moves_more():
+def test_a_conditional_counts_the_branch_that_moves_more(program_of, constant):
     def net_of(net):
         x, weight = net.input("x", (32, 16)), constant(net, 16, 16)
         return F.exp(td.cond(x.sum() > 0, lambda a: F.exp(a), lambda a: F.matmul(a, weight), (x,)))
@@ -162,7 +144,7 @@ def test_a_conditional_counts_the_branch_that_moves_more():
     assert [note.partition(":")[0] for note in program.notes] == ["values on the GPU decide which of two branches runs"]
 
 
-def test_a_scan_over_a_dynamic_length_counts_its_steps():
+def test_a_scan_over_a_dynamic_length_counts_its_steps(program_of, constant):
     time = td.Dim("T", min=4, opt=64, max=128)
 
     def net_of(net):
@@ -175,22 +157,22 @@ def test_a_scan_over_a_dynamic_length_counts_its_steps():
         return td.scan(step, net.input("h", (4, 16)), net.input("x", (time, 4, 16)))[1]
 
     for length in (64, 100):
-        program = program_of(net_of, dims={"T": length})
+        program = program_of(net_of, T=length)
         assert sum(launch.times for launch in program.launches if launch.kind == "product") == length
         assert not program.notes
     (result,) = (tensor for name, tensor in program.tensors.items() if plain(name) in program.outputs)
     assert (result.shape, result.dims) == ((100, 4, 16), ("T", "4", "16"))
 
 
-def test_profiles_have_programs_of_their_own():
+def test_profiles_have_programs_of_their_own(constant):
     batch = td.Dim("N", min=1, opt=4, max=64)
     net = td.Network(profiles=[td.Profile(N=1), td.Profile(N=(8, 16, 64))])
     x = net.input("x", (batch, 128))
     net.output(F.matmul(x, constant(net, 128, 32)), "y")
     plan = compile_engine(net)
     for profile, n in ((0, 1), (1, 16)):
-        program = program_of_plan(plan, net, profile=profile)
+        program = program_of_plan(plan, net, At({}, {}, {}, profile))
         assert program.bytes == (n * 128 + 128 * 32 + n * 32) * FLOAT
-        assert (program.inputs, program.outputs) == (("x",), ("y",))
+        assert (program.inputs, program.outputs) == ({"x": (n, 128)}, ("y",))
     with pytest.raises(td.UsageError, match="no profile 2"):
-        program_of_plan(plan, net, profile=2)
+        program_of_plan(plan, net, At({}, {}, {}, 2))

@@ -77,11 +77,10 @@ def engine_time(define, shapes, runs: int) -> float:
     inputs = [net.input(f"x{index}", shape) for index, shape in enumerate(shapes)]
     net.output(define(*inputs), "y")
     engine = Engine(compile_engine(net, BuildConfig(tf32=False)).data, backend=net.backend)
-    stream = cuda.Stream()
-    arrays = {f"x{i}": cuda.to_device(torch.rand(s) * 2 - 1, 0, stream.handle) for i, s in enumerate(shapes)}
-    cuda.synchronize(stream.handle)
-    run = lambda: engine.run(arrays, outputs="device", stream=stream.handle)  # noqa: E731
-    return timed("engine", run, runs, 20, stream.handle).median
+    bound = engine.capture(
+        {f"x{i}": torch.rand(s) * 2 - 1 for i, s in enumerate(shapes)}, outputs="device", graph=False
+    )
+    return timed("engine", lambda: (bound.launch, bound.stream), runs, 20).median
 
 
 def torch_time(function, shapes, runs: int) -> str:
@@ -90,7 +89,7 @@ def torch_time(function, shapes, runs: int) -> str:
         return "no CUDA"
     inputs = [torch.rand(shape, device="cuda") * 2 - 1 for shape in shapes]
     stream = torch.cuda.current_stream().cuda_stream
-    return f"{timed('torch', lambda: function(*inputs), runs, 20, stream).median:.3f}"
+    return f"{timed('torch', lambda: (lambda: function(*inputs), stream), runs, 20).median:.3f}"
 
 
 def einsums(runs: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,12 @@ import typer
 import trtdsl as td
 
 from ..core.version import __version__
-from ..display.results import print_check, print_facts, print_layers, print_summary
+from ..display.results import print_check, print_facts, print_layers
 from ..display.terminal import Progress, print_error, print_line
 from . import build as cli_build
 from . import engine as cli_engine
 from . import port as cli_port
+from . import program as cli_program
 from .common import (
     AllowNonfinite,
     Backend,
@@ -89,36 +91,19 @@ def check(
             progress=progress.step,
         )
         found = td.locate_difference(spec, defined, report, weights) if layers else None
+        unbuildable = td.obstacles(defined)
         progress.stop()
         if json_:
-            print_json({**report.to_json(), "layers": found.to_json() if found is not None else None})
+            more = {"layers": found.to_json() if found else None, "unbuildable": [asdict(each) for each in unbuildable]}
+            print_json({**report.to_json(), **more})
         elif not quiet:
             print_check(report)
             if found is not None:
                 print_layers(found)
+            for obstacle in unbuildable:
+                print_line(str(obstacle))
     if not report.passed:
         raise typer.Exit(1)
-
-
-@app.command()
-def inspect(
-    network: NetworkName,
-    dim: Dims = None,
-    weights: WeightsFile = None,
-    backend: Backend = None,
-    allow_nonfinite: AllowNonfinite = False,
-    json_: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
-    """Print a network's layers at the sizes it is tuned for: shapes, parameters, FLOPs, bytes, the author's line."""
-    with errors(json_, verbose):
-        spec = td.load_spec(network)
-        summary = td.inspect(spec, weights=weights, dims=dims_of(dim), backend=backend, allow_nonfinite=allow_nonfinite)
-        if json_:
-            print_json(summary.to_json())
-        elif not quiet:
-            print_summary(summary)
 
 
 @weights_app.command("convert")
@@ -188,6 +173,7 @@ def _options(
 
 cli_engine.register(app, weights_app)
 cli_port.register(app)
+cli_program.register(app)
 
 
 def main() -> None:

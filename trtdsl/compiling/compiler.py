@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,28 +51,46 @@ def compile_engine(
     Raises BuildError with TensorRT's own message and, where it names a layer, the author's line; CancelledError after
     Ctrl-C; UsageError for a dynamic dimension without a range.
     """
-    backend = network.backend
     if not network.outputs:
         raise UsageError(f"network {network.name!r} has no output")
     network.check_sizes()
+    profiles = [input_shapes(network, profile) for profile in network.profiles]
+    plan, messages = compile_definition(network.definition, network.backend, profiles, config, progress=progress)
+    if plan is None:
+        raise _build_error(network, messages)
+    return plan
+
+
+def compile_definition(
+    definition: Any,
+    backend: Backend,
+    profiles: Sequence[Mapping[str, Mapping[str, Sequence[int]]]] = (),
+    config: BuildConfig | None = None,
+    *,
+    progress: Progress | None = None,
+) -> tuple[Plan | None, Messages]:
+    """The engine of any ``INetworkDefinition``, or None, and what TensorRT said.
+
+    A profile has for every input its shape at ``min``, ``opt`` and ``max``. Raises CancelledError after Ctrl-C.
+    """
     builder_config = backend.builder.create_builder_config()
     keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
-    for profile in network.profiles:
+    for profile in profiles:
         served = backend.builder.create_optimization_profile()
-        for name, shapes in input_shapes(network, profile).items():
+        for name, shapes in profile.items():
             served.set_shape(name, *(tuple(shape) for shape in shapes.values()))
         builder_config.add_optimization_profile(served)
     started = time.perf_counter()
     with _monitor(backend, progress) as (monitor, cancelled), backend.listen() as messages:
         builder_config.progress_monitor = monitor
-        data = backend.builder.build_serialized_network(network.definition, builder_config)
+        data = backend.builder.build_serialized_network(definition, builder_config)
     seconds = time.perf_counter() - started
     if cancelled.is_set():
         raise CancelledError("cancelled; nothing was written")
     if data is None:
-        raise _build_error(network, messages)
+        return None, messages
     keep_timing_cache()
-    return Plan(bytes(data), _statistics(messages, seconds))
+    return Plan(bytes(data), _statistics(messages, seconds)), messages
 
 
 @contextlib.contextmanager

@@ -288,13 +288,13 @@ class Network:
     def locate(self, layer: Any, name: str) -> None:
         """Remembers the author's place for a layer; its metadata says it, too, and the layer's scope.
 
-        TensorRT puts the metadata of what it fuses in a row, each text once: hence the semicolon at the end.
+        TensorRT puts together the metadata of what it fuses, each text once.
         """
         location = self._operation.location if self._operation else author_location()
         if location is not None:
             self.locations[name] = location
             scope = name.rpartition(".")[0]
-            layer.metadata = f"{_last_two(location.file)}:{location.line}{f' in {scope}' if scope else ''}; "
+            layer.metadata = f"{_last_two(location.file)}:{location.line}{f' in {scope}' if scope else ''}"
 
     def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""

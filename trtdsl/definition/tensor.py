@@ -32,7 +32,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 
-    __slots__ = ("_handle", "data", "dtype", "name", "network", "pending", "scope", "shape", "weight_names")
+    __slots__ = ("_handle", "_order", "data", "dtype", "name", "network", "pending", "scope", "shape", "weight_names")
     __hash__ = object.__hash__
     __array_ufunc__ = None  # numpy leaves `array + tensor` to the Tensor
 
@@ -67,6 +67,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
         self.shape = shape
         self.dtype = dtype
         self._handle = handle
+        self._order: tuple[int, ...] | None = None
         self.data: Any = data
         self.name = name
         self.scope = scope
@@ -83,6 +84,22 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
                 made = self.pending()
                 self._handle, self.name = made.trt, made.name
         return self._handle
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The dimensions from the slowest to the fastest in memory, as the builder is expected to lay them out.
+
+        ``(0, 2, 3, 1)`` is channels last, which convolutions write; elementwise layers keep their operand's order, a
+        shuffle permutes it (docs/einsum.md).
+        """
+        if self._order is None:
+            follow = getattr(self.pending, "order", None)
+            self._order = tuple(range(len(self.shape))) if follow is None else follow()
+        return self._order
+
+    @order.setter
+    def order(self, order: tuple[int, ...]) -> None:
+        self._order = order
 
     @property
     def is_layer(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from ..programs.devices import LEFT_OUT
 from .table import make_table
 from .terminal import print_error, print_line, terminal
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ..checking.check import CheckReport
     from ..checking.compare_layers import LayerReport
     from ..engine.bench import BenchReport
+    from ..programs.compare import Comparison
     from .summary import Summary
 
 
@@ -56,6 +58,17 @@ def print_layers(report: LayerReport) -> None:
 def print_summary(summary: Summary) -> None:
     """A row per layer, and the totals."""
     terminal().print(summary.layout(below=os.getcwd() + os.sep))
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """The figures of two programs side by side, and the ten lines whose bytes differ most."""
+    from .program import comparison_tables
+
+    print_line(f"A: {comparison.before}")
+    print_line(f"B: {comparison.after}")
+    for table in comparison_tables(comparison):
+        terminal().print(table)
+    print_line(f"floor: {LEFT_OUT}")
 
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 
 def print_line(text: str) -> None:
     """One line on stdout."""
     terminal().print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_parts(parts: Iterable[Any]) -> None:
+    """Lines and tables on stdout, in order."""
+    for part in parts:
+        if isinstance(part, str):
+            print_line(part)
+        else:
+            terminal().print(part)
 
 
 def print_note(text: str) -> None:

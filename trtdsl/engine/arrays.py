@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..core.dtypes import dtype_name
 from ..core.errors import FeedError
 from ..core.lazy import np, torch
-from . import dlpack
-from .cuda import Memory, copy, synchronize
+from . import cuda, dlpack
+from .cuda import DEFAULT_STREAMS, LEGACY_STREAM, Memory
 
 Kind = Literal["numpy", "torch", "cuda", "device"]  # of an array: on the host, or torch's or another's on the GPU
+KINDS = get_args(Kind)
+ON_HOST: tuple[Kind, ...] = ("numpy", "torch")
 
 ITEMSIZES = {
     "float64": 8,
@@ -27,13 +29,15 @@ ITEMSIZES = {
     "bool": 1,
     "float8_e4m3fn": 1,
 }
-LEGACY_STREAM = 1  # CUDA's handle of the default stream, which DLPack has too
 NOT_NUMPY = ("bfloat16", "float8_e4m3fn")
 
 
 @dataclass(frozen=True)
 class View:
-    """Contiguous memory and what it means; ``owner`` keeps it alive. ``device`` is None for host memory."""
+    """Contiguous memory and what it means; ``owner`` keeps it alive. ``device`` is None for host memory.
+
+    ``ready`` is the stream on which its values are made; None where they are there, or made for the stream that reads.
+    """
 
     pointer: int
     shape: tuple[int, ...]
@@ -41,6 +45,7 @@ class View:
     device: int | None
     kind: Kind
     owner: Any
+    ready: int | None = None
 
     @property
     def size(self) -> int:
@@ -65,22 +70,24 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.dtype in NOT_NUMPY:
             raise AttributeError(f"the CUDA array interface has no {self.dtype}; use DLPack")
-        typestr = np.dtype(self.dtype).str
+        self.memory.share()
+        stream = LEGACY_STREAM if self._stream in DEFAULT_STREAMS else self._stream  # the interface forbids 0
         return {
             "shape": self.shape,
-            "typestr": typestr,
+            "typestr": np.dtype(self.dtype).str,
             "data": (self.memory.pointer, False),
             "version": 3,
-            "stream": self._stream,
+            "stream": stream,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.CUDA, self.device
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
-        # The unversioned protocol; the consumer's stream may use the memory once ours is done.
-        if self._stream is not None and stream != self._stream:
-            synchronize(self._stream)
+        # The unversioned protocol; -1 says that the consumer needs no order, None is the default stream.
+        if self._stream is not None and stream != -1:
+            cuda.order(self._stream, LEGACY_STREAM if stream is None else stream)
+        self.memory.share()
         return dlpack.write(self.memory.pointer, self.shape, self.dtype, (dlpack.CUDA, self.device), self.memory)
 
     def numpy(self) -> Any:
@@ -93,10 +100,21 @@ class DeviceArray:
 
     def _to_host(self, kind: Kind) -> Any:
         result = host_array(self.shape, self.dtype, kind)
-        target = view(result)
-        copy(target.pointer, self.memory.pointer, target.size, self._stream or 0)
-        synchronize(self._stream or 0)
+        target, stream = view(result), self._stream or 0
+        with cuda.on_device(self.device):
+            cuda.copy(target.pointer, self.memory.pointer, target.size, stream)
+            cuda.synchronize(stream)
         return result
+
+
+def to_device(tensor: torch.Tensor, device: int, stream: int) -> DeviceArray:
+    """A copy of a CPU tensor on the GPU, complete when this returns."""
+    given = view(tensor)
+    with cuda.on_device(device):
+        memory = Memory(given.size)
+        cuda.copy(memory.pointer, given.pointer, given.size, stream)
+        cuda.synchronize(stream)  # the tensor may go now, and its memory may be pinned
+    return DeviceArray(memory, given.shape, given.dtype, device)
 
 
 def host_array(shape: Sequence[int], dtype: str, kind: Kind) -> Any:
@@ -108,10 +126,22 @@ def host_array(shape: Sequence[int], dtype: str, kind: Kind) -> Any:
     return np.empty(tuple(shape), dtype=dtype)
 
 
+def kind_of(value: Any) -> Kind:
+    """Where an array lies and whose it is, without looking at its memory."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch" and isinstance(value, torch.Tensor):
+        return "cuda" if value.device.type == "cuda" else "torch"
+    if hasattr(value, "__cuda_array_interface__"):
+        return "device"
+    if hasattr(value, "__dlpack__") and module != "numpy":
+        return "device" if value.__dlpack_device__()[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) else "numpy"
+    return "numpy"
+
+
 def view(value: Any, *, stream: int | None = None) -> View:
     """The memory of an array, contiguous (copied on its own device when it is not).
 
-    ``stream`` is where it will be read: an array whose library has streams is made ready for it. Raises FeedError for
+    ``stream`` is where it will be read: an array whose library takes one is made ready for it. Raises FeedError for
     what is not an array.
     """
     module = type(value).__module__.partition(".")[0]
@@ -128,6 +158,19 @@ def view(value: Any, *, stream: int | None = None) -> View:
     return View(array.ctypes.data, array.shape, str(array.dtype), None, "numpy", array)
 
 
+def target_view(name: str, value: Any) -> View:
+    """The memory of an array that output ``name`` is written to. Raises FeedError for one that cannot be."""
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        raise FeedError(f"the array for output {name!r} is read-only")
+    contiguous = value.is_contiguous() if kind_of(value) in ("torch", "cuda") else True
+    if not contiguous or (isinstance(value, np.ndarray) and not value.flags.c_contiguous):
+        raise FeedError(f"the array for output {name!r} is not contiguous")
+    found = view(value)
+    if isinstance(found.owner, np.ndarray) and found.owner is not value and not hasattr(value, "__dlpack__"):
+        raise FeedError(f"the {type(value).__name__} for output {name!r} is not an array that can be written to")
+    return found
+
+
 def _torch_view(value: Any) -> View:
     if value.device.type not in ("cpu", "cuda"):
         raise FeedError(f"a tensor on {value.device} cannot be fed: move it to the CPU or to the engine's GPU")
@@ -135,29 +178,32 @@ def _torch_view(value: Any) -> View:
     dtype = dtype_name(tensor.dtype)
     on_gpu = tensor.device.type == "cuda"
     device = tensor.device.index if on_gpu else None
-    return View(tensor.data_ptr(), tuple(tensor.shape), dtype, device, "cuda" if on_gpu else "torch", tensor)
+    ready = torch.cuda.current_stream(device).cuda_stream if on_gpu else None
+    return View(tensor.data_ptr(), tuple(tensor.shape), dtype, device, "cuda" if on_gpu else "torch", tensor, ready)
 
 
 def _cuda_view(value: Any) -> View:
     facts = value.__cuda_array_interface__
-    dtype = np.dtype(facts["typestr"])
+    try:
+        dtype = np.dtype(facts["typestr"])
+    except TypeError:
+        raise FeedError(f"this {type(value).__name__} has a dtype that TensorRT does not have") from None
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
     if strides is not None and not _is_contiguous(shape, [stride // dtype.itemsize for stride in strides]):
         raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
-    if facts.get("stream") not in (None, 0):
-        synchronize(int(facts["stream"]))
+    ready = facts.get("stream")
     device = getattr(value, "device", 0)
     index = device if isinstance(device, int) else getattr(device, "id", 0)
-    return View(int(facts["data"][0]), shape, str(dtype), int(index), "device", value)
+    ready = None if ready is None else int(ready)
+    return View(int(facts["data"][0]), shape, str(dtype), int(index), "device", value, ready)
 
 
 def _dlpack_view(value: Any, stream: int | None) -> View:
     kind, _ = value.__dlpack_device__()
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
-    capsule = value.__dlpack__(stream=stream or LEGACY_STREAM) if on_gpu else value.__dlpack__()
-    if on_gpu and stream is None:  # the stream that it will be read on is not known yet
-        synchronize(LEGACY_STREAM)
+    reader = LEGACY_STREAM if stream is None or stream in DEFAULT_STREAMS else stream
+    capsule = value.__dlpack__(stream=reader) if on_gpu else value.__dlpack__()
     pointer, shape, strides, dtype, kind, index = dlpack.read(capsule)
     if dtype is None:
         raise FeedError(f"this {type(value).__name__} has a dtype that TensorRT does not have")
@@ -165,7 +211,8 @@ def _dlpack_view(value: Any, stream: int | None) -> View:
         raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
     if not on_gpu and kind not in (dlpack.CPU, dlpack.CUDA_HOST):
         raise FeedError(f"this {type(value).__name__} is on a device that is neither the CPU nor a CUDA GPU")
-    return View(pointer, shape, dtype, index if on_gpu else None, "device" if on_gpu else "numpy", capsule)
+    kind_, device = ("device", index) if on_gpu else ("numpy", None)
+    return View(pointer, shape, dtype, device, kind_, capsule, reader if on_gpu else None)
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:

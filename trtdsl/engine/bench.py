@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..compiling.compiler import compile_engine
 from ..compiling.config import BuildConfig
+from ..compiling.onnx import compile_onnx
 from ..core.backend import Backend
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
@@ -17,7 +18,9 @@ from ..definition.network import Network
 from ..definition.profile import Range
 from ..definition.spec import NetworkSpec, load_spec
 from ..interpreter.feeds import make_feeds
-from . import Engine, cuda, load_engine
+from . import cuda
+from .arrays import DeviceArray, to_device
+from .engine import Engine, load_engine
 from .signature import Shapes
 
 T = TypeVar("T")
@@ -103,10 +106,12 @@ def bench(
 ) -> BenchReport:
     """Times an engine (``NAME.engine``), or a network (``FILE.py[:NAME]``) built here, at the best size of a profile.
 
-    ``profile`` counts the engine's or the network's from 0. Inputs lie on the GPU already; each run is timed with CUDA
-    events. ``against`` ``"torch"``, ``"compile"`` (torch.compile) and ``"onnx"`` (exported by torch, parsed and built
-    by the same backend, in float32) measure a network's reference beside it; torch runs it under autocast where there
-    is a ``precision``. ``graphs`` captures the engine as a CUDA graph.
+    ``profile`` counts the engine's or the network's from 0. The row ``engine`` is the engine alone: memory is bound
+    once, and each run is timed with CUDA events around its enqueueing; ``graphs`` captures it as a CUDA graph. The row
+    ``host to host`` is a whole call by the clock, from arrays on the host to arrays on the host. ``against``
+    ``"torch"``, ``"compile"`` (torch.compile) and ``"onnx"`` (exported by torch, parsed and built by the same backend,
+    in float32, and bound likewise) measure a network's reference beside it; torch runs it under autocast where there
+    is a ``precision``.
 
     Raises UsageError, BackendError where there is no GPU, and as building and loading do.
     """
@@ -122,16 +127,15 @@ def bench(
     if not is_network:
         engine = load_engine(target, backend=backend)
         feeds = _feeds(engine, chosen(engine.signature.profiles, profile))
-        return _measure(Path(target).name, engine, feeds, profile, runs, warm_up, {}, graphs, [], cuda.Stream())
+        return _measure(Path(target).name, engine, feeds, profile, runs, warm_up, {}, graphs, [])
     cuda.require_device()
     spec = load_spec(str(target))
     network = spec.define(dims=dims, precision=precision, backend=backend)
     sizes = chosen(network.profiles, profile).at("opt")
     feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
     engine = Engine(compile_engine(network, BuildConfig(tf32=tf32)).data, backend=network.backend)
-    stream = cuda.Stream()
-    others = [(name, _other(name, spec, network, feeds, tf32, stream.handle)) for name in against]
-    return _measure(spec.name, engine, feeds, profile, runs, warm_up, sizes, graphs, others, stream)
+    others = [(name, _other(name, spec, network, feeds, tf32, graphs)) for name in against]
+    return _measure(spec.name, engine, feeds, profile, runs, warm_up, sizes, graphs, others)
 
 
 def chosen(profiles: Sequence[T], index: int) -> T:
@@ -150,6 +154,9 @@ def _feeds(engine: Engine, profile: Mapping[str, Shapes]) -> dict[str, torch.Ten
     return feeds
 
 
+Enqueue = tuple[Callable[[], Any], int]  # puts one run on a stream, and that stream's handle
+
+
 def _measure(
     name: str,
     engine: Engine,
@@ -159,39 +166,41 @@ def _measure(
     warm_up: int,
     dims: dict[str, int],
     graphs: bool,
-    others: Sequence[tuple[str, Callable[[], Any]]],
-    stream: cuda.Stream,
+    others: Sequence[tuple[str, Callable[[], Enqueue]]],
 ) -> BenchReport:
-    arrays, started = {}, time.perf_counter()
-    for key, feed in feeds.items():
-        arrays[key] = cuda.to_device(feed, engine.device, stream.handle)
-    cuda.synchronize(stream.handle)
-    copied_in = (time.perf_counter() - started) * 1e3
+    def bind() -> Enqueue:
+        bound = engine.capture(feeds, outputs="device", profile=profile, graph=graphs)
+        return bound.launch, bound.stream
 
-    def call() -> Any:
-        return engine.run(arrays, outputs="device", stream=stream.handle, profile=profile)
+    def whole() -> Any:
+        return engine.run(feeds, outputs="torch", profile=profile)
 
-    if graphs:
-        captured = engine.capture(arrays, outputs="device", profile=profile)
-        times = [timed("engine", captured.launch, runs, warm_up, captured.stream)]
-    else:
-        times = [timed("engine", call, runs, warm_up, stream.handle)]
-    results = call()
-    cuda.synchronize(stream.handle)
-    started = time.perf_counter()
-    for array in results.values():
-        array.torch()
-    copied_out = (time.perf_counter() - started) * 1e3
-    for other, run in others:
-        handle = torch.cuda.current_stream().cuda_stream if other in ("torch", "compile") else stream.handle
-        times.append(timed(other, run, runs, warm_up, handle))
+    times = [timed("engine", bind, runs, warm_up)]
+    copied_in, copied_out = _transfers(engine, feeds, profile)
+    times.append(_by_the_clock("host to host", whole, runs, warm_up))
+    times += [timed(other, make, runs, warm_up) for other, make in others]
     backend = f"{engine.backend.name} {engine.backend.version}"
     return BenchReport(name, backend, cuda.device_name(engine.device), dims, times, copied_in, copied_out)
 
 
-def timed(name: str, call: Callable[[], Any], runs: int, warm_up: int, stream: int) -> Times:
-    """Runs ``call``, which puts work on ``stream``: once, then to warm up, then each run between two events."""
+def _transfers(engine: Engine, feeds: Mapping[str, torch.Tensor], profile: int) -> tuple[float, float]:
+    """Milliseconds that the inputs take to the GPU and the outputs from it."""
+    stream, started = cuda.Stream(), time.perf_counter()
+    arrays = {key: to_device(feed, engine.device, stream.handle) for key, feed in feeds.items()}
+    copied_in = (time.perf_counter() - started) * 1e3
+    on_host = {key: feeds[key] for key, info in engine.signature.inputs.items() if info.on_host}
+    results = engine.run({**arrays, **on_host}, outputs="device", profile=profile)
     started = time.perf_counter()
+    for array in results.values():
+        if isinstance(array, DeviceArray):
+            array.torch()
+    return copied_in, (time.perf_counter() - started) * 1e3
+
+
+def timed(name: str, make: Callable[[], Enqueue], runs: int, warm_up: int) -> Times:
+    """Makes what is to be timed and runs it once, then to warm up, then each run between two events."""
+    started = time.perf_counter()
+    call, stream = make()
     call()
     cuda.synchronize(stream)
     first = (time.perf_counter() - started) * 1e3
@@ -208,17 +217,29 @@ def timed(name: str, call: Callable[[], Any], runs: int, warm_up: int, stream: i
     return summarize(name, first, samples)
 
 
+def _by_the_clock(name: str, call: Callable[[], Any], runs: int, warm_up: int) -> Times:
+    samples = []
+    for _ in range(1 + warm_up + runs):
+        started = time.perf_counter()
+        call()
+        samples.append((time.perf_counter() - started) * 1e3)
+    return summarize(name, samples[0], samples[1 + warm_up :])
+
+
 def _other(
-    name: str, spec: NetworkSpec, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool, stream: int
-) -> Callable[[], Any]:
-    """What runs the network's reference another way; ONNX's engine on ``stream``, torch on its current one."""
+    name: str, spec: NetworkSpec, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool, graphs: bool
+) -> Callable[[], Enqueue]:
+    """What makes the network's reference another way; torch's runs on its current stream."""
     module = spec.reference_module(spec.open_weights())
     if name == "onnx":
         engine = Engine(onnx_engine(module, network, feeds, tf32), backend=network.backend)
-        names = zip(engine.signature.inputs, feeds.values(), strict=True)
-        arrays = {key: cuda.to_device(feed, 0, stream) for key, feed in names}
-        cuda.synchronize(stream)
-        return lambda: engine.run(arrays, outputs="device", stream=stream)
+        named = {key: feeds[key] for key in engine.signature.inputs}  # torch leaves out what it does not use
+
+        def bind() -> Enqueue:
+            bound = engine.capture(named, outputs="device", graph=graphs)
+            return bound.launch, bound.stream
+
+        return bind
     if not torch.cuda.is_available():
         raise BackendError(f"--against {name} needs a torch with CUDA; this is {torch.__version__}")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
@@ -230,7 +251,7 @@ def _other(
         with torch.inference_mode(), torch.autocast("cuda", network.precision, enabled=network.precision is not None):
             return run(*on_gpu)
 
-    return call
+    return lambda: (call, torch.cuda.current_stream().cuda_stream)
 
 
 def onnx_engine(
@@ -247,13 +268,4 @@ def onnx_engine(
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.onnx")
         torch.onnx.export(module, tuple(feeds.values()), path, dynamo=False, input_names=list(feeds))
-        with backend.listen() as messages:
-            parser = backend.trt.OnnxParser(definition := backend.create_network(), backend.logger)
-            if not parser.parse_from_file(path):
-                raise BackendError(f"TensorRT's parser does not take torch's ONNX: {messages.summary()}")
-            config = backend.builder.create_builder_config()
-            BuildConfig(tf32=tf32).apply(config, backend)
-            data = backend.builder.build_serialized_network(definition, config)
-    if data is None:
-        raise BackendError(f"TensorRT does not build torch's ONNX: {messages.summary()}")
-    return bytes(data)
+        return compile_onnx(path, backend, BuildConfig(tf32=tf32)).data

@@ -1,65 +1,72 @@
-"""An engine at one set of shapes as a CUDA graph: one launch instead of one per kernel."""
+"""An engine at one set of shapes with its memory bound: enqueued as it is, or as a CUDA graph."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
-from ..core.errors import UnsupportedError
+from ..core.errors import FeedShapeError, TrtdslError, UnsupportedError, UsageError
+from ..core.lazy import np, torch
 from . import cuda
 from .arrays import Kind, View, view
 from .context import Context
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .loaded import Loaded
 
 
 class Captured:
     """Made by :meth:`Engine.capture`; called with feeds of the shapes that it was captured with.
 
-    TensorRT's work is captured from the stream; TensorRT-RTX keeps the graph itself. Threads take turns.
+    TensorRT's work is captured from the stream; TensorRT-RTX keeps the graph itself. Threads take turns. Without
+    ``graph`` it is only bound: each launch enqueues the engine's kernels one by one.
     """
 
-    def __init__(self, engine: Engine, feeds: Mapping[str, View], kind: Kind, profile: int):
-        self.engine, self.kind = engine, kind
-        self._shapes = {name: given.shape for name, given in feeds.items()}
+    def __init__(
+        self, loaded: Loaded, feeds: Mapping[str, Any], kind: Kind, profile: int | None, *, graph: bool = True
+    ):
+        self.loaded, self.kind = loaded, kind
         self._lock = threading.Lock()
-        self._stream = cuda.Stream()
-        self._context = Context(engine, graphs=True)
-        handle = self._stream.handle
-        self._inputs = {
-            name: given.owner if engine.signature.inputs[name].on_host else cuda.Memory(given.size)
-            for name, given in feeds.items()
-        }
-        self._fill(feeds, handle)
-        self._sinks = self._context.bind(
-            {name: self._bound(name, given) for name, given in feeds.items()}, kind, handle, profile
-        )
-        unknown = [name for name, sink in self._sinks.items() if sink.shape is None]
-        if unknown:
-            raise UnsupportedError(f"the shape of output {', '.join(unknown)} depends on values: no graph holds it")
-        self._context.execute(handle)  # what is done once for a shape is not part of the graph
-        cuda.synchronize(handle)
+        self._context = Context(loaded, graphs=graph, eager=True)
+        handle = self._context.stream
+        views = {name: view(feed, stream=handle) for name, feed in feeds.items()}
+        index = loaded.signature.check(views, profile, device=loaded.device)
+        self._shapes = {name: given.shape for name, given in views.items()}
+        self._generation = loaded.generation
+        self._values = {name: _values(views[name]) for name, info in loaded.signature.inputs.items() if info.on_host}
+        self._inputs = {name: cuda.Memory(given.size) for name, given in views.items() if name not in self._values}
+        try:
+            self._fill(views, handle)
+            bound = {name: self._bound(name, given) for name, given in views.items()}
+            seen = torch.cuda.current_stream(loaded.device).cuda_stream if kind == "cuda" else handle
+            self._sinks = self._context.bind(bound, kind, handle, index, seen=seen)
+            unknown = [name for name, sink in self._sinks.items() if sink.shape is None]
+            if unknown:
+                raise UnsupportedError(f"the shape of output {', '.join(unknown)} depends on values: no graph holds it")
+            if seen != handle:
+                cuda.order(seen, handle)
+            self._context.execute(handle)  # what is done once for a shape is not part of the graph
+        finally:
+            with suppress(TrtdslError):
+                cuda.synchronize(handle)  # the feeds may go
         self._graph: cuda.Graph | None = None
-        if not engine.backend.compiles_where_it_runs:
+        if graph and not loaded.backend.compiles_where_it_runs:
             with cuda.capture(handle) as captured:
                 self._context.execute(handle)
             self._graph = captured[0]
 
     def _bound(self, name: str, given: View) -> View:
-        memory = self._inputs[name]
-        if not isinstance(memory, cuda.Memory):
-            return given
-        return View(memory.pointer, given.shape, given.dtype, self.engine.device, "device", memory)
+        memory = self._inputs.get(name)
+        if memory is None:
+            array = self._values[name]
+            return View(array.ctypes.data, given.shape, given.dtype, None, "numpy", array)
+        return View(memory.pointer, given.shape, given.dtype, self.loaded.device, "device", memory)
 
     def _fill(self, feeds: Mapping[str, View], stream: int) -> None:
-        if any(given.kind == "cuda" for given in feeds.values()):
-            cuda.wait_for_torch(stream, self.engine.device)
-        for name, given in feeds.items():
-            memory = self._inputs[name]
-            if isinstance(memory, cuda.Memory):
-                cuda.copy(memory.pointer, given.pointer, given.size, stream)
+        for ready in {given.ready for given in feeds.values() if given.ready is not None}:
+            cuda.order(ready, stream)
+        for name, memory in self._inputs.items():
+            cuda.copy(memory.pointer, feeds[name].pointer, feeds[name].size, stream)
 
     def __call__(self, **feeds: Any) -> dict[str, Any]:
         """Runs the graph; see :meth:`run`."""
@@ -67,11 +74,11 @@ class Captured:
 
     @property
     def stream(self) -> int:
-        """The handle of the stream that the graph runs on."""
-        return self._stream.handle
+        """The handle of the stream that it runs on."""
+        return self._context.stream
 
     def launch(self) -> None:
-        """Puts the graph on its stream, on the inputs that are in its memory, and waits for nothing."""
+        """Puts the work on its stream, on the inputs that are in its memory, and waits for nothing."""
         if self._graph is not None:
             self._graph.launch(self.stream)
         else:
@@ -81,17 +88,34 @@ class Captured:
         """The outputs for feeds of the captured shapes, complete when this returns.
 
         Outputs on the GPU are overwritten by the next call. Raises FeedError, as :meth:`Engine.run` does, also for
-        another shape than was captured.
+        another shape, or another value of a shape, than was captured; UsageError when the engine got new weights since.
         """
-        engine = self.engine
-        cuda.set_device(engine.device)
-        views = {name: view(feed, stream=self._stream.handle) for name, feed in feeds.items()}
-        engine.signature.check(views, device=engine.device)
-        engine.signature.check_shapes(views, self._shapes)
-        handle = self._stream.handle
-        with self._lock:
-            self._fill(views, handle)
-            self.launch()
-            results = {name: sink.result(complete=True) for name, sink in self._sinks.items()}
-            cuda.synchronize(handle)
+        loaded, handle = self.loaded, self.stream
+        if loaded.generation != self._generation:
+            raise UsageError("the engine got new weights since this was captured: capture it again")
+        with cuda.on_device(loaded.device), self._lock:
+            views = {name: view(feed, stream=handle) for name, feed in feeds.items()}
+            loaded.signature.check(views, device=loaded.device)
+            loaded.signature.check_shapes(views, self._shapes)
+            self._check_values(views)
+            try:
+                self._fill(views, handle)
+                self.launch()
+                results = {name: sink.result(complete=True) for name, sink in self._sinks.items()}
+            finally:
+                cuda.synchronize(handle)  # also after an error: the feeds may go only then
         return results
+
+    def _check_values(self, feeds: Mapping[str, View]) -> None:
+        for name, captured in self._values.items():
+            got = _values(feeds[name])
+            if not np.array_equal(got, captured):
+                raise FeedShapeError(
+                    f"input {name!r} is the value of a shape: it was captured as {captured.tolist()}, and "
+                    f"{got.tolist()} was fed"
+                )
+
+
+def _values(given: View) -> Any:
+    """A copy of a host array's values."""
+    return np.array(given.owner.numpy() if isinstance(given.owner, torch.Tensor) else given.owner)

@@ -1,195 +1,182 @@
-"""An execution context with its buffers, and where a run's outputs go."""
+"""An execution context with its buffers: what one run binds, puts on a stream, and holds until it is done."""
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
-from ..core.errors import ExecutionError, OutOfMemoryError
-from ..core.lazy import torch
+from ..core.errors import ExecutionError, OutOfMemoryError, TrtdslError
 from . import cuda
-from .arrays import ITEMSIZES, DeviceArray, Kind, View, host_array, view
+from .arrays import ON_HOST, Kind, View
+from .loaded import Loaded
+from .loader import says_out_of_memory
+from .outputs import ALIGNMENT, Sink, check_output_shape, make_allocator
 from .signature import TensorInfo
-
-if TYPE_CHECKING:
-    from .engine import Engine
-
-ON_HOST: tuple[Kind, ...] = ("numpy", "torch")
 
 
 class Context:
     """An execution context with its buffers: used by one run at a time."""
 
-    def __init__(self, engine: Engine, *, graphs: bool = False):
-        self.engine = engine
-        with engine.backend.listen() as messages:
-            if engine.backend.compiles_where_it_runs:
-                config = engine.runtime_config(graphs=graphs or engine.cuda_graphs)
-                self.trt = engine.trt.create_execution_context(config)
-            else:
-                self.trt = engine.trt.create_execution_context()
-        if self.trt is None:
-            text = messages.summary()
-            if "memory" in text.lower():
-                needed = int(engine.trt.device_memory_size_v2)
-                raise OutOfMemoryError(needed, cuda.free_memory(), "an execution context")
-            raise ExecutionError(f"TensorRT makes no execution context: {text}")
+    def __init__(self, loaded: Loaded, *, graphs: bool = False, eager: bool = False):
+        self.loaded = loaded
+        self.trt, self._config = loaded.make_context(graphs=graphs, eager=eager)
+        self.broken = False
+        """Whether a run failed: it is not known what is on its stream."""
         self._buffers: dict[str, cuda.Memory] = {}
+        self._allocators: dict[str, Any] = {}
         self._stream = cuda.Stream()
-        self._done = cuda.Event()
-        self._last: int | None = None
+        self._last: tuple[int, cuda.Event] | None = None
         self._profile = 0
-        self._held: Any = None  # what the GPU may still read and write of the last run
+        self._held: deque[tuple[cuda.Event, Any]] = deque()  # what the GPU may still read or write, and until when
+        self._spare: list[cuda.Event] = []
 
-    def run(self, feeds: Mapping[str, View], kind: Kind, given: int | None, profile: int) -> dict[str, Any]:
-        """Puts one run on the stream (its own without one) and gives the outputs.
+    @property
+    def stream(self) -> int:
+        """The handle of its own stream."""
+        return self._stream.handle
+
+    def working_stream(self, asked: int | None) -> int:
+        """The stream that a run works on where ``asked`` is the one in whose order the caller sees it.
+
+        Not the default stream: no graph is captured from it, and TensorRT would synchronize around it.
+        """
+        return self.stream if asked is None or asked in cuda.DEFAULT_STREAMS else asked
+
+    def run(
+        self, feeds: Mapping[str, View], kind: Kind, asked: int | None, profile: int, given: Mapping[str, View]
+    ) -> dict[str, Any]:
+        """Puts one run on the stream ``asked`` (its own without one) and gives the outputs that are not ``given``.
 
         Waits for outputs on the host, and for all on its own stream, which their consumer does not know.
         """
-        stream = self._stream.handle if given is None else given
-        if self._last is not None and self._last != stream:
-            self._done.block(stream)  # its scratch memory and buffers are in use until then
-        sinks = self.bind(feeds, kind, stream, profile)
-        self.execute(stream)
-        results = {name: sink.result(complete=given is None) for name, sink in sinks.items()}
-        self._done.record(stream)
-        self._last = stream
-        self._held = [feed.owner for feed in feeds.values()], sinks
-        if given is None or kind in ON_HOST:
-            cuda.synchronize(stream)
-        return results
+        stream = self.working_stream(asked)
+        self.sweep()
+        owners: list[Any] = [feeds, given]
+        try:
+            if self._last is not None and self._last[0] != stream:
+                self._last[1].block(stream)  # its scratch memory and buffers are in use until then
+            seen = stream if asked is None else asked
+            sinks = self.bind(feeds, kind, stream, profile, given=given, seen=seen)
+            owners.append(sinks)
+            if asked is not None:
+                cuda.order(asked, stream)  # after all that the caller has there, and torch's own use of its memory
+            self.execute(stream)
+            results = {name: sink.result(complete=asked is None) for name, sink in sinks.items()}
+            for allocator in self._allocators.values():
+                allocator.sink = None
+            done = self._spare.pop() if self._spare else cuda.Event()
+            done.record(stream)
+            self._held.append((done, owners))
+            self._last = (stream, done)
+            if asked is not None and asked != stream:
+                done.block(asked)
+            if asked is None or any(sink.on_host for sink in sinks.values()):
+                cuda.synchronize(stream)
+        except BaseException:
+            self.broken = True
+            with suppress(TrtdslError):
+                cuda.synchronize(stream)  # what it reads may go only now
+            raise
+        return {name: result for name, result in results.items() if name not in given}
 
-    def bind(self, feeds: Mapping[str, View], kind: Kind, stream: int, profile: int) -> dict[str, Sink]:
-        """Sets profile, shapes and addresses for the next run; copies inputs from the host."""
-        signature = self.engine.signature
-        with self.engine.backend.listen() as messages:
+    def bind(
+        self,
+        feeds: Mapping[str, View],
+        kind: Kind,
+        stream: int,
+        profile: int,
+        *,
+        given: Mapping[str, View] | None = None,
+        seen: int | None = None,
+    ) -> dict[str, Sink]:
+        """Sets profile, shapes and addresses for the next run; copies inputs that do not lie where TensorRT reads.
+
+        ``given`` are arrays for outputs; ``seen`` is the stream in whose order the caller sees the outputs.
+        """
+        signature = self.loaded.signature
+        for ready in {view.ready for view in feeds.values() if view.ready is not None}:
+            cuda.order(ready, stream)
+        with self.loaded.backend.listen() as messages:
             if profile != self._profile:
                 if not self.trt.set_optimization_profile_async(profile, stream):
                     raise ExecutionError(f"profile {profile} cannot be chosen: {messages.summary()}")
                 self._profile = profile
-            for name, given in feeds.items():
-                self._feed(signature.inputs[name], given, stream)
+            for name, fed in feeds.items():
+                self._feed(signature.inputs[name], fed, stream)
             try:
                 missing = self.trt.infer_shapes()
             except RuntimeError as error:
                 raise ExecutionError(f"the shapes do not fit each other: {messages.summary()}") from error
             if missing:
                 raise ExecutionError(f"the shapes of {', '.join(missing)} are not known: {messages.summary()}")
-            return {name: Sink(self, info, kind, stream) for name, info in signature.outputs.items()}
+            order = stream if seen is None else seen
+            return {
+                name: self._sink(info, kind, stream, order, (given or {}).get(name))
+                for name, info in signature.outputs.items()
+            }
 
     def execute(self, stream: int) -> None:
         """Puts the engine's work on the stream. Raises ExecutionError, OutOfMemoryError."""
-        with self.engine.backend.listen() as messages:
+        with self.loaded.backend.listen() as messages:
             if not self.trt.execute_async_v3(stream):
-                if "memory" in messages.summary().lower():
+                if says_out_of_memory(messages):
                     raise OutOfMemoryError(None, cuda.free_memory(), "the run")
                 raise ExecutionError(f"the engine did not run: {messages.summary()}")
-
-    def _feed(self, info: TensorInfo, given: View, stream: int) -> None:
-        pointer = given.pointer
-        if given.kind == "cuda":  # torch may not reuse the memory before this stream is done with it
-            given.owner.record_stream(torch_stream(stream, self.engine.device))
-        if info.on_host:
-            pass
-        elif given.device is None:
-            memory = self.buffer(info.name, given.size)
-            cuda.copy(memory.pointer, given.pointer, given.size, stream)
-            pointer = memory.pointer
-        elif given.size == 0:
-            pointer = self.buffer(info.name, 1).pointer
-        if not self.trt.set_input_shape(info.name, given.shape):
-            raise ExecutionError(f"TensorRT does not take shape {given.shape} for input {info}")
-        self.trt.set_tensor_address(info.name, pointer)
 
     def buffer(self, name: str, size: int) -> cuda.Memory:
         """Device memory of at least ``size`` bytes that stays with the context."""
         memory = self._buffers.get(name)
         if memory is None or memory.size < size:
+            if memory is not None and self._held:
+                self._held[-1][1].append(memory)  # the run before may still use it
             memory = self._buffers[name] = cuda.Memory(size)
         return memory
 
+    def sweep(self) -> None:
+        """Lets go of what the GPU is done with."""
+        while self._held and self._held[0][0].done:
+            event, _ = self._held.popleft()
+            if self._last is None or self._last[1] is not event:
+                self._spare.append(event)
 
-class Sink:
-    """Where one output of one run goes."""
+    def __del__(self) -> None:
+        with suppress(Exception):
+            for event, _ in self._held:
+                event.wait()
 
-    def __init__(self, context: Context, info: TensorInfo, kind: Kind, stream: int):
-        self.kind: Kind = kind
-        self.context, self.info, self.stream = context, info, stream
-        shape = tuple(context.trt.get_tensor_shape(info.name))
-        self.shape: tuple[int, ...] | None = None if min(shape, default=0) < 0 else shape
-        self._memory: cuda.Memory | None = None
-        self._tensor: Any = None  # on the host, or torch's on the GPU
-        self._allocator: Any = None
-        if self.shape is None:  # known only when the engine has run: TensorRT asks for memory then
-            self._allocator = make_allocator(context.engine.backend.trt, self)
-            context.trt.set_output_allocator(info.name, self._allocator)
-        else:
-            context.trt.set_tensor_address(info.name, self.allocate(self.size))
+    def _feed(self, info: TensorInfo, given: View, stream: int) -> None:
+        pointer = given.pointer
+        if not info.on_host and (given.device is None or given.size == 0 or pointer % ALIGNMENT):
+            memory = self.buffer(info.name, given.size)
+            cuda.copy(memory.pointer, given.pointer, given.size, stream)
+            pointer = memory.pointer
+        if not self.trt.set_input_shape(info.name, given.shape):
+            raise ExecutionError(f"TensorRT does not take shape {given.shape} for input {info}")
+        self._set_address(info.name, pointer)
 
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return math.prod(self.shape or ()) * ITEMSIZES[self.info.dtype]
+    def _sink(self, info: TensorInfo, kind: Kind, stream: int, seen: int, given: View | None) -> Sink:
+        shape = tuple(self.trt.get_tensor_shape(info.name))
+        known = None if min(shape, default=0) < 0 else shape
+        check_output_shape(info, known, given)
+        sink = Sink(info, kind, self.loaded.device, known, stream, seen, given)
+        if known is not None:
+            pooled = kind not in ON_HOST and given is None
+            buffer = self._pooled if pooled else lambda size: self.buffer(info.name, size)
+            self._set_address(info.name, sink.place(sink.size, buffer))
+            return sink
+        allocator = self._allocators.get(info.name)
+        if allocator is None:  # TensorRT keeps every allocator that it is given: one for each output, for all runs
+            allocator = self._allocators[info.name] = make_allocator(self.loaded.backend.trt, self.loaded.pool)
+            if not self.trt.set_output_allocator(info.name, allocator):
+                raise ExecutionError(f"TensorRT takes no allocator for output {info}")
+        allocator.sink = sink
+        return sink
 
-    def allocate(self, size: int) -> int:
-        """Memory of at least ``size`` bytes; its address."""
-        if self.info.on_host:
-            self._tensor = host_array(self.shape or (size,), self.info.dtype, "torch")
-            return view(self._tensor).pointer
-        if self.kind == "cuda":
-            device = f"cuda:{self.context.engine.device}"
-            with torch.cuda.stream(torch_stream(self.stream, self.context.engine.device)):
-                self._tensor = torch.empty(max(size, 1), dtype=torch.uint8, device=device)
-            return self._tensor.data_ptr()
-        if self.kind == "device":
-            self._memory = cuda.Memory(size)
-        else:
-            self._memory = self.context.buffer(self.info.name, size)
-        return self._memory.pointer
+    def _pooled(self, size: int) -> cuda.Memory:
+        return cuda.Memory(size, self.loaded.pool)
 
-    def result(self, *, complete: bool) -> Any:
-        """The output, whose values are there when the stream is done; ``complete`` says that the caller waits."""
-        if self.shape is None:
-            raise ExecutionError(f"TensorRT did not say the shape of output {self.info.name!r}")
-        dtype = self.info.dtype
-        if self.info.on_host:
-            return self._tensor.numpy() if self.kind == "numpy" else self._tensor
-        if self.kind == "cuda":
-            return self._tensor[: self.size].view(getattr(torch, dtype)).reshape(self.shape)
-        assert self._memory is not None
-        if self.kind == "device":
-            stream = None if complete else self.stream
-            return DeviceArray(self._memory, self.shape, dtype, self.context.engine.device, stream)
-        array = host_array(self.shape, dtype, self.kind)
-        cuda.copy(view(array).pointer, self._memory.pointer, self.size, self.stream)
-        return array
-
-
-def torch_stream(handle: int, device: int) -> torch.cuda.Stream:
-    """torch's object for a stream's handle."""
-    current = torch.cuda.current_stream(device)
-    if current.cuda_stream == handle:
-        return current
-    if handle == 0:  # torch takes an external stream 0 for none, and makes a new one
-        return torch.cuda.default_stream(device)
-    return torch.cuda.ExternalStream(handle, device=device)
-
-
-def make_allocator(trt: Any, sink: Sink) -> Any:
-    """TensorRT's output allocator over a Sink."""
-
-    class OutputAllocator(trt.IOutputAllocator):
-        def __init__(self) -> None:
-            trt.IOutputAllocator.__init__(self)
-
-        def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
-            return sink.allocate(size)
-
-        def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
-            return sink.allocate(size)
-
-        def notify_shape(self, tensor_name: str, shape: Any) -> None:
-            sink.shape = tuple(shape)
-
-    return OutputAllocator()
+    def _set_address(self, name: str, pointer: int) -> None:
+        if not self.trt.set_tensor_address(name, pointer):
+            raise ExecutionError(f"TensorRT does not take the address {pointer:#x} for {name!r}")

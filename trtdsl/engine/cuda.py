@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import importlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..core.backend import cuda_status
 from ..core.errors import BackendError, ExecutionError, NoDriverError, OutOfMemoryError
-from ..core.lazy import torch
+
+GRAIN = 512  # bytes: sizes of pooled memory are multiples of it
+
+DEFAULT_STREAMS = (0, 1)  # CUDA's handles of the legacy default stream, on which no graph is captured
+LEGACY_STREAM = 1  # the one that DLPack and the CUDA array interface call it by
 
 
 def require_device() -> None:
@@ -36,8 +41,14 @@ def call(name: str, *arguments: Any, needed: int | None = None) -> Any:
     Raises OutOfMemoryError with what was ``needed`` and what is free, ExecutionError for anything else.
     """
     status, *results = getattr(runtime(), name)(*arguments)
+    check(name, status, needed)
+    return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+
+def check(name: str, status: Any, needed: int | None = None) -> None:
+    """The error for what a function of the CUDA runtime gave as its status; none for success."""
     if int(status) == int(runtime().cudaError_t.cudaSuccess):
-        return None if not results else results[0] if len(results) == 1 else tuple(results)
+        return
     if int(status) == int(runtime().cudaError_t.cudaErrorMemoryAllocation):
         raise OutOfMemoryError(needed, free_memory())
     text = runtime().cudaGetErrorString(status)[1]
@@ -50,9 +61,22 @@ def free_memory() -> int | None:
     return int(results[0]) if int(status) == 0 else None
 
 
-def set_device(index: int) -> None:
-    """Makes a device current in this thread."""
+@contextmanager
+def on_device(index: int) -> Iterator[None]:
+    """Makes a device current in this thread for the block, and then again the one that was.
+
+    Raises NoDriverError for a device that is not here.
+    """
+    count = int(call("cudaGetDeviceCount"))
+    if not 0 <= index < count:
+        raise NoDriverError(f"there is no CUDA device {index}: there {'is' if count == 1 else 'are'} {count}, from 0")
+    before = int(call("cudaGetDevice"))
     call("cudaSetDevice", index)
+    try:
+        yield
+    finally:
+        if before != index:
+            call("cudaSetDevice", before)
 
 
 def compute_capability(index: int) -> str:
@@ -69,26 +93,54 @@ def device_name(index: int) -> str:
     return name.decode().rstrip("\0") if isinstance(name, bytes) else str(name)
 
 
-def to_device(tensor: torch.Tensor, device: int, stream: int) -> Any:
-    """A copy of a CPU tensor on the GPU, as a :class:`~trtdsl.arrays.DeviceArray`."""
-    from .arrays import DeviceArray, view
+class Pool:
+    """Device memory that is used again: what :class:`Memory` of it gives back, by size."""
 
-    given = view(tensor)
-    memory = Memory(given.size)
-    copy(memory.pointer, given.pointer, given.size, stream)
-    return DeviceArray(memory, given.shape, given.dtype, device, stream)  # its reader waits for the stream
+    KEPT = 8  # pieces of each size; more are freed
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[int]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> int | None:
+        with self._lock:
+            pointers = self._free.get(size)
+            return pointers.pop() if pointers else None
+
+    def give(self, pointer: int, size: int) -> bool:
+        """False when there is enough of that size."""
+        with self._lock:
+            pointers = self._free.setdefault(size, [])
+            if len(pointers) < self.KEPT:
+                pointers.append(pointer)
+                return True
+        return False
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            for pointers in self._free.values():
+                for pointer in pointers:
+                    runtime().cudaFree(pointer)
 
 
 class Memory:
-    """Device memory, freed when the last reference to it goes."""
+    """Device memory, freed when the last reference to it goes, or given back to the ``pool`` that it is from.
 
-    def __init__(self, size: int):
-        self.size = max(size, 1)  # TensorRT wants an address for an empty tensor too
-        self.pointer = int(call("cudaMalloc", self.size, needed=self.size))
+    It must not go before the GPU is done with it.
+    """
+
+    def __init__(self, size: int, pool: Pool | None = None):
+        self.size = -(-max(size, 1) // GRAIN) * GRAIN if pool else max(size, 1)  # an empty tensor has an address too
+        self._pool = pool
+        self.pointer = (pool and pool.take(self.size)) or int(call("cudaMalloc", self.size, needed=self.size))
+
+    def share(self) -> None:
+        """Others may use the memory from now on, on streams that are not known here: it is never used again."""
+        self._pool = None
 
     def __del__(self) -> None:
         with suppress(Exception):  # at the end of the process CUDA may be gone already
-            if getattr(self, "pointer", 0):
+            if getattr(self, "pointer", 0) and not (self._pool and self._pool.give(self.pointer, self.size)):
                 runtime().cudaFree(self.pointer)
 
 
@@ -118,8 +170,21 @@ class Event:
         """What ``stream`` does from now on waits for this event."""
         call("cudaStreamWaitEvent", stream, self.handle, 0)
 
-    def milliseconds_since(self, start: Event) -> float:
+    @property
+    def done(self) -> bool:
+        """Whether all that was on the stream when the event was recorded is done. Raises ExecutionError."""
+        status = runtime().cudaEventQuery(self.handle)[0]
+        if int(status) == int(runtime().cudaError_t.cudaErrorNotReady):
+            return False
+        check("cudaEventQuery", status)
+        return True
+
+    def wait(self) -> None:
+        """The host waits for the event."""
         call("cudaEventSynchronize", self.handle)
+
+    def milliseconds_since(self, start: Event) -> float:
+        self.wait()
         return float(call("cudaEventElapsedTime", start.handle, self.handle))
 
     def __del__(self) -> None:
@@ -128,11 +193,12 @@ class Event:
                 runtime().cudaEventDestroy(self.handle)
 
 
-def wait_for_torch(stream: int, device: int) -> None:
-    """What ``stream`` does from now on waits for what torch has put on its current stream."""
-    event = Event()
-    event.record(torch.cuda.current_stream(device).cuda_stream)
-    event.block(stream)
+def order(before: int, after: int) -> None:
+    """What the stream ``after`` does from now on waits for what is on the stream ``before``; the host does not."""
+    if before != after:
+        event = Event()
+        event.record(before)
+        event.block(after)
 
 
 def synchronize(stream: int) -> None:

@@ -12,20 +12,19 @@ from typing import Any
 from ..compiling.compiler import compile_engine
 from ..compiling.config import BuildConfig
 from ..core.backend import Backend, get_backend
-from ..core.dtypes import dtype_name
-from ..core.errors import UsageError
+from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.weights import Source
 from . import cuda, loader
-from .arrays import Kind, View, view
+from .arrays import KINDS, Kind, kind_of, target_view, view
 from .capture import Captured
 from .context import Context
+from .loaded import Loaded, Specialization
 from .loader import Header
 from .manifest import Manifest
+from .outputs import check_outputs
 from .refit import apply, new_values
-from .runtime_cache import discard, read_runtime_cache, write_runtime_cache
-from .signature import Signature, TensorInfo
 
 
 def load_engine(
@@ -37,6 +36,7 @@ def load_engine(
     weights: Source | None = None,
     runtime_cache: str | os.PathLike[str] | None = None,
     cuda_graphs: bool = False,
+    specialization: Specialization | None = None,
     allow_host_code: bool = False,
 ) -> Engine:
     """The engine in a file, on the GPU, ready to be called.
@@ -45,8 +45,9 @@ def load_engine(
     it; ``manifest=False`` loads an engine that has none. ``backend`` is the engine's own when not said. ``weights`` are
     put into a refittable engine, which one built without weights needs. ``runtime_cache`` is a file in which
     TensorRT-RTX keeps what it compiles for this GPU, written by :meth:`Engine.warm_up` and :meth:`Engine.close`.
-    ``cuda_graphs`` makes TensorRT-RTX run each shape as a CUDA graph. ``allow_host_code`` loads engines that carry code
-    for the CPU.
+    ``cuda_graphs`` makes TensorRT-RTX run each shape as a CUDA graph. ``specialization`` says when it compiles kernels
+    for the very shapes that are fed: ``"lazy"`` behind the runs, which use others until then (its default), ``"eager"``
+    before the first run of each shape, ``"none"`` never. ``allow_host_code`` loads engines that carry code for the CPU.
 
     Raises, each with a class and a ``code`` of its own, an EngineError (it does not fit what is here), a
     CorruptFileError, UsageError (no such file), BackendError (no GPU), or OutOfMemoryError.
@@ -62,6 +63,7 @@ def load_engine(
         header=found.header,
         runtime_cache=runtime_cache,
         cuda_graphs=cuda_graphs,
+        specialization=specialization,
         allow_host_code=allow_host_code,
     )
     if weights is not None:
@@ -103,31 +105,29 @@ class Engine:
         header: Header | None = None,
         runtime_cache: str | os.PathLike[str] | None = None,
         cuda_graphs: bool = False,
+        specialization: Specialization | None = None,
         allow_host_code: bool = False,
     ):
         cuda.require_device()
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
-        self.device, self.manifest, self.cuda_graphs = device, manifest, cuda_graphs
-        header = header or loader.read_header(data, "the engine")
-        cuda.set_device(device)
-        capability = cuda.compute_capability(device)
-        capabilities = manifest.compute_capabilities if manifest is not None else ()
-        loader.check_compute_capability(capabilities, capability, open_targets=header.open_targets or manifest is None)
-        with self.backend.listen() as messages:
-            self._runtime = self.backend.trt.Runtime(self.backend.logger)
-            self._runtime.engine_host_code_allowed = allow_host_code
-            judged = self.backend.engine_validity(self._runtime, data)
-            if judged is not None:
-                loader.judge_validity(*judged, capability)
-            self.trt = self._runtime.deserialize_cuda_engine(data)
-        if self.trt is None:
-            raise loader.judge_messages(messages, size=len(data), free=cuda.free_memory())
-        self.signature = read_signature(self.trt, self.backend)
+        self.device, self.manifest = device, manifest
+        with cuda.on_device(device):
+            self._loaded = Loaded(
+                data,
+                self.backend,
+                device,
+                manifest=manifest,
+                header=header or loader.read_header(data, "the engine"),
+                runtime_cache=runtime_cache,
+                cuda_graphs=cuda_graphs,
+                specialization=specialization,
+                allow_host_code=allow_host_code,
+            )
+        self.signature = self._loaded.signature
         self._free: list[Context] = []
-        self._lock = threading.Lock()
-        self._cache_file = Path(runtime_cache) if runtime_cache is not None else None
-        self._cache_for = {"backend": self.backend.version, "compute_capability": capability}
-        self._cache: Any = None
+        self._lock = threading.Condition()
+        self._running = 0
+        self._eager = False  # whether new contexts compile for a shape before they run it
         self._has_weights = manifest is None or not manifest.stripped
 
     def __repr__(self) -> str:
@@ -150,47 +150,63 @@ class Engine:
         feeds: Mapping[str, Any],
         *,
         outputs: Kind | None = None,
+        out: Mapping[str, Any] | None = None,
         stream: int | None = None,
         profile: int | None = None,
     ) -> dict[str, Any]:
         """The outputs by name for ``feeds`` by name.
 
         ``outputs`` is ``"numpy"``, ``"torch"`` (CPU), ``"cuda"`` (torch, on the GPU) or ``"device"``, instead of what
-        the first feed is. ``stream`` is a CUDA stream's handle; without one, torch's current stream for torch tensors
-        on the GPU, else the engine's own. Outputs on the host, and device outputs where no stream was said, are
-        complete when this returns; others follow in the order of the stream. ``profile`` is the first that holds all
-        shapes when not said.
+        the first feed is. ``out`` has arrays of yours by output name, on the GPU or the host: they are written to, and
+        given back. ``stream`` is a CUDA stream's handle; without one, torch's current stream for torch tensors on the
+        GPU, else the engine's own. Outputs on the host, and device outputs where no stream was said, are complete when
+        this returns; others follow in the order of the stream, and nothing waits on the host. Feeds may be let go at
+        once: they are held until the GPU is done with them. ``profile`` is the first that holds all shapes when not
+        said.
 
-        Raises FeedError (of a kind for each way that a feed does not fit), OutOfMemoryError, ExecutionError.
+        Raises FeedError (of a kind for each way that a feed or an ``out`` does not fit), OutOfMemoryError,
+        ExecutionError.
         """
         loader.check_stripped(self.manifest, refitted=self._has_weights)
-        cuda.set_device(self.device)
-        views = {name: view(feed, stream=stream) for name, feed in feeds.items()}
-        index = self.signature.check(views, profile, device=self.device)
-        kind, handle = self._placed(views, outputs, stream)
-        if stream is not None and any(given.kind == "cuda" for given in views.values()):
-            cuda.wait_for_torch(stream, self.device)
-        with self._context() as context:
-            return context.run(views, kind, handle, index)
+        kind, asked = self._placed(feeds, outputs, stream)
+        targets = {name: target_view(name, array) for name, array in (out or {}).items()}
+        check_outputs(self.signature, kind, targets, self.device)
+        with cuda.on_device(self.device), self._context() as context:
+            reader = context.working_stream(asked)
+            views = {name: view(feed, stream=reader) for name, feed in feeds.items()}
+            index = self.signature.check(views, profile, device=self.device)
+            results = context.run(views, kind, asked, index, targets)
+        return {name: (out or {}).get(name, results.get(name)) for name in self.signature.outputs}
 
-    def capture(self, feeds: Mapping[str, Any], *, outputs: Kind | None = None, profile: int | None = None) -> Captured:
+    def capture(
+        self,
+        feeds: Mapping[str, Any],
+        *,
+        outputs: Kind | None = None,
+        profile: int | None = None,
+        graph: bool = True,
+    ) -> Captured:
         """The engine at one set of shapes, as a CUDA graph: call it with feeds of these shapes.
 
         Inputs are copied into memory of its own; outputs on the GPU are memory of its own, which the next call
         overwrites. ``profile`` is as for :meth:`run`, and so is what is raised, besides UnsupportedError for outputs
-        whose shapes depend on values.
+        whose shapes depend on values. Without ``graph`` memory is bound alike, and each kernel launched by itself.
         """
         loader.check_stripped(self.manifest, refitted=self._has_weights)
-        cuda.set_device(self.device)
-        views = {name: view(feed) for name, feed in feeds.items()}
-        index = self.signature.check(views, profile, device=self.device)
-        return Captured(self, views, self._placed(views, outputs, None)[0], index)
+        kind, _ = self._placed(feeds, outputs, None)
+        check_outputs(self.signature, kind, {}, self.device)
+        with cuda.on_device(self.device):
+            return Captured(self._loaded, feeds, kind, profile, graph=graph)
 
     def warm_up(self, runs: int = 3) -> None:
         """Runs each profile at its best size with zeros, so that nothing is compiled or allocated later.
 
-        Writes the runtime cache where there is one.
+        From here on TensorRT-RTX compiles for a shape before it first runs it, unless another ``specialization`` was
+        asked for; so the runtime cache, which is written where there is one, holds all that the runs need.
         """
+        with self._lock:
+            self._eager = True
+            self._free.clear()
         for index, profile in enumerate(self.signature.profiles):
             feeds = {
                 name: self._shape_value(name, index)
@@ -213,8 +229,8 @@ class Engine:
 
         ``weights`` is a safetensors file or a mapping with the names of the state_dict, or what ``trtdsl weights
         derive`` wrote. What the engine holds is made of them by the network's own definition, which the manifest finds
-        from ``folder``, the engine's, or ``network="FILE.py:NAME"`` names. Waits for all runs; no thread may begin one
-        meanwhile.
+        from ``folder``, the engine's, or ``network="FILE.py:NAME"`` names. Waits for all runs; runs that
+        threads begin meanwhile wait for it.
 
         Raises UsageError for an engine that takes no weights, WeightsError with all that do not fit at once.
         """
@@ -222,85 +238,64 @@ class Engine:
         if not facts:
             raise UsageError("this engine takes no new weights: build it with --refit")
         values = new_values(facts, weights, backend=self.backend, folder=Path(folder), network=network)
-        cuda.set_device(self.device)
-        with self._lock:
+        counts = {name: count for name, (count, _) in facts["values"].items()}
+        with cuda.on_device(self.device), self._lock:
+            self._lock.wait_for(lambda: not self._running)
             cuda.call("cudaDeviceSynchronize")
-            counts = {name: count for name, (count, _) in facts["values"].items()}
-            apply(self.trt, self.backend, values, counts)
-        self._has_weights = True
+            apply(self._loaded.trt, self.backend, values, counts)
+            self._free.clear()  # a context may have captured the weights that were
+            self._loaded.generation += 1
+            self._has_weights = True
 
     def _shape_value(self, name: str, profile: int) -> torch.Tensor:
         """The best value of an input that TensorRT reads as a shape."""
         info = self.signature.inputs[name]
-        values = self.trt.get_tensor_profile_values(profile, name)  # in this order, whatever its signature says
+        values = self._loaded.trt.get_tensor_profile_values(profile, name)  # in this order, whatever its signature says
         return torch.tensor(values[1], dtype=getattr(torch, info.dtype)).reshape(info.shape)
 
-    def _placed(self, views: Mapping[str, View], outputs: Kind | None, stream: int | None) -> tuple[Kind, int | None]:
-        """What the outputs are, and the stream to run on; None for the context's own."""
-        kind = outputs
-        if kind is None:
-            kind = next(iter(views.values())).kind if views else "numpy"
-        if stream is not None:
-            return kind, stream
-        on_torch = kind == "cuda" or any(given.kind == "cuda" for given in views.values())
-        return kind, torch.cuda.current_stream(self.device).cuda_stream if on_torch else None
+    def _placed(self, feeds: Mapping[str, Any], outputs: str | None, stream: int | None) -> tuple[Kind, int | None]:
+        """What the outputs are, and the stream in whose order they come; None for the context's own."""
+        kinds = [kind_of(feed) for feed in feeds.values()]
+        if outputs is not None and outputs not in KINDS:
+            raise UsageError(f"outputs is one of {', '.join(KINDS)}, not {outputs!r}")
+        kind = next((each for each in KINDS if each == outputs), kinds[0] if kinds else "numpy")
+        if kind == "cuda" and not torch.cuda.is_available():
+            raise BackendError(f"outputs='cuda' needs a torch with CUDA; this is {torch.__version__}")
+        if stream is None and (kind == "cuda" or "cuda" in kinds):
+            stream = torch.cuda.current_stream(self.device).cuda_stream
+        return kind, stream
 
     @contextmanager
     def _context(self) -> Iterator[Context]:
         with self._lock:
+            self._running += 1
             context = self._free.pop() if self._free else None
-        if context is None:
-            context = Context(self)
-        yield context
-        with self._lock:  # one that failed is not used again: what it has put on its stream is not known
-            self._free.append(context)
-
-    def runtime_config(self, *, graphs: bool) -> Any:
-        """What an execution context of TensorRT-RTX is made with: the runtime cache and the strategy for graphs."""
-        trt = self.backend.trt
-        config = self.trt.create_runtime_config()
-        if graphs:
-            config.cuda_graph_strategy = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
-        if self._cache_file is not None:
+            generation, eager = self._loaded.generation, self._eager
+        try:
+            if context is None:
+                context = Context(self._loaded, eager=eager)
+            yield context
+        finally:
             with self._lock:
-                if self._cache is None:
-                    self._cache = config.create_runtime_cache()
-                    data = read_runtime_cache(self._cache_file, self._cache_for)
-                    if data is not None and not self._cache.deserialize(data):
-                        discard(self._cache_file, "TensorRT-RTX does not take it")
-                        self._cache.reset()
-            config.set_runtime_cache(self._cache)
-        return config
+                self._running -= 1
+                if (
+                    context is not None
+                    and not context.broken
+                    and (generation, eager)
+                    == (
+                        self._loaded.generation,
+                        self._eager,
+                    )
+                ):
+                    self._free.append(context)
+                self._lock.notify_all()
 
     def save_runtime_cache(self) -> None:
         """Writes TensorRT-RTX's runtime cache to the file that :func:`load_engine` was given; nothing without one."""
-        if self._cache is not None and self._cache_file is not None:
-            data = self._cache.serialize()
-            if data is not None:
-                write_runtime_cache(self._cache_file, bytes(data), self._cache_for)
+        self._loaded.save_runtime_cache()
 
     def close(self) -> None:
-        """Writes the runtime cache and frees the execution contexts."""
+        """Writes the runtime cache and frees the execution contexts, when what they do is done."""
         self.save_runtime_cache()
         with self._lock:
             self._free.clear()
-
-
-def read_signature(engine: Any, backend: Backend) -> Signature:
-    """Names, dtypes, shapes and profiles of a deserialized engine."""
-    trt = backend.trt
-    inputs, outputs = {}, {}
-    for index in range(engine.num_io_tensors):
-        name = engine.get_tensor_name(index)
-        dtype = dtype_name(backend.torch_dtype(engine.get_tensor_dtype(name)))
-        on_host = engine.get_tensor_location(name) == trt.TensorLocation.HOST
-        info = TensorInfo(name, dtype, tuple(engine.get_tensor_shape(name)), on_host)
-        (inputs if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT else outputs)[name] = info
-    profiles = []
-    for index in range(engine.num_optimization_profiles):
-        ranges = {}
-        for name in inputs:
-            low, opt, high = (tuple(shape) for shape in engine.get_tensor_profile_shape(name, index))
-            ranges[name] = (low, opt, high)
-        profiles.append(ranges)
-    return Signature(inputs, outputs, tuple(profiles))

@@ -373,15 +373,33 @@ def judge_validity(validity: str, diagnostics: int, members: dict[str, int], dev
     for name, (kind, sentence) in kinds.items():
         if name in found:
             raise kind(sentence)
+    if "CUDA_ERROR" in found:
+        raise NoDriverError(
+            "TensorRT-RTX says that the CUDA driver or runtime is not installed correctly; the engine was not judged"
+        )
     if "INSUFFICIENT_GPU_MEMORY" in found:
         raise OutOfMemoryError(None, None, "the engine")
     raise EngineRefusedError(f"TensorRT-RTX says that the engine is invalid ({', '.join(found) or 'no reason given'})")
 
 
+OUT_OF_MEMORY = re.compile(r"out\s?of\s?memory|memory ?allocation|insufficient memory|not enough memory", re.IGNORECASE)
+
 # "Cannot find plugin: NAME, version: 1" (from 10), "getPluginCreator could not find plugin NAME version 1" (before)
 PLUGIN = re.compile(
     r"(?:cannot|could not) find plugin:? (?P<name>[^\s,]+),? version:? (?P<version>[^\s,]+)", re.IGNORECASE
 )
+
+
+def says_out_of_memory(messages: Messages) -> bool:
+    """Whether TensorRT complains of too little memory, and not of memory that is used wrongly.
+
+    >>> from trtdsl.core.backend import Messages
+    >>> says_out_of_memory(Messages([(1, "Error Code 2: OutOfMemory (Requested size was 7 bytes.)")]))
+    True
+    >>> says_out_of_memory(Messages([(1, "Error Code 1: Cuda Runtime (an illegal memory access was encountered)")]))
+    False
+    """
+    return OUT_OF_MEMORY.search(" ".join(messages.errors())) is not None
 
 
 def judge_messages(messages: Messages, size: int | None = None, free: int | None = None) -> TrtdslError:
@@ -401,6 +419,6 @@ def judge_messages(messages: Messages, size: int | None = None, free: int | None
         return ComputeCapabilityError(f"TensorRT says that the engine is for another GPU: {messages.summary()}")
     if "host code" in lowered:
         return HostCodeError(f"the engine carries code for the CPU, which is off: {messages.summary()}")
-    if "out of memory" in lowered or "outofmemory" in lowered:
+    if says_out_of_memory(messages):
         return OutOfMemoryError(size, free, "the engine")
     return EngineRefusedError(f"TensorRT does not load this engine: {messages.summary()}")

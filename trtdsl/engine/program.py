@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..compiling.compiler import Plan, compile_engine
+from ..compiling.compiler import Plan, Progress, compile_engine
 from ..compiling.config import BuildConfig
-from ..core.backend import Backend
+from ..compiling.onnx import compile_onnx, parse_onnx
+from ..core.backend import Backend, get_backend
 from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..definition.network import Network
+from ..definition.profile import Range
 from ..definition.shape import Dim
 from ..definition.size import SizeLike
 from ..definition.spec import NetworkSpec, load_spec
 from ..definition.tensor import Tensor
 from ..definition.weights import Source
-from ..programs.plan import read_plan
+from ..programs.plan import plain, read_plan
 from ..programs.program import Program
-from ..programs.reader import Given, make_program, plain
+from ..programs.reader import Given, make_program
 from .loader import read_engine_file, read_header
 from .manifest import Manifest, manifest_path, read_manifest
 
 Shapes = Mapping[str, Sequence[int]]
 
 
+@dataclass(frozen=True)
+class At:
+    """The sizes that a program is asked for."""
+
+    dims: Mapping[str, int]
+    shapes: Shapes
+    values: Mapping[str, int]
+    profile: int
+
+
 def program(
     source: NetworkSpec | Network | str | Path,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, Range] | None = None,
     shapes: Shapes | None = None,
     values: Mapping[str, int] | None = None,
     profile: int = 0,
@@ -39,17 +51,19 @@ def program(
     precision: str | None = None,
     backend: str | Backend | None = None,
     config: BuildConfig | None = None,
+    progress: Progress | None = None,
 ) -> Program:
     """What the GPU will run: every launch in order, the tensors that it reads and writes, and the memory.
 
-    ``source`` is a network (built here, in memory), a network file (``FILE.py:NAME``) or an engine file. No GPU is
-    needed: a plan of TensorRT-RTX holds its program as text, which is read and never guessed at.
+    ``source`` is a network (built here, in memory), a network file (``FILE.py:NAME``), an engine file, or an ONNX file,
+    which TensorRT's own parser reads. No GPU is needed: a plan of TensorRT-RTX holds its program as text, which is read
+    and never guessed at.
 
-    ``dims`` are sizes of the dynamic dimensions, by default those that the ``profile`` is tuned for; an engine without
-    a manifest has no names for them, and takes the ``shapes`` of its inputs. Sizes inside are evaluated from the
-    plan's own text, so that the program is that of the one engine for all sizes. ``values`` are those of integer inputs
-    that a loop counts by, where the text leaves them open. ``weights``, ``precision``, ``backend`` and ``config`` are
-    those of ``td.build``, for a network that is built here.
+    ``dims`` are sizes of the dynamic dimensions, by default those that the ``profile`` is tuned for; a range instead of
+    a size is what the engine is built for. An engine without a manifest has no names for them, and takes the ``shapes``
+    of its inputs. Sizes inside are evaluated from the plan's own text, so that the program is that of the one engine
+    for all sizes. ``values`` are those of integer inputs that a loop counts by, where the text leaves them open.
+    ``weights``, ``precision``, ``backend`` and ``config`` are those of ``td.build``, for what is built here.
 
     Raises UnreadableProgramError for a plan of another product or version, ProgramDamagedError, UsageError for a
     dimension that is missing, not there or out of range, and what ``spec.define`` and the builder raise.
@@ -60,47 +74,120 @@ def program(
     >>> program.launch_count, program.bytes == 4 * (64 * 128 + 128 * 32 + 64 * 32)
     (1, True)
     """
-    if isinstance(source, (str, Path)) and ".py" not in Path(str(source).rpartition(":")[0] or str(source)).suffix:
-        return _of_engine(Path(source), dims or {}, shapes, values, profile)
+    sizes = {name: size for name, size in (dims or {}).items() if isinstance(size, int)}
+    ranges = {name: size for name, size in (dims or {}).items() if not isinstance(size, int)}
+    at = At(sizes, shapes or {}, values or {}, profile)
     if isinstance(source, (str, Path)):
+        path = Path(source)
+        if _is_file(path, ".onnx"):
+            return _of_onnx(path, at, get_backend(backend) if isinstance(backend, str | None) else backend, config)
+        if not _is_file(path, ".py"):
+            return _of_engine(path, at)
         source = load_spec(str(source))
     if isinstance(source, NetworkSpec):
-        source = source.define(weights=weights, precision=precision, backend=backend)
-    return program_of_plan(
-        compile_engine(source, config), source, dims=dims, shapes=shapes, values=values, profile=profile
-    )
+        ranges |= {name: size for name, size in sizes.items() if _open(source, name)}
+        at = replace(at, dims={name: size for name, size in sizes.items() if name not in ranges})
+        source = source.define(weights=weights, dims=ranges, precision=precision, backend=backend)
+    elif ranges:
+        raise UsageError("a network that is defined has its ranges: give sizes of its dimensions")
+    return program_of_plan(compile_engine(source, config, progress=progress), source, at)
 
 
-def program_of_plan(
-    plan: Plan,
-    network: Network,
+def programs_alike(
+    sources: Sequence[NetworkSpec | Network | str | Path],
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, Range] | None = None,
     shapes: Shapes | None = None,
-    values: Mapping[str, int] | None = None,
-    profile: int = 0,
-) -> Program:
+    **options: Any,
+) -> list[Program]:
+    """The programs of several sources at the same sizes, for a comparison.
+
+    A dimension is given to those that have it; an ONNX file with dynamic sizes takes the shapes of the first other
+    source's inputs, by name or else in their order. ``options`` are those of :func:`program`.
+
+    Raises UsageError for a dimension that none has, and what :func:`program` raises.
+    """
+    dims, found = dict(dims or {}), dict[int, Program]()
+    loaded = [load_spec(str(source)) if _is_file(source, ".py") else source for source in sources]
+    known = [_dims_of(source) for source in loaded]
+    for name in dims:
+        if not any(names is None or name in names for names in known):
+            raise UsageError(
+                f"none of them has a dimension {name!r}{nearest(name, [n for k in known for n in k or ()])}"
+            )
+    order = sorted(range(len(loaded)), key=lambda index: _is_file(loaded[index], ".onnx"))
+    for index in order:
+        names, like = known[index], next(iter(found.values()), None)
+        own = {name: size for name, size in dims.items() if names is None or name in names}
+        given = shapes
+        if _is_file(loaded[index], ".onnx") and like is not None and shapes is None:
+            given, own = like.inputs, {}
+        found[index] = program(loaded[index], dims=own, shapes=given, **options)
+    return [found[index] for index in range(len(loaded))]
+
+
+def _is_file(source: object, suffix: str) -> bool:
+    return isinstance(source, (str, Path)) and Path(source).suffix.partition(":")[0] == suffix
+
+
+def _dims_of(source: NetworkSpec | Network | str | Path) -> Collection[str] | None:
+    """The names of a source's dimensions; None where it says them only when it is read."""
+    if isinstance(source, (NetworkSpec, Network)):
+        return source.dims
+    if _is_file(source, ".onnx") or not manifest_path(Path(source)).exists():
+        return None
+    profiles = read_manifest(Path(source)).facts["profiles"]
+    return {name for profile in profiles for name in profile.get("dims", {})}
+
+
+def _open(spec: NetworkSpec, name: str) -> bool:
+    """Whether a dimension has no range of its own: one size is then the only one."""
+    return name in spec.dims and spec.dims[name].range is None
+
+
+def program_of_plan(plan: Plan, network: Network, at: At | None = None) -> Program:
     """The program of a network that was compiled."""
-    if not 0 <= profile < max(len(network.profiles), 1):
-        raise UsageError(f"the network has {len(network.profiles)} profiles, and no profile {profile}")
-    tuned = network.profiles[profile].at("opt") if network.profiles else {}
-    sizes = _sizes(tuned, dims or {}, network.name)
+    at = at or At({}, {}, {}, 0)
+    profiles = network.profiles
+    if not 0 <= at.profile < max(len(profiles), 1):
+        raise UsageError(f"the network has {len(profiles)} profiles, and no profile {at.profile}")
+    sizes = _sizes(profiles[at.profile].at("opt") if profiles else {}, at.dims, network.name)
     backend = network.backend
-    texts = read_plan(plan.data, backend.name, backend.version, "the network's plan").of_profile(profile)
+    texts = read_plan(plan.data, backend.name, backend.version, "the network's plan").of_profile(at.profile)
     handed = [name for text in texts for name in map(plain, text.names("inputs")) if name not in network.inputs]
     given = Given(
-        {name: network.input_shape(name, sizes) for name in network.inputs} | dict(shapes or {}),
+        {name: network.input_shape(name, sizes) for name in network.inputs} | dict(at.shapes),
         sizes,
         {name: tensor.shape for name, tensor in network.inputs.items()},
-        _values(network, handed, sizes) | dict(values or {}),
+        _values(network, handed, sizes) | dict(at.values),
     )
-    return make_program(
-        texts,
-        given,
-        network=network.name,
-        backend=f"{backend.name} {backend.version}",
-        engine_bytes=len(plan.data),
+    made = make_program(texts, given, network=network.name, backend=f"{backend.name} {backend.version}")
+    return replace(made, engine_bytes=len(plan.data), build_seconds=plan.statistics.seconds)
+
+
+def _of_onnx(path: Path, at: At, backend: Backend, config: BuildConfig | None) -> Program:
+    """An ONNX file, built for one size of each dynamic dimension; its names are those of the file."""
+    definition = parse_onnx(path, backend)
+    shapes: dict[str, tuple[int, ...]] = {}
+    missing = []
+    inputs = [definition.get_input(index) for index in range(definition.num_inputs)]
+    for tensor, given in zip(inputs, _in_order([tensor.name for tensor in inputs], at.shapes), strict=True):
+        shape = list(given if given is not None and len(given) == len(tensor.shape) else tensor.shape)
+        for axis, size in enumerate(shape):
+            if size < 0:
+                name = tensor.get_dimension_name(axis) or f"{tensor.name}.{axis}"
+                shape[axis] = at.dims.get(name, -1)
+                missing += [name] * (name not in at.dims)
+        shapes[tensor.name] = tuple(shape)
+    if missing:
+        raise UsageError(f"{path} has dynamic dimensions: give sizes of {', '.join(dict.fromkeys(missing))}")
+    ranges = {name: {"min": shape, "opt": shape, "max": shape} for name, shape in shapes.items()}
+    plan = compile_onnx(path, backend, config, ranges)
+    texts = read_plan(plan.data, backend.name, backend.version, str(path)).of_profile(0)
+    made = make_program(
+        texts, Given(shapes, at.dims, {}, at.values), network=path.name, backend=f"{backend.name} {backend.version}"
     )
+    return replace(made, engine_bytes=len(plan.data), build_seconds=plan.statistics.seconds)
 
 
 def _values(network: Network, handed: Sequence[str], sizes: Mapping[str, int]) -> dict[str, int]:
@@ -127,30 +214,32 @@ def _values(network: Network, handed: Sequence[str], sizes: Mapping[str, int]) -
     return found
 
 
-def _of_engine(
-    path: Path, dims: Mapping[str, int], shapes: Shapes | None, values: Mapping[str, int] | None, profile: int
-) -> Program:
+def _in_order(names: Sequence[str], shapes: Shapes) -> list[Sequence[int] | None]:
+    """The shape of each input, by its name, or by its place where no name fits."""
+    if any(name in shapes for name in names) or len(names) != len(shapes):
+        return [shapes.get(name) for name in names]
+    return list(shapes.values())
+
+
+def _of_engine(path: Path, at: At) -> Program:
     data = read_engine_file(path)
     header = read_header(data, str(path))
     manifest = read_manifest(path) if manifest_path(path).exists() else None
     if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.sha256:
         raise EngineDamagedError(f"{path} is not the engine that its manifest describes: build it again")
-    texts = read_plan(data, header.product, header.version, str(path)).of_profile(profile)
+    texts = read_plan(data, header.product, header.version, str(path)).of_profile(at.profile)
     if not texts:
-        raise UsageError(f"{path} has no profile {profile}")
+        raise UsageError(f"{path} has no profile {at.profile}")
     if manifest is not None:
-        given = _of_manifest(manifest, dims, profile)
-    elif dims:
+        given = _of_manifest(manifest, at.dims, at.profile)
+    elif at.dims:
         raise UsageError(f"{path} has no manifest to name its dimensions: give the shapes of its inputs instead")
     else:
         given = Given({})
-    return make_program(
-        texts,
-        replace(given, shapes={**given.shapes, **(shapes or {})}, values=values or {}),
-        network=manifest.network if manifest is not None else path.name,
-        backend=f"{header.product} {header.version}",
-        engine_bytes=len(data),
-    )
+    given = replace(given, shapes={**given.shapes, **at.shapes}, values=at.values)
+    name = manifest.network if manifest is not None else path.name
+    made = make_program(texts, given, network=name, backend=f"{header.product} {header.version}")
+    return replace(made, engine_bytes=len(data))
 
 
 def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:

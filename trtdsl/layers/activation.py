@@ -35,7 +35,7 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
                 layer.beta = beta
         return layer
 
-    return add_layer(add, x, shape=x.shape)
+    return add_layer(add, x, shape=x.shape, order="kept")
 
 
 # Each formula is computed in one buffer of its own, the result's.

@@ -90,7 +90,17 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return count(query) // max(query[-1], 1) * tokens * (4 * query[-1] + 5)
 
 
-@evaluates("ATTENTION_INPUT", flops=_flops)
+def _unbuilt(node: Node) -> str | None:
+    layer = node.layer.attention
+    if PACKED not in (layer.query_form.name, layer.key_value_form.name):
+        return None
+    return (
+        "packed attention has no kernel without a GPU: give padded tensors (N, H, S, D) and a mask, or build where "
+        "there is a GPU"
+    )
+
+
+@evaluates("ATTENTION_INPUT", flops=_flops, unbuilt=_unbuilt)
 def _attention_input(node: Node) -> Evaluate:
     """The whole attention. The scores, the mask and the normalization are computed in float32 and rounded once.
 

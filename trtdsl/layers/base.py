@@ -11,7 +11,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from ..core.backend import Messages
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -32,6 +32,7 @@ def add_layer(
     network: Network | None = None,
     fold: bool = True,
     evaluate: Evaluate | None = None,
+    order: tuple[int, ...] | Literal["kept"] | None = None,
 ) -> Any:
     """Adds a layer and gives its output Tensor, or a tuple of them when there are several.
 
@@ -40,7 +41,8 @@ def add_layer(
     the first output's shape as the author's dimensions say it (a list: each output's), with None for a size that only
     TensorRT knows; its own inference must agree with it.
     A layer on constants alone is evaluated instead, unless its result is much larger than they are; where TensorRT
-    would surely take it, by ``evaluate`` at once.
+    would surely take it, by ``evaluate`` at once. ``order`` is the result's :attr:`Tensor.order`: "kept" is that of the
+    first operand of its shape, None row-major.
 
     Raises DefinitionError with TensorRT's own message.
     """
@@ -68,7 +70,21 @@ def add_layer(
     for index, output in enumerate(outputs):
         own = name if index == 0 else network._take_name(f"{name}.{index}")
         results.append(_result(network, own, scope, output, shapes[index] if index < len(shapes) else None))
+    if order is not None:
+        results[0].order = _kept(results[0], operands) if order == "kept" else order
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _kept(result: Tensor, operands: Sequence[Tensor | None]) -> tuple[int, ...]:
+    for tensor in operands:
+        if tensor is not None and tensor.data is None and tensor.shape == result.shape:
+            return tensor.order
+    return result.order
+
+
+def channels_last(ndim: int) -> tuple[int, ...]:
+    """The :attr:`Tensor.order` in which convolutions and pooling write."""
+    return (0, *range(2, ndim), 1)
 
 
 def _result(network: Network, name: str, scope: str, output: Output, ours: Sequence[Any] | None) -> Tensor:

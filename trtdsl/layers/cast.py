@@ -32,7 +32,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     def add(target, x):
         return target.definition.add_cast(x, target.network.backend.data_type(dtype))
 
-    return add_layer(add, x, shape=x.shape)
+    return add_layer(add, x, shape=x.shape, order="kept")
 
 
 def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -85,7 +85,7 @@ def identity(x: Tensor) -> Tensor:
     >>> identity(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
-    return add_layer(lambda target, x: target.definition.add_identity(x), x, shape=x.shape)
+    return add_layer(lambda target, x: target.definition.add_identity(x), x, shape=x.shape, order="kept")
 
 
 @evaluates("IDENTITY", moves=False)

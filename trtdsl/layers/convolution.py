@@ -10,7 +10,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike, shape_text
 from ..definition.tensor import Tensor
-from .base import PADDING_MODES, add_layer
+from .base import PADDING_MODES, add_layer, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .windows import count_windows
@@ -107,7 +107,14 @@ def _added(
                 layer.set_input(1, computed)
         return layer
 
-    return add_layer(complete, x, None if kernel.is_constant else kernel, weights=(kernel, bias), shape=shape)
+    return add_layer(
+        complete,
+        x,
+        None if kernel.is_constant else kernel,
+        weights=(kernel, bias),
+        shape=shape,
+        order=channels_last(x.ndim),
+    )
 
 
 def _set(
@@ -189,7 +196,13 @@ def _parameters(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, 
     return kernel, bias
 
 
-@evaluates("CONVOLUTION", flops=_flops)
+def _reads_nothing(node: Node) -> str | None:
+    if 0 in tuple(node.inputs[0].shape)[2:] and 0 not in tuple(node.outputs[0].shape)[2:]:
+        return "a convolution of padding alone cannot be built: its result is the bias"
+    return None
+
+
+@evaluates("CONVOLUTION", flops=_flops, unbuilt=_reads_nothing)
 def _convolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
     no elements is 0.
@@ -236,7 +249,16 @@ def _of_nothing(shape: Sequence[int], bias: torch.Tensor | None, dtype: torch.dt
     return value.expand(shape).clone()
 
 
-@evaluates("DECONVOLUTION", flops=_flops)
+def _unbuilt(node: Node) -> str | None:
+    if max(node.layer.stride_nd) == 1 or max(node.layer.dilation_nd) == 1:
+        return _reads_nothing(node)
+    return (
+        "a deconvolution with a stride and a dilation cannot be built without a GPU: spread the kernel with zeros, so "
+        "that its dilation is 1"
+    )
+
+
+@evaluates("DECONVOLUTION", flops=_flops, unbuilt=_unbuilt)
 def _deconvolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
     size."""

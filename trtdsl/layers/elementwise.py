@@ -35,7 +35,7 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
         )
 
     plain = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float16, torch.bfloat16)
-    return add_layer(add, a, b, shape=shape, evaluate=_OF_NUMBERS.get(op) if plain else None)
+    return add_layer(add, a, b, shape=shape, evaluate=_OF_NUMBERS.get(op) if plain else None, order="kept")
 
 
 def _refuse_zero(divisors: torch.Tensor) -> None:
@@ -115,7 +115,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     def add(target, condition, then, otherwise):
         return target.definition.add_select(condition, then, otherwise)
 
-    return add_layer(add, condition, then, otherwise, shape=shape)
+    return add_layer(add, condition, then, otherwise, shape=shape, order="kept")
 
 
 @evaluates("SELECT", flops=1)

@@ -152,6 +152,8 @@ class Kind:
     flops: Callable[[Node, Shapes], int]
     moves: bool | Callable[[Node], bool]
     """Whether it moves data; a reshape does not."""
+    unbuilt: Callable[[Node], str | None] = lambda node: None
+    """Why a TensorRT that builds without a GPU cannot build the layer there, and what to write instead; else None."""
 
 
 KINDS: dict[str, Kind] = {}
@@ -162,18 +164,21 @@ def evaluates(
     *,
     flops: Callable[[Node, Shapes], int] | int = 0,
     moves: bool | Callable[[Node], bool] = True,
+    unbuilt: Callable[[Node], str | None] | str | None = None,
 ) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
     """Registers the evaluator of a layer type.
 
     The decorated ``prepare(node)`` reads the layer's attributes once and gives a function from input tensors to the
     output tensor(s). ``flops`` is a number per element of the first output, or a function of the node and its shapes.
+    ``unbuilt`` says why, and which nodes, TensorRT-RTX cannot build without a GPU, with the alternative.
     """
 
     def register(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
         if type in KINDS:
             raise AssertionError(f"two evaluators for {type}")
         cost = flops if callable(flops) else lambda node, shapes, each=flops: each * shapes.elements
-        KINDS[type] = Kind(type, prepare, cost, moves)
+        refusal = unbuilt if callable(unbuilt) else lambda node: unbuilt
+        KINDS[type] = Kind(type, prepare, cost, moves, refusal)
         return prepare
 
     return register

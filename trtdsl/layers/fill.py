@@ -82,6 +82,8 @@ def _fill(node: Node) -> Evaluate:
     """
     layer, dtype = node.layer, node.dtype
     name = node.known(layer.operation, ("LINSPACE", "RANDOM_UNIFORM", "RANDOM_NORMAL"), "operation")
+    if dtype == torch.bool:
+        raise node.unsupported(f"{name} of bool")
     static_dims = () if node.has_input(0) else tuple(layer.shape)
     static = (layer.alpha, layer.beta)
 

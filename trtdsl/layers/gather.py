@@ -128,7 +128,19 @@ def _nd(data: torch.Tensor, indices: torch.Tensor, elementwise: int) -> torch.Te
     return picked
 
 
-@evaluates("GATHER")
+def _unbuilt(node: Node) -> str | None:
+    data, indices = (tuple(tensor.shape) for tensor in node.inputs)
+    read = (
+        data[: node.layer.num_elementwise_dims + indices[-1]]
+        if node.layer.mode.name == "ND"
+        else data[node.layer.axis :][:1]
+    )
+    if 0 in read and 0 not in indices:
+        return "gathering from an empty dimension cannot be built: every index is out of bounds"
+    return None
+
+
+@evaluates("GATHER", unbuilt=_unbuilt)
 def _gather(node: Node) -> Evaluate:
     """An index out of bounds reads 0, as documented. Negative ones count from the end, also on a dynamic axis, where
     the documentation leaves them undefined.

@@ -65,7 +65,12 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return pairs * (6 * gate[1] * gate[2] + 6 * gate[2] + 2 * gate[1])
 
 
-@evaluates("MOE", flops=_flops)
+@evaluates(
+    "MOE",
+    flops=_flops,
+    unbuilt="MOE has kernels for Blackwell and Thor GPUs alone: write the experts as F.matmul with gathered weights, "
+    "or build where there is such a GPU",
+)
 def _moe(node: Node) -> Evaluate:
     """Computed in float32 and rounded once.
 

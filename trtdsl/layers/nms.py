@@ -80,7 +80,12 @@ def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tens
     return low, high, (high - low).prod(-1)
 
 
-@evaluates("NMS", flops=_nms_flops)
+@evaluates(
+    "NMS",
+    flops=_nms_flops,
+    unbuilt="NMS has no kernel without a GPU: make the boxes and scores outputs (of the best ones, by L.topk) and "
+    "suppress outside of the network, or build where there is a GPU",
+)
 def _nms(node: Node) -> Evaluate:
     """Assumed: boxes of one score keep the order of their class and index; the documentation leaves it open."""
     layer, dtypes = node.layer, (node.output_dtype(0), node.output_dtype(1))

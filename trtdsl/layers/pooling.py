@@ -10,7 +10,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.shape import Shape, SizeLike
 from ..definition.tensor import Tensor
-from .base import PADDING_MODES, add_layer, member
+from .base import PADDING_MODES, add_layer, channels_last, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .windows import check_positive
 
@@ -50,7 +50,7 @@ def pooling(
             layer.average_count_excludes_padding = exclude_padding
         return layer
 
-    return add_layer(add, x, shape=shape)
+    return add_layer(add, x, shape=shape, order=channels_last(x.ndim))
 
 
 def _flops(node: Node, shapes: Shapes) -> int:

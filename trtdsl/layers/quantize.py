@@ -118,7 +118,22 @@ def _refuse_zero_point(zero: torch.Tensor | None) -> None:
         raise ShapeError("the zero point must be 0: TensorRT quantizes symmetrically")
 
 
-@evaluates("QUANTIZE", flops=3)
+def _narrow_blocks(node: Node) -> str | None:
+    quantizes = node.type == "QUANTIZE"
+    name = dtype_name(node.backend.torch_dtype((node.outputs[0] if quantizes else node.inputs[0]).dtype))
+    if name not in (("int4", "float4_e2m1fn_x2") if quantizes else ("int4",)) or not _has_blocks(node.layer):
+        return None
+    return f"{name} in blocks cannot be built without a GPU: use int8 in blocks, or one scale for each channel"
+
+
+def _has_blocks(layer: Any) -> bool:
+    try:
+        return layer.block_shape is not None
+    except RuntimeError:  # unset
+        return False
+
+
+@evaluates("QUANTIZE", flops=3, unbuilt=_narrow_blocks)
 def _quantize(node: Node) -> Evaluate:
     """Computed in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values."""
     axis, dtype = node.layer.axis, node.logical_dtype
@@ -130,7 +145,7 @@ def _quantize(node: Node) -> Evaluate:
     return evaluate
 
 
-@evaluates("DEQUANTIZE", flops=1)
+@evaluates("DEQUANTIZE", flops=1, unbuilt=_narrow_blocks)
 def _dequantize(node: Node) -> Evaluate:
     """Computed in float32 and rounded to the output's dtype."""
     axis, dtype = node.layer.axis, node.dtype
@@ -193,7 +208,16 @@ def dynamic_scales(
     return convert(scales, scale_dtype).float() if scale_dtype == torch.float8_e4m3fn else scales
 
 
-@evaluates("DYNAMIC_QUANTIZE", flops=5)
+def _unbuilt(node: Node) -> str | None:
+    block = tuple(node.layer.block_shape)
+    if block and node.has_input(1):
+        return "a double scale with a block shape cannot be built without a GPU: quantize with one scale (F.quantize)"
+    if all(step in (-1, 1, size) for step, size in zip(block, tuple(node.inputs[0].shape), strict=False)) and block:
+        return "blocks of whole dimensions cannot be built without a GPU: use blocks of 32"
+    return None
+
+
+@evaluates("DYNAMIC_QUANTIZE", flops=5, unbuilt=_unbuilt)
 def _dynamic_quantize(node: Node) -> Evaluate:
     """Assumed: scales of the type E8M0 are rounded up, so that nothing saturates; a block of zeros gives zeros."""
     layer, dtype = node.layer, node.logical_dtype

@@ -35,7 +35,7 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
         shift, scale, power = (target.weights(constant, dtype) for constant in constants)
         return target.definition.add_scale_nd(x, target.trt.ScaleMode.CHANNEL, shift, scale, power, axis)
 
-    return add_layer(add, x, weights=constants, shape=x.shape)
+    return add_layer(add, x, weights=constants, shape=x.shape, order="kept")
 
 
 @evaluates("SCALE", flops=2)

@@ -51,6 +51,42 @@ class ShuffleSteps(NamedTuple):
         """The shape that comes out of a tensor of that shape."""
         return _permuted(shape, self.first) if self.reshape is None else _permuted(self.reshape, self.second)
 
+    def transposed_first(self, shape: Shape) -> ShuffleSteps:
+        """The same for a tensor of that shape with all transposing before the reshape, where that is possible.
+
+        >>> ShuffleSteps((0, 1, 2), (2, 3, 4, 5), (0, 3, 1, 2)).transposed_first((2, 12, 5))
+        ShuffleSteps(first=(0, 2, 1), reshape=(2, 5, 3, 4), second=(0, 1, 2, 3))
+        """
+        identity = tuple(range(len(self.second)))
+        if self.reshape is None or self.second == identity:
+            return self
+        groups = regrouped(_permuted(shape, self.first), self.reshape)
+        if groups is None:
+            return self
+        place = {axis: number for number, (_, after) in enumerate(groups) for axis in after}
+        runs = [place[axis] for axis in self.second]
+        sequence = [number for k, number in enumerate(runs) if k == 0 or number != runs[k - 1]]
+        inside = all(a < b for a, b, p, q in zip(self.second, self.second[1:], runs, runs[1:]) if p == q)
+        if sorted(sequence) != list(range(len(groups))) or not inside:
+            return self
+        first = tuple(self.first[axis] for number in sequence for axis in groups[number][0])
+        return ShuffleSteps(first, _permuted(self.reshape, self.second), identity)
+
+    def order(self, shape: Shape, order: tuple[int, ...]) -> tuple[int, ...]:
+        """In which order the result's dimensions lie in memory, where those of a tensor of that shape lie in ``order``.
+
+        A reshape of dimensions that do not lie together copies: the result is row-major then.
+        """
+        lies = tuple(self.first.index(axis) for axis in order)
+        if self.reshape is not None:
+            before, after = _permuted(shape, self.first), self.reshape
+            groups = regrouped(before, after)
+            if groups is None:
+                lies = tuple(range(len(after)))
+            else:
+                lies = _carried(groups, before, lies)
+        return tuple(self.second.index(axis) for axis in lies)
+
 
 class PendingShuffle:
     """A shuffle that has not become a layer yet, and the author's call that it is for."""
@@ -63,6 +99,10 @@ class PendingShuffle:
     def __call__(self) -> Tensor:
         with self.operation:
             return _added(self.source, self.steps)
+
+    def order(self) -> tuple[int, ...]:
+        """In which order the result's dimensions lie in memory."""
+        return self.steps.order(self.source.shape, self.source.order)
 
 
 @operation
@@ -116,7 +156,7 @@ def shuffle(
 
 def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:
     """Where the steps begin, with those of the shuffle before them, which gives ``x``."""
-    composed = steps.after(earlier.steps)
+    composed = steps.after(earlier.steps) or steps.after(earlier.steps.transposed_first(earlier.source.shape))
     if composed is None:
         return x, steps
     source = earlier.source
@@ -151,6 +191,53 @@ def _added(x: Tensor, steps: ShuffleSteps) -> Tensor:
 
     evaluate = (lambda x: _shuffled(x, first, dims, second)) if sizes is None else None
     return add_layer(add, x, sizes, shape=steps.result(x.shape), evaluate=evaluate)
+
+
+Groups = list[tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+def regrouped(before: Shape, after: Shape) -> Groups | None:
+    """Which dimensions of a reshape become which others, as small groups; None where sizes do not tell.
+
+    >>> regrouped((2, 12, 5), (2, 3, 4, 5))
+    [((0,), (0,)), ((1,), (1, 2)), ((2,), (3,))]
+    """
+    if 0 in before or 0 in after:
+        return None
+    groups: Groups = []
+    i = j = 0
+    while i < len(before) and j < len(after):
+        ends = _equal_parts(before[i:], after[j:])
+        if ends is None:
+            return None
+        groups.append((tuple(range(i, i + ends[0])), tuple(range(j, j + ends[1]))))
+        i, j = i + ends[0], j + ends[1]
+    if i < len(before) or j < len(after):  # what is left is of size 1
+        groups.append((tuple(range(i, len(before))), tuple(range(j, len(after)))))
+    return groups
+
+
+def _equal_parts(before: Shape, after: Shape) -> tuple[int, int] | None:
+    """How many dimensions at the start of either have the same elements: the fewest; at least one of each."""
+    parts = [product(before[: k + 1]) for k in range(len(before))]
+    for count in range(len(after)):
+        want = product(after[: count + 1])
+        if want in parts:
+            return parts.index(want) + 1, count + 1
+    return None
+
+
+def _carried(groups: Groups, before: Shape, lies: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of a reshape's result; row-major where dimensions are merged that do not lie together."""
+    solid = [axis for axis in lies if before[axis] != 1]
+    places: list[tuple[int, tuple[int, ...]]] = []
+    for sources, results in groups:
+        whole = [axis for axis in sources if before[axis] != 1]
+        start = solid.index(whole[0]) if whole else -1
+        if whole and solid[start : start + len(whole)] != whole:
+            return tuple(range(sum(len(results) for _, results in groups)))
+        places.append((start, results))
+    return tuple(axis for _, results in sorted(places) for axis in results)
 
 
 def _permuted(values: Sequence[T], permutation: Sequence[int]) -> tuple[T, ...]:

@@ -101,7 +101,12 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     return add_layer(add, x)
 
 
-@evaluates("NON_ZERO", flops=lambda node, shapes: count(shapes.inputs[0]))
+@evaluates(
+    "NON_ZERO",
+    flops=lambda node, shapes: count(shapes.inputs[0]),
+    unbuilt="NON_ZERO has no kernel without a GPU: keep the mask (F.where), or take a fixed number of positions by "
+    "L.topk of it, or build where there is a GPU",
+)
 def _non_zero(node: Node) -> Evaluate:
     """NaN is not zero."""
     dtype = node.dtype

@@ -25,7 +25,7 @@ def unary(x: Tensor, op: str) -> Tensor:
     def add(target, x):
         return target.definition.add_unary(x, member(target.trt.UnaryOperation, op, "unary operation"))
 
-    return add_layer(add, x, shape=x.shape)
+    return add_layer(add, x, shape=x.shape, order="kept")
 
 
 def _sign(x: torch.Tensor) -> torch.Tensor:

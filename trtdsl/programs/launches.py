@@ -46,8 +46,7 @@ EPILOGUES = (
 QUIET = frozenset({"label", "shape_call", "signal", "wait", "jmp", "cjmp", "assert", "nop"})
 """Statements that put nothing on the GPU."""
 
-LINE = re.compile(r"(?P<line>[^;]+?:\d+)(?: in (?P<scope>[^;]*))?; ")
-OLD_LINE = re.compile(r"\S+?\.py:\d+")
+SEPARATOR = "\x1f"  # between the metadata of the layers of one launch
 PART = re.compile(r"[A-Z][a-z0-9]*")
 
 
@@ -100,15 +99,12 @@ def epilogue_of(statement: str, record: Record) -> tuple[str, ...]:
 def places_of(layers: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The author's lines and the scopes in what a launch says of its layers, each once, in order.
 
-    >>> places_of("net.py:3 in encoder.0; net.py:4 in encoder.0; ")
+    >>> places_of("net.py:3 in encoder.0\x1fnet.py:4 in encoder.0")
     (('net.py:3', 'net.py:4'), ('encoder.0',))
     """
-    found = [(match["line"], match["scope"]) for match in LINE.finditer(layers)]
-    if not found:
-        lines = OLD_LINE.findall(layers) or ([layers] if layers.strip() else [])
-        found = [(line, None) for line in lines]
-    lines = dict.fromkeys(line for line, _ in found)
-    return tuple(lines), tuple(dict.fromkeys(scope for _, scope in found if scope is not None))
+    found = [text.partition(" in ") for text in layers.split(SEPARATOR) if text.strip()]
+    lines, scopes = dict.fromkeys(line for line, _, _ in found), dict.fromkeys(scope for *_, scope in found if scope)
+    return tuple(lines), tuple(scopes)
 
 
 def flops_of(

@@ -195,6 +195,18 @@ def _texts(data: bytes) -> list[str]:
     return texts
 
 
+def plain(name: str) -> str:
+    """A network tensor's own name: a program adds ``.1``, and ``[profile 1]`` where there are several.
+
+    >>> plain("x [profile 1].1")
+    'x'
+    """
+    head, dot, tail = name.rpartition(".")
+    name = head if dot and tail.isdigit() else name
+    head, bracket, tail = name.rpartition(" [profile ")
+    return head if bracket and tail.endswith("]") else name
+
+
 def _descriptor(record: Record, *, view: bool) -> Descriptor:
     name, dtype = record.text("name"), record.text("type")
     dims, strides = _dimensions(record, "dims"), _dimensions(record, "strides")

@@ -115,14 +115,19 @@ class Program:
     source: str
     """``plan`` for the text of a plan, ``engine inspector`` for TensorRT's own report."""
     dims: dict[str, int]
-    inputs: tuple[str, ...]
+    inputs: dict[str, tuple[int, ...]]
+    """The shapes of the network's inputs."""
     outputs: tuple[str, ...]
     launches: tuple[Launch, ...]
     tensors: dict[str, ProgramTensor]
     regions: tuple[Region, ...]
     memory: int
     """Activation memory that the engine asks for, at the greatest sizes that it serves."""
-    engine_bytes: int | None
+    tf32: bool
+    """Whether float32 products may be computed in TF32."""
+    engine_bytes: int | None = None
+    build_seconds: float | None = None
+    """Where it was built for this; None for one read from a file."""
     notes: tuple[str, ...] = field(default=())
     """What could not be told, in words."""
 
@@ -167,15 +172,19 @@ class Program:
         return most
 
     def by(self, what: By) -> list[Share]:
-        """The launches and bytes of each line, module or kind, most bytes first.
+        """The launches and bytes of each line, module, kind or launch, most bytes first.
 
-        A launch of several lines is shared out to them in equal parts of its bytes; it counts as a launch of its first.
+        The bytes of a launch of several lines are shared out to them equally; it counts as a launch of the first.
+        One that has no line, as a transpose of TensorRT's own has none, belongs to the line that reads its result.
         """
+        from .graph import Graph
+
+        graph = Graph(self)
         table: dict[str, list[float]] = {}
         for launch in self.launches:
             names = {
-                "line": launch.lines,
-                "module": launch.scopes,
+                "line": graph.lines(launch),
+                "module": graph.scopes(launch),
                 "kind": (launch.kind,),
                 "launch": (f"{launch.index} {launch.name}",),
             }[what] or ("",)
@@ -185,7 +194,7 @@ class Program:
                 row[1] += launch.bytes * launch.times / len(names)
                 row[2] += launch.bytes * launch.times / len(names) if launch.rearranges else 0
                 row[3] += (launch.flops or 0) * launch.times / len(names)
-        shares = [Share(name, int(row[0]), *(round(value) for value in row[1:])) for name, row in table.items()]
+        shares = [Share(name, *map(round, row)) for name, row in table.items()]
         return sorted(shares, key=lambda share: (-share.bytes, share.name))
 
     def to_json(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ..core.errors import UsageError
 from ..definition.size import SizeLike
 from .grammar import Record
 from .launches import PICKING, QUIET, TRUNCATED, Shape, epilogue_of, flops_of, kind_of, parts, places_of, shape_of
-from .plan import BITS, DTYPES, Descriptor, ProgramText
+from .plan import BITS, DTYPES, Descriptor, ProgramText, plain
 from .program import ALIGNMENT, Launch, Operand, Program, ProgramTensor, Region
 from .sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
 
@@ -32,9 +32,7 @@ class Given:
     """Of integer tensors of one element that the program is handed, by which loops may count."""
 
 
-def make_program(
-    texts: Sequence[ProgramText], given: Given, *, network: str = "", backend: str = "", engine_bytes: int | None = None
-) -> Program:
+def make_program(texts: Sequence[ProgramText], given: Given, *, network: str = "", backend: str = "") -> Program:
     """The program of one profile's texts.
 
     Raises UsageError for shapes that the engine does not take, or that are missing.
@@ -50,7 +48,7 @@ def make_program(
         backend,
         "plan",
         dict(given.dims),
-        tuple(name for text in texts for name in map(plain, text.names("inputs")) if name in given.shapes),
+        {name: shape for reader in readers for name, shape in reader.inputs(given.shapes).items()},
         tuple(name for text in texts for name in map(plain, text.names("outputs"))),
         tuple(launches),
         {name: dataclasses.replace(tensor, live=live.get(name)) for name, tensor in tensors.items()},
@@ -60,8 +58,8 @@ def make_program(
             for region in text.regions.values()
         ),
         _memory(texts, given),
-        engine_bytes,
-        tuple(dict.fromkeys(note for reader in readers for note in reader.notes)),
+        any(text.header.get("tf32") == "1" for text in texts),
+        notes=tuple(dict.fromkeys(note for reader in readers for note in reader.notes)),
     )
 
 
@@ -77,18 +75,6 @@ def _memory(texts: Sequence[ProgramText], given: Given) -> int:
         handed = [name for name in inputs if text.place(text.tensors[name]) == "accelerator"] if given.shapes else []
         total += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT * len(handed)
     return total
-
-
-def plain(name: str) -> str:
-    """A network tensor's own name: a program adds ``.1``, and ``[profile 1]`` where there are several.
-
-    >>> plain("x [profile 1].1")
-    'x'
-    """
-    head, dot, tail = name.rpartition(".")
-    name = head if dot and tail.isdigit() else name
-    head, bracket, tail = name.rpartition(" [profile ")
-    return head if bracket and tail.endswith("]") else name
 
 
 def _live_ranges(launches: Sequence[Launch], tensors: Mapping[str, ProgramTensor]) -> dict[str, tuple[int, int]]:
@@ -122,6 +108,15 @@ class _Reader:
         self.tensors: dict[str, ProgramTensor] = {}
         self.notes: list[str] = []
         self._copy_values()
+
+    def inputs(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+        """The shapes of the network's inputs; without ``shapes``, of all that the program is handed on the device."""
+        found = {}
+        for name in filter(self._on_device, self.text.names("inputs")):
+            sizes = [self.scalars.size(size) for size in self.text.tensors[name].dims]
+            if None not in sizes and (not shapes or plain(name) in shapes):
+                found[plain(name)] = tuple(size for size in sizes if size is not None)
+        return found
 
     def _copy_values(self) -> None:
         """A number that is given is copied to the host before it is compared, and may be cast on the way."""

@@ -18,7 +18,7 @@ from typing import Any
 from ..core.errors import DefinitionError, ProgramDamagedError, UsageError
 from ..definition.size import SizeLike, floor_divide, size_max, size_min
 from .grammar import Record, Statement
-from .plan import Dimension, ProgramText
+from .plan import Dimension, ProgramText, plain
 
 Number = int | float | bool
 
@@ -131,10 +131,10 @@ def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str,
             continue
         shown = ", ".join("?" if isinstance(size, str) else str(size) for size in tensor.dims)
         if len(shape) != len(tensor.dims):
-            raise UsageError(f"the engine's {name} has the shape ({shown}), not {tuple(shape)}")
+            raise UsageError(f"the engine's {plain(name)} has the shape ({shown}), not {tuple(shape)}")
         for size, own in zip(shape, tensor.dims, strict=True):
             if (known.setdefault(own, size) if isinstance(own, str) else own) != size:
-                raise UsageError(f"the engine's {name} has the shape ({shown}), not {tuple(shape)}")
+                raise UsageError(f"the engine's {plain(name)} has the shape ({shown}), not {tuple(shape)}")
     for kind, record in reversed(program.sections.get("shape_main", [])):  # back to the numbers that they are copies of
         if kind == "copy" and isinstance(record, Record):
             for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
@@ -194,7 +194,7 @@ def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]]) ->
             if scalars.values.get(condition, True) == False:  # noqa: E712 (a number, too)
                 match = BOUNDS.search(record.text("msg"))
                 within = f": one of them is not within {match[1]} to {match[2]}" if match else ""
-                shown = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+                shown = ", ".join(f"{plain(name)} {tuple(shape)}" for name, shape in shapes.items())
                 raise UsageError(f"the engine does not take inputs of these shapes, {shown}{within}")
         elif kind == "copy":  # into the device's memory and back: the same number
             value = [scalars.values.get(name) for name in record.texts("input")]

@@ -213,6 +213,7 @@ def fill(t: Trial) -> Any:
     shape, dtype = t.shape(0, 5) if t.maybe(0.5) else t.shape(1, 1), t.pick((torch.float32, *INTEGERS, *DTYPES))
     name = t.pick(("LINSPACE", "LINSPACE", "RANDOM_UNIFORM", "RANDOM_NORMAL"))
     t.random_values = name != "LINSPACE"
+    t.unsupported = dtype == torch.bool
     operation = getattr(trt.FillOperation, name)
     given = t.maybe()
     layer = t.add_fill((0,) * len(shape) if given else shape, operation, BACKEND.data_type(dtype))

@@ -95,6 +95,14 @@ class Draft:
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
+    def follow(self, value: int, order: Sequence[int]) -> int:
+        """The value with its dimensions in the order in which they lie in memory, which moves nothing."""
+        target = tuple(self.axes[value][axis] for axis in order)
+        if target == self.axes[value]:
+            return value
+        self.notes.append(f"{text(self.labels(value))} lies in memory as {text([x for axis in target for x in axis])}")
+        return self._shuffle(value, Shuffle(value, tuple(order)), target, moves=False)
+
     def arrange(self, value: int, target: Axes, why: str = "") -> int:
         """The value with the dimensions ``target``: no operation, or one Shuffle; two where merged ones come apart."""
         source = self.axes[value]

@@ -17,7 +17,7 @@ from ...definition.tensor import Tensor
 from ..operands import as_tensor, result_type
 from .equation import Equation, expand, label_sizes, parse, sublists
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
-from .search import make_plan, naive_plan
+from .search import Order, make_plan, naive_plan
 
 
 def contract(equation: str, operands: Sequence[Any], lowering: str, *, names: bool | None = None) -> Tensor:
@@ -46,33 +46,48 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     dtype = _dtype(equation, tensors)
     tensors = [L.cast(tensor, dtype) for tensor in tensors]
     shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
+    orders = [_order(tensor) for tensor in tensors]
     if lowering == "native":
         return _native(equation, tensors)
     if lowering == "broadcast":
         plan = naive_plan(equation, shapes, constants)
     else:
-        plan = _plan(tensors[0].network, equation, shapes, constants, integers=not dtype.is_floating_point)
+        plan = _plan(tensors[0].network, equation, shapes, constants, not dtype.is_floating_point, orders)
     return emit(plan, tensors)
 
 
+def _order(x: Tensor) -> Order | None:
+    """In which order the dimensions lie in memory; None where that is how they are written."""
+    return None if x.is_constant or x.order == tuple(range(x.ndim)) else x.order
+
+
 def _plan(
-    network: Network, equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool], *, integers: bool
+    network: Network,
+    equation: Equation,
+    shapes: Sequence[Shape],
+    constants: Sequence[bool],
+    integers: bool,
+    orders: Sequence[Order | None],
 ) -> EinsumPlan:
     """The plan, made once for all products of one equation and the same shapes."""
-    key = (equation, tuple(shapes), tuple(constants), integers)
+    key = (equation, tuple(shapes), tuple(constants), integers, tuple(orders))
     if all(map(is_static, shapes)):
         return _static_plan(*key)
     plans = network.cache.setdefault("einsum", {})  # dynamic sizes belong to a network, and must not outlive it
     if key not in plans:
-        plans[key] = make_plan(equation, shapes, constants, integers=integers)
+        plans[key] = make_plan(equation, shapes, constants, integers=integers, orders=orders)
     return plans[key]
 
 
 @functools.lru_cache(maxsize=256)
 def _static_plan(
-    equation: Equation, shapes: tuple[Shape, ...], constants: tuple[bool, ...], integers: bool
+    equation: Equation,
+    shapes: tuple[Shape, ...],
+    constants: tuple[bool, ...],
+    integers: bool,
+    orders: tuple[Order | None, ...],
 ) -> EinsumPlan:
-    return make_plan(equation, shapes, constants, integers=integers)
+    return make_plan(equation, shapes, constants, integers=integers, orders=orders)
 
 
 def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:

@@ -17,12 +17,23 @@ UNROLL = 4  # the longest contraction that is written product by product
 Path = Sequence[tuple[int, int]]
 
 
+Order = tuple[int, ...]
+
+
 def make_plan(
-    equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool] | None = None, *, integers: bool = False
+    equation: Equation,
+    shapes: Sequence[Shape],
+    constants: Sequence[bool] | None = None,
+    *,
+    integers: bool = False,
+    orders: Sequence[Order | None] | None = None,
 ) -> EinsumPlan:
     """The plan for operands of these shapes, from the shapes alone.
 
     ``constants`` says which operands are known when the network is written. ``integers``: there is no matrix product.
+    ``orders`` says in which order the dimensions of each operand lie in memory (None: as they are written). Where one
+    lies as convolutions write, channels last, the result may lie so too: it costs nothing to name its dimensions in
+    another order.
 
     Raises ShapeError for sizes that disagree, UnsupportedError where more than 8 dimensions would be needed.
 
@@ -34,8 +45,16 @@ def make_plan(
     shapes = tuple(tuple(shape) for shape in shapes)
     constants = tuple(constants) if constants is not None else (False,) * len(shapes)
     draft, values, want = _start(equation, shapes, constants)
+    wanted = [(equation.output, want)]
+    if orders is not None and any(order is not None for order in orders):
+        values = [_follow(draft, value, order) for value, order in zip(values, orders, strict=True)]
+        last = (*equation.output[:1], *equation.output[2:], *equation.output[1:2])
+        wanted.insert(0, (last, tuple((label,) for label in last)))
     values = [_alone(draft, equation, value, values) for value in values]
-    finished = [_finish(state, value, want) for state, value in _pairs(draft, values, equation, constants, integers)]
+    finished = []
+    for prefer, target in wanted:
+        for state, value in _pairs(draft.copy(), values, equation, constants, integers, prefer):
+            finished.append(_finish(state, value, target, want))
     best, result = min(finished, key=lambda item: (item[0].cost, item[0].layers))
     return _finished(best, result, equation, shapes, constants)
 
@@ -108,10 +127,23 @@ def _alone(draft: Draft, equation: Equation, value: int, values: Sequence[int]) 
     return value
 
 
-def _finish(draft: Draft, value: int, want: Axes) -> tuple[Draft, int]:
+def _follow(draft: Draft, value: int, order: Order | None) -> int:
+    """The operand as it lies in memory; one with a repeated label, whose diagonal has been taken, as it is."""
+    if order is None or len(order) != len(draft.axes[value]) or order == tuple(range(len(order))):
+        return value
+    recorder = _Recorder(draft, "follow", (value,))
+    value = draft.follow(value, order)
+    recorder.done(value)
+    return value
+
+
+def _finish(draft: Draft, value: int, target: Axes, want: Axes) -> tuple[Draft, int]:
+    """The result in memory as ``target``, its dimensions then named as ``want``."""
     if draft.axes[value] != want:
         recorder = _Recorder(draft, "arrange", (value,))
-        value = draft.arrange(value, want, "the output's order")
+        value = draft.arrange(value, target, "the output's order")
+        if target != want:
+            value = draft.follow(value, [target.index(axis) for axis in want])
         recorder.done(value)
     return draft, value
 
@@ -147,7 +179,7 @@ class _Recorder:
 
 
 def _pairs(
-    draft: Draft, values: list[int], equation: Equation, constants: Sequence[bool], integers: bool
+    draft: Draft, values: list[int], equation: Equation, constants: Sequence[bool], integers: bool, prefer: Labels
 ) -> list[tuple[Draft, int]]:
     if len(values) == 1:
         return [(draft, values[0])]
@@ -155,7 +187,7 @@ def _pairs(
     problem: UnsupportedError | None = None
     for path in _paths(draft, values, equation, constants):
         try:
-            results += _along(draft, values, equation, path, integers)
+            results += _along(draft, values, equation, path, integers, prefer)
         except UnsupportedError as error:  # this path needs too many dimensions; another may not
             problem = error
     if not results:
@@ -213,7 +245,9 @@ def _optimal(terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Map
     return pairs
 
 
-def _along(draft: Draft, values: list[int], equation: Equation, path: Path, integers: bool) -> list[tuple[Draft, int]]:
+def _along(
+    draft: Draft, values: list[int], equation: Equation, path: Path, integers: bool, prefer: Labels
+) -> list[tuple[Draft, int]]:
     limit = _greatest(draft, values, equation, path)
     states = [(draft, list(values))]
     for number, (i, j) in enumerate(path):
@@ -225,7 +259,7 @@ def _along(draft: Draft, values: list[int], equation: Equation, path: Path, inte
             rest = [value for value in current if value not in (a, b)]
             keep = set(equation.output).union(*(state.labels(value) for value in rest))
             try:
-                made = contract(state, a, b, keep, equation.output, limit, integers)
+                made = contract(state, a, b, keep, prefer, limit, integers)
             except UnsupportedError as error:
                 problem = error
                 continue

@@ -1,0 +1,79 @@
+"""`trtdsl inspect --program` and `trtdsl compare` from a shell."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def trtdsl(command_line, small):
+    return command_line(small)
+
+
+def test_inspect_program(trtdsl):
+    done = trtdsl("inspect", "small.py", "--program", "--device", "h100")
+    assert done.stdout.startswith("small (tensorrt-rtx ")
+    assert " at N=2\n" in done.stdout
+    assert "floor on h100: " in done.stdout
+    assert "an estimate" in done.stdout
+    for by in ("module", "kind", "launch"):
+        assert trtdsl("inspect", "small.py", "--program", "--by", by, "--sort", "floor").exit_code == 0
+    assert trtdsl("inspect", "small.py", "--program", "-q").stdout == ""
+
+
+def test_inspect_program_json_has_everything(trtdsl):
+    facts = json.loads(trtdsl("inspect", "small.py", "--program", "--json", "--dim", "N=3").stdout)
+    assert (facts["schema"], facts["kind"], facts["dims"]) == (1, "program", {"N": 3})
+    assert facts["totals"]["launches"] == sum(launch["times"] for launch in facts["launches"])
+    assert facts["inputs"] == {"x": [3, 3, 5, 5]}
+    assert len(facts["floor"]["launches"]) == len(facts["launches"])
+    assert "an estimate" in facts["floor"]["note"]
+    assert isinstance(facts["hazards"], list)
+
+
+def test_an_engine_says_the_same_as_its_network(trtdsl, small):
+    trtdsl("build", "small.py", "--no-check")
+    engine = json.loads(trtdsl("inspect", "small.engine", "--program", "--json", "--dim", "N=4").stdout)
+    network = json.loads(trtdsl("inspect", "small.py", "--program", "--json", "--dim", "N=4").stdout)
+    assert engine["totals"] == network["totals"]
+    (small / "small.engine.json").unlink()
+    alone = json.loads(trtdsl("inspect", "small.engine", "--program", "--json", "--shape", "x=4,3,5,5").stdout)
+    assert alone["totals"] == network["totals"] | {"memory": alone["totals"]["memory"]}
+    done = trtdsl("inspect", "small.engine", "--program", code=2)
+    assert "the shapes of the inputs x are needed" in done.stderr
+    done = trtdsl("inspect", "small.engine", "--program", "--dim", "N=4", code=2)
+    assert "has no manifest to name its dimensions" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--by", "layer"), 2, "--by must be one of line, module, kind, launch, not 'layer'"),
+        (("--sort", "name"), 2, "--sort must be one of"),
+        (("--device", "rtx-4080"), 2, "no device 'rtx-4080' in the table: it has h200"),
+        (("--dim", "M=3"), 2, "small has no dimension 'M': it has N"),
+        (("--dim", "N=9"), 2, "the engine does not take inputs of these shapes, x (9, 3, 5, 5)"),
+        (("--shape", "x=a,b"), 2, "--shape x=a,b: expected INPUT=SIZES"),
+    ],
+)
+def test_bad_input_is_one_sentence(trtdsl, arguments, code, message):
+    assert message in trtdsl("inspect", "small.py", "--program", *arguments, code=code).stderr
+
+
+def test_a_picture(trtdsl, small):
+    trtdsl("inspect", "small.py", "--svg", "small.svg", "-q")
+    assert (small / "small.svg").read_text().startswith("<svg ")
+
+
+def test_compare(trtdsl):
+    done = trtdsl("compare", "small.py", "small.py", "--fail-above", "1.0")
+    assert "B / A" in done.stdout
+    assert "engine bytes" in done.stdout
+    facts = json.loads(trtdsl("compare", "small.py", "small.py", "--json", "--dim", "N=1").stdout)
+    assert (facts["kind"], facts["worse"], facts["lines"]) == ("comparison", [], [])
+    rows = {row["name"]: row["ratio"] for row in facts["rows"]}
+    assert rows["bytes"] == rows["launches"] == 1.0
+    done = trtdsl("compare", "small.py", "small.py", "--fail-above", "0.5", code=1)
+    assert "bytes: 1.000 of A's, above 0.5" in done.stdout
+    trtdsl("compare", "small.py", "small.py", "--fail-above", "-1", code=2)
+    trtdsl("compare", "small.py", "none.py", code=2)

@@ -1,0 +1,32 @@
+"""docs/layers.md is current, and what it says cannot be built is what TensorRT does not build."""
+
+import pytest
+from layers_page import PAGE, announced, buildable_cases, builds, defined, page
+
+from trtdsl.core.backend import has_cuda_device
+
+CASES = buildable_cases()
+SMALLEST = {item.type: item for item in reversed(CASES) if not announced(defined(item))}
+UNBUILT = [item for item in CASES if announced(defined(item))]
+no_gpu = pytest.mark.skipif(has_cuda_device(), reason="a GPU may have kernels that are missing without one")
+
+
+def test_the_page_is_current():
+    assert PAGE.read_text() == page(), "run tools/make_layers_doc.py"
+
+
+@pytest.mark.parametrize("item", SMALLEST.values(), ids=str)
+def test_a_case_of_each_type_builds(item):
+    assert builds(defined(item))
+
+
+@no_gpu
+@pytest.mark.parametrize("item", UNBUILT, ids=str)
+def test_what_is_announced_is_not_built(item):
+    assert not builds(defined(item))
+
+
+@no_gpu
+@pytest.mark.heavy
+def test_every_case_does_what_is_announced():
+    assert [item for item in CASES if not builds(defined(item))] == UNBUILT

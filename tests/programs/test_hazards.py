@@ -1,0 +1,95 @@
+"""Hazards: networks that have one each, and ones that have none."""
+
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+
+
+def found(program):
+    return {hazard.name for hazard in td.find_hazards(program)}
+
+
+def test_a_product_alone_has_none(program_of, constant):
+    assert td.find_hazards(program_of(lambda net: F.matmul(net.input("x", (64, 128)), constant(net, 128, 256)))) == ()
+
+
+def test_a_transpose_is_told_with_its_line_and_its_share(program_of, constant):
+    def write(net):
+        x = F.conv2d(net.input("x", (2, 8, 16, 16)), constant(net, 32, 8, 3, 3), padding=1)
+        return F.conv2d(F.relu(x.permute(0, 1, 3, 2)), constant(net, 8, 32, 1, 1))
+
+    program = program_of(write)
+    (hazard, *_) = [hazard for hazard in td.find_hazards(program) if hazard.name == "rearranging"]
+    assert hazard.line.startswith("programs/test_hazards.py:")
+    assert hazard.bytes == sum(program.launches[index].bytes for index in hazard.launches)
+    assert hazard.share == hazard.bytes / program.bytes > 0.05
+    assert "computes nothing" in hazard.text
+    assert "channels last" in hazard.advice
+
+
+def test_a_scale_that_is_not_folded(program_of, constant):
+    def write(net):
+        x = F.conv2d(net.input("x", (2, 8, 16, 16)), constant(net, 32, 8, 3, 3), padding=1)
+        statistics = (constant(net, 32), net.constant(torch.ones(32)), constant(net, 32), constant(net, 32))
+        return F.tanh(F.batch_norm(x, *statistics))
+
+    def folded(net):
+        statistics = (constant(net, 32), net.constant(torch.ones(32)), 1e-5, constant(net, 32), constant(net, 32))
+        kernel = F.fuse_conv_bn_weights(constant(net, 32, 8, 3, 3), None, *statistics)
+        return F.tanh(F.conv2d(net.input("x", (2, 8, 16, 16)), *kernel, padding=1))
+
+    assert "a scale not folded" in found(program_of(write))
+    assert "a scale not folded" not in found(program_of(folded))
+
+
+def test_attention_in_float32_is_not_fused_and_in_float16_it_is(program_of):
+    def write(dtype):
+        def attention(net):
+            query, key, value = (net.input(name, (2, 4, 256, 64), dtype) for name in "qkv")
+            weights = F.softmax(F.matmul(query, key.transpose(-1, -2)) * 0.125, -1)
+            return F.matmul(weights, value)
+
+        return attention
+
+    program = program_of(write(torch.float32))
+    if "attention" not in {launch.kind for launch in program.launches}:
+        assert "attention not fused" in found(program)
+    half = program_of(
+        lambda net: F.scaled_dot_product_attention(*(net.input(n, (2, 4, 256, 64), "float16") for n in "qkv"))
+    )
+    assert "attention" in {launch.kind for launch in half.launches}
+    assert "attention not fused" not in found(half)
+
+
+def test_a_softmax_on_its_own(program_of):
+    assert "softmax on its own" in found(program_of(lambda net: F.softmax(net.input("x", (64, 256)), -1)))
+
+
+def test_a_launch_per_loop_step(program_of, constant):
+    def write(net):
+        weight = constant(net, 16, 16)
+        state = (net.constant(torch.tensor(0)), net.input("x", (32, 16)))
+        return td.while_loop(lambda i, h: i < 10, lambda i, h: (i + 1, F.tanh(F.matmul(h, weight))), state)[1]
+
+    (hazard,) = [hazard for hazard in td.find_hazards(program_of(write)) if hazard.name == "a launch per loop step"]
+    assert "a loop makes 20 launches, 2 a turn" in hazard.text
+
+
+def test_a_product_whose_result_is_read_back(program_of, constant):
+    def write(net):
+        x = F.matmul(net.input("x", (8, 32, 64)), constant(net, 64, 128))
+        return F.sin(x.permute(0, 2, 1)) * net.input("z", (8, 128, 32))
+
+    assert "product without its epilogue" in found(program_of(write))
+
+
+def test_a_constant_that_was_blown_up(program_of):
+    def write(net):
+        table = net.constant(torch.randn(64, 1, 256)).expand(64, 128, 256)
+        return net.input("x", (64, 128, 256)) * net.constant(torch.randn(64, 128, 256)) + table
+
+    assert "a constant blown up" in found(program_of(write))
+    assert "a constant blown up" not in found(
+        program_of(lambda net: net.input("x", (64, 256)) * net.constant(torch.randn(256)))
+    )

@@ -1,0 +1,90 @@
+"""What a network holds that cannot be built on this machine, said before anything is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.backend import backend_of, has_cuda_device
+from ..core.dtypes import dtype_name
+from ..core.errors import Location
+from ..definition.network import Network
+from ..layers.evaluation import KINDS, Node
+
+# What may take a tensor of fp8 and what may give one, by the builder's own messages.
+TAKE_FP8 = {"DEQUANTIZE", "CONCATENATION", "SHUFFLE", "SHAPE", "IDENTITY", "PLUGIN_V2", "PLUGIN_V3"}
+GIVE_FP8 = {
+    "QUANTIZE",
+    "DYNAMIC_QUANTIZE",
+    "CONSTANT",
+    "CONCATENATION",
+    "SHUFFLE",
+    "IDENTITY",
+    "PLUGIN_V2",
+    "PLUGIN_V3",
+}
+TAKE_CONSTANTS = {"DEQUANTIZE", "PLUGIN_V2", "PLUGIN_V3"}  # of these dtypes:
+QUANTIZED = ("int8", "float8_e4m3fn")
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A layer that cannot be built here."""
+
+    layer: str
+    type: str
+    location: Location | None
+    """The author's line that made the layer."""
+    reason: str
+    """Why, and what to write instead."""
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location else ""
+        return f"{place}layer {self.layer!r} cannot be built here: {self.reason}"
+
+
+def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstacle]:
+    """The layers of a network that this machine's TensorRT cannot build, in the order in which they were added.
+
+    ``network`` is a :class:`Network` or any ``INetworkDefinition``; ``gpu``, whether there is one (by default, whether
+    this machine has it). Empty with a GPU, and for a TensorRT that builds only with one: these say themselves what they
+    lack.
+
+    >>> net = td.Network()
+    >>> rows = L.non_zero(net.input("x", (2, 8)))
+    >>> [obstacle.type for obstacle in obstacles(net, gpu=False)]
+    ['NON_ZERO']
+    """
+    definition = network.definition if isinstance(network, Network) else network
+    backend = network.backend if isinstance(network, Network) else backend_of(network)
+    if not backend.builds_without_gpu or (has_cuda_device() if gpu is None else gpu):
+        return []
+    locations = network.locations if isinstance(network, Network) else {}
+    found = []
+    with backend.listen():  # reading back logs complaints about attributes that are not there
+        nodes = [Node(backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+        constants = {name for node in nodes if node.type == "CONSTANT" for name in node.makes}
+        results = {definition.get_output(index).name for index in range(definition.num_outputs)}
+        for node in nodes:
+            reason = KINDS[node.type].unbuilt(node) if node.type in KINDS else None
+            reason = reason or _dtype_problem(node, constants, results)
+            if reason is not None:
+                found.append(Obstacle(node.name, node.type, locations.get(node.name), reason))
+    return found
+
+
+def _dtype_problem(node: Node, constants: set[str], results: set[str]) -> str | None:
+    """What the builder says of fp8 and of quantized constants, whatever the layer."""
+    for tensor in node.inputs:
+        dtype = "" if tensor is None else dtype_name(node.backend.torch_dtype(tensor.dtype))
+        if dtype == "float8_e4m3fn" and node.type not in TAKE_FP8:
+            return f"{node.type} does not take {dtype}: dequantize it first (F.dequantize)"
+        if dtype in QUANTIZED and tensor.name in constants and node.type not in TAKE_CONSTANTS:
+            return f"{node.type} does not take a constant of {dtype}: cast a wider one, or dequantize it"
+    for tensor in node.outputs:
+        dtype = dtype_name(node.backend.torch_dtype(tensor.dtype))
+        if dtype == "float8_e4m3fn" and node.type not in GIVE_FP8:
+            return f"{node.type} does not give {dtype}: quantize instead (F.quantize)"
+        if dtype in QUANTIZED and node.type == "CONSTANT" and tensor.name in results:
+            return f"a constant of {dtype} cannot be an output: dequantize it first"
+    return None

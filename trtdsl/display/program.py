@@ -1,0 +1,147 @@
+"""A program as people read it: totals, a table by launch, line, module or kind, and its hazards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..programs.devices import LEFT_OUT, Floor, floor_of
+from ..programs.graph import Graph
+from ..programs.hazards import find_hazards, megabytes
+from ..programs.program import By, Program
+from .summary import number
+from .table import make_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..programs.compare import Comparison, Row
+
+SORTS = ("order", "bytes", "floor")
+
+
+def program_table(program: Program, floor: Floor, *, by: By = "line", sort: str = "bytes") -> Table:
+    """A row for each launch, line, module or kind: launches, bytes, what of them rearranges, FLOPs, the floor."""
+    if by == "launch":
+        return _by_launch(program, floor, sort)
+    graph = Graph(program)
+    times: dict[str, float] = {}
+    for launch, seconds in zip(program.launches, floor.launches, strict=True):
+        names = {"line": graph.lines(launch), "module": graph.scopes(launch), "kind": (launch.kind,)}[by] or ("",)
+        for name in names:
+            times[name] = times.get(name, 0) + seconds / len(names)
+    shares = program.by(by)
+    if sort == "floor":
+        shares.sort(key=lambda share: -times[share.name])
+    total = max(program.bytes, 1)
+    rows = [
+        [
+            share.name or "–", str(share.launches), megabytes(share.bytes), f"{share.bytes / total:.1%}",
+            megabytes(share.rearranged_bytes) if share.rearranged_bytes else "", number(share.flops),
+            f"{times[share.name] * 1e6:.1f}",
+        ]
+        for share in shares
+    ]  # fmt: skip
+    head = ["launches", "bytes", "of all", "rearranged", "FLOPs", "floor µs"]
+    totals = [
+        "", str(program.launch_count), megabytes(program.bytes), "", megabytes(program.rearranged_bytes),
+        number(program.flops), f"{floor.seconds * 1e6:.1f}",
+    ]  # fmt: skip
+    return make_table([by, *head], rows, numbers=head, totals=totals)
+
+
+def _by_launch(program: Program, floor: Floor, sort: str) -> Table:
+    graph = Graph(program)
+    launches = list(program.launches)
+    if sort == "bytes":
+        launches.sort(key=lambda launch: -launch.bytes * launch.times)
+    elif sort == "floor":
+        launches.sort(key=lambda launch: -floor.launches[launch.index])
+    rows = [
+        [
+            str(launch.index), launch.kind, _name(launch.name, launch.epilogue), str(launch.stream), str(launch.times),
+            megabytes(launch.bytes * launch.times), number(launch.flops), f"{floor.launches[launch.index] * 1e6:.1f}",
+            graph.cause(launch) if launch.rearranges else "", ", ".join(graph.lines(launch)),
+        ]
+        for launch in launches
+    ]  # fmt: skip
+    totals = [
+        "", f"{program.launch_count} launches", "", "", "", megabytes(program.bytes), number(program.flops),
+        f"{floor.seconds * 1e6:.1f}", "", "",
+    ]  # fmt: skip
+    counts = ["stream", "times", "bytes", "FLOPs", "floor µs"]
+    return make_table(["", "kind", "name", *counts, "why", "line"], rows, numbers=["", *counts], totals=totals)
+
+
+def _name(name: str, epilogue: tuple[str, ...]) -> str:
+    shown = name if len(name) <= 48 else name[:47] + "…"
+    return f"{shown} + {' '.join(epilogue)}" if epilogue and epilogue[0].islower() else shown
+
+
+def program_line(program: Program, device: str | None = None) -> str:
+    """What a build says of its program, in one line.
+
+    The floor is an estimate.
+    """
+    floor = floor_of(program, device) if device else floor_of(program)
+    moved = max(program.bytes, 1)
+    at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
+    return (
+        f"{program.launch_count} launches, {megabytes(program.bytes)} moved{f' at {at}' if at else ''}, "
+        f"{program.rearranged_bytes / moved:.0%} of them only rearranged; at least {floor.seconds * 1e3:.2f} ms on "
+        f"{floor.device.name} (estimate)"
+    )
+
+
+def program_text(program: Program, device: str, *, by: By = "line", sort: str = "bytes") -> list[str | Table]:
+    """Everything that ``inspect --program`` prints, in its order."""
+    floor = floor_of(program, device)
+    at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
+    memory = (
+        f"memory: {megabytes(program.memory)} of activations, {megabytes(program.constant_bytes)} of constants; "
+        f"at these sizes {megabytes(program.live_memory)} live at once"
+    )
+    found: list[str | Table] = [
+        f"{program.network} ({program.backend}){f' at {at}' if at else ''}",
+        program_table(program, floor, by=by, sort=sort),
+        memory,
+        f"floor on {floor.device.name}: {floor.seconds * 1e3:.3f} ms, {LEFT_OUT}",
+    ]
+    found += [f"note: {note}" for note in program.notes]
+    hazards = find_hazards(program)
+    if hazards:
+        found += ["hazards:", *(f"  {hazard}" for hazard in hazards)]
+    else:
+        found.append("hazards: none found")
+    return found
+
+
+def comparison_tables(comparison: Comparison, lines: int = 10) -> list[Table]:
+    """The figures of two programs side by side, and the lines whose bytes differ most."""
+    rows = [
+        [row.name, _figure(row.name, row.before), _figure(row.name, row.after), _ratio(row)] for row in comparison.rows
+    ]
+    head = ["A", "B", "B / A"]
+    tables = [make_table(["", *head], rows, numbers=head)]
+    if comparison.lines:
+        rows = [
+            [row.name or "–", _figure("bytes", row.before), _figure("bytes", row.after), _ratio(row)]
+            for row in comparison.lines[:lines]
+        ]
+        tables.append(make_table(["bytes by line", *head], rows, numbers=head))
+    return tables
+
+
+def _figure(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    if name == "floor":
+        return f"{value * 1e3:.3f} ms"
+    if name == "build seconds":
+        return f"{value:.2f} s"
+    if name == "launches":
+        return f"{value:,.0f}"
+    return number(int(value)) if name == "FLOPs" else megabytes(int(value))
+
+
+def _ratio(row: Row) -> str:
+    return "" if row.ratio is None else f"{row.ratio:.3f}"

@@ -1,0 +1,94 @@
+"""Which launch reads what another wrote, and what made a launch necessary that computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .program import Launch, Operand, Program
+
+
+class Graph:
+    """The launches of a program joined by their tensors; a view stands for the tensor that it is of."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.writers: dict[str, list[int]] = {}
+        self.readers: dict[str, list[int]] = {}
+        for launch in program.launches:
+            for operands, table in ((launch.writes, self.writers), (launch.reads, self.readers)):
+                for operand in operands:
+                    table.setdefault(self.root(operand.tensor), []).append(launch.index)
+
+    def root(self, name: str) -> str:
+        """The tensor that a view is of."""
+        tensor = self.program.tensors.get(name)
+        return name if tensor is None or tensor.view_of is None else self.root(tensor.view_of)
+
+    def consumers(self, launch: Launch) -> list[Launch]:
+        """Who reads what it writes, in order; in a loop, the next step too."""
+        return self._others(launch, launch.writes, self.readers)
+
+    def producers(self, launch: Launch) -> list[Launch]:
+        """Who wrote what it reads."""
+        return self._others(launch, launch.reads, self.writers)
+
+    def _others(self, launch: Launch, operands: Sequence[Operand], table: dict[str, list[int]]) -> list[Launch]:
+        found = {index for operand in operands for index in table.get(self.root(operand.tensor), ())}
+        return [self.program.launches[index] for index in sorted(found - {launch.index})]
+
+    def lines(self, launch: Launch) -> tuple[str, ...]:
+        """The author's lines of a launch; of one that has none, those of who reads it, or whom it reads."""
+        return self._places(launch, "lines")
+
+    def scopes(self, launch: Launch) -> tuple[str, ...]:
+        """The scopes of a launch, or of its neighbours."""
+        return self._places(launch, "scopes")
+
+    def _places(self, launch: Launch, what: str) -> tuple[str, ...]:
+        own = getattr(launch, what)
+        if own:
+            return own
+        for others in (self.consumers(launch), self.producers(launch)[::-1]):
+            for other in others:
+                if getattr(other, what):
+                    return getattr(other, what)[:1]
+        return ()
+
+    def cause(self, launch: Launch) -> str:
+        """Between what a launch that only rearranges stands: ``for the convolution at net.py:3``."""
+        before, after = self.neighbours(launch)
+        words = []
+        if before:
+            words.append(f"after the {described(before)}")
+        elif launch.reads and all(self.is_callers(operand) for operand in launch.reads):
+            words.append("of an input")
+        if after:
+            words.append(f"before the {described(after)}")
+        elif all(self.is_callers(operand) for operand in launch.writes):
+            words.append("into an output")
+        return ", ".join(words)
+
+    def neighbours(self, launch: Launch) -> tuple[Launch | None, Launch | None]:
+        """The nearest launches before and after it that compute something, past others that only rearrange."""
+        return self._through(launch, self.producers), self._through(launch, self.consumers)
+
+    def _through(self, launch: Launch, step: Callable[[Launch], list[Launch]]) -> Launch | None:
+        seen, near = {launch.index}, step(launch)
+        while near:
+            for other in near:
+                if not other.rearranges:
+                    return other
+            seen |= {other.index for other in near}
+            near = [far for other in near for far in step(other) if far.index not in seen]
+        return None
+
+    def is_callers(self, operand: Operand) -> bool:
+        """Whether it is an input or an output of the network."""
+        tensor = self.program.tensors.get(self.root(operand.tensor))
+        return tensor is not None and tensor.place == "caller"
+
+
+def described(launch: Launch) -> str:
+    """``convolution at net.py:3``."""
+    name = {"pointwise": "kernel", "reduction": "reduction", "other": "launch"}.get(launch.kind, launch.kind)
+    return f"{name} at {launch.lines[-1]}" if launch.lines else f"{name} {launch.name}"

@@ -1,0 +1,255 @@
+"""What a program does that it need not do, in plain words, with the line that causes it and what to write instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .graph import Graph, described
+from .launches import parts
+from .program import Launch, Program
+
+REARRANGED = 0.05
+"""The share of all bytes from which on what one line rearranges is told."""
+WORTH_TELLING = 0.01
+"""That of everything else."""
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One thing that costs, at one line."""
+
+    name: str
+    line: str
+    launches: tuple[int, ...]
+    bytes: int
+    """What those launches move; of a product without its epilogue, what lies between the two."""
+    share: float
+    """Of all bytes of the program."""
+    text: str
+    advice: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.line or 'no line'}: {self.text} ({megabytes(self.bytes)}, {self.share:.0%} of all). {self.advice}"
+        )
+
+
+def megabytes(count: int) -> str:
+    """``12.3 MB``.
+
+    >>> megabytes(12_345_678), megabytes(2_500)
+    ('12.3 MB', '2.5 kB')
+    """
+    for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+EPILOGUE = (
+    "Let what follows be one of bias, relu, gelu, tanh or sigmoid in the product's own order; TensorRT fuses it where "
+    "no reshape or transpose stands between."
+)
+LOOP = (
+    "Take out of the loop what does not depend on the step before: the products of all steps are one. A recurrence "
+    "that is linear in its state can be a scan: chunked or parallel."
+)
+
+Found = tuple[str, Launch, int, str, str]
+"""A hazard of one launch: its name, the launch, the bytes, the text and the advice."""
+
+
+def find_hazards(program: Program) -> tuple[Hazard, ...]:
+    """The hazards of a program, those that move most first. One kind at one line is one hazard."""
+    graph = Graph(program)
+    total = max(program.bytes, 1)
+    merged: dict[tuple[str, str, str], tuple[list[Launch], int, str]] = {}
+    for check in CHECKS:
+        for name, launch, moved, text, advice in check(program, graph):
+            line = ", ".join(graph.lines(launch)[-1:])
+            launches, before, _ = merged.setdefault((name, line, text), ([], 0, ""))
+            launches.append(launch)
+            merged[name, line, text] = (launches, before + moved, advice)
+    hazards = []
+    for (name, line, text), (launches, moved, advice) in merged.items():
+        if moved / total < (REARRANGED if name == "rearranging" else LEAST.get(name, WORTH_TELLING)):
+            continue
+        times = sum(launch.times for launch in launches)
+        words = text if times == 1 else f"{text}, {times} times"
+        hazards.append(
+            Hazard(name, line, tuple(launch.index for launch in launches), moved, moved / total, words, advice)
+        )
+    return tuple(sorted(hazards, key=lambda hazard: (-hazard.bytes, hazard.line, hazard.name)))
+
+
+def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
+    for launch in program.launches:
+        if launch.kind != "rearranging":
+            continue
+        cause = graph.cause(launch)
+        what = "a concatenation" if "Conc" in parts(launch.name) else "a transpose or copy"
+        around = {other.kind for other in graph.neighbours(launch) if other is not None}
+        if "Conc" in parts(launch.name):
+            advice = "Keep the parts apart if what reads them can: the product of a concatenation is a sum of products."
+        elif "product" in around:
+            advice = (
+                "Write the product in the order that its operand has in memory, channels last after a convolution: "
+                "F.einsum plans it so, and permute(0, 2, 3, 1) before a matmul is free there."
+            )
+        elif "convolution" in around:
+            advice = "Convolutions read and write channels last: keep what stands between two of them in that order."
+        else:
+            advice = "Give the tensor the order in which it is read."
+        text = f"{what} computes nothing{f', {_kinds(cause)}' if cause else ''}"
+        yield "rearranging", launch, launch.bytes * launch.times, text, advice
+
+
+def _kinds(cause: str) -> str:
+    """A cause without its lines, so that the same cause at several places is one."""
+    return ", ".join(part.partition(" at ")[0] if " at " in part else part for part in cause.split(", "))
+
+
+def _unfused_epilogue(program: Program, graph: Graph) -> Iterable[Found]:
+    for launch in program.launches:
+        if launch.kind != "product" or not launch.writes or graph.is_callers(launch.writes[0]):
+            continue
+        readers = graph.consumers(launch)
+        if len(readers) == 1 and readers[0].kind == "pointwise" and readers[0].loop == launch.loop:
+            between = 2 * launch.writes[0].bytes * launch.times
+            yield (
+                "product without its epilogue", launch, between,
+                f"the product is written, and {_short(readers[0])} reads it back",
+                EPILOGUE,
+            )  # fmt: skip
+
+
+def _short(launch: Launch) -> str:
+    name = launch.name if len(launch.name) <= 40 else launch.name[:37] + "…"
+    return f"{name} at {launch.lines[-1]}" if launch.lines else name
+
+
+def _is_softmax(launch: Launch) -> bool:
+    made_of = parts(launch.name)
+    return launch.kind == "reduction" and {"Maxr", "Exp", "Sum"}.issubset(made_of)
+
+
+def _attention(program: Program, graph: Graph) -> Iterable[Found]:
+    for launch in program.launches:
+        if not _is_softmax(launch):
+            continue
+        before = [other for other in graph.producers(launch) if other.kind == "product"]
+        after = [other for other in graph.consumers(launch) if other.kind == "product"]
+        if before and after:
+            moved = sum(each.bytes * each.times for each in (before[-1], launch, after[0]))
+            yield (
+                "attention not fused", launch, moved,
+                "attention is a product, a softmax and a product",
+                "F.scaled_dot_product_attention in float16 or bfloat16 is one launch; in float32 TensorRT fuses none.",
+            )  # fmt: skip
+        else:
+            yield (
+                "softmax on its own", launch, launch.bytes * launch.times,
+                "a softmax is a launch of its own",
+                "Where only the greatest value is needed, leave it out; before a loss or a threshold, use the logits.",
+            )  # fmt: skip
+
+
+def _casts(program: Program, graph: Graph) -> Iterable[Found]:
+    for launch in program.launches:
+        if launch.kind != "cast" or not launch.reads or not launch.writes:
+            continue
+        source, made = (program.tensors[operands[0].tensor].dtype for operands in (launch.reads, launch.writes))
+        back = [
+            other
+            for other in graph.consumers(launch)
+            if other.kind == "cast" and other.writes and program.tensors[other.writes[0].tensor].dtype == source
+        ]
+        if back:
+            yield (
+                "cast back and forth", launch, (launch.bytes + back[0].bytes) * launch.times,
+                f"{source} becomes {made} and {source} again",
+                "Leave the tensor as it is, or keep all that lies between in one dtype.",
+            )  # fmt: skip
+        elif all(program.tensors[operand.tensor].constant for operand in launch.reads):
+            yield (
+                "constant cast at run time", launch, launch.bytes * launch.times,
+                f"a constant of {source} becomes {made} at every run", "Store the weight in the dtype it is used in.",
+            )  # fmt: skip
+
+
+def _loops(program: Program, graph: Graph) -> Iterable[Found]:
+    loops: dict[int, list[Launch]] = {}
+    for launch in program.launches:
+        if launch.loop is not None:
+            loops.setdefault(launch.loop, []).append(launch)
+    for body in loops.values():
+        first = max(body, key=lambda launch: launch.times)
+        moved = sum(launch.bytes * launch.times for launch in body)
+        total = sum(launch.times for launch in body)
+        if total > len(body):
+            yield (
+                "a launch per loop step", first, moved,
+                f"a loop makes {total:,} launches, {len(body)} a turn",
+                LOOP,
+            )  # fmt: skip
+
+
+def _constants(program: Program, graph: Graph) -> Iterable[Found]:
+    """A constant that is as large as what the launch makes of it, elementwise: it was broadcast when it was folded."""
+    for launch in program.launches:
+        if launch.kind != "pointwise" or not launch.writes:
+            continue
+        written = max(math.prod(program.tensors[operand.tensor].shape) for operand in launch.writes)
+        for operand in launch.reads:
+            tensor = program.tensors[operand.tensor]
+            elements = math.prod(tensor.shape)
+            if tensor.constant and elements > 4096 and elements >= written:
+                yield (
+                    "a constant blown up", launch, operand.bytes * launch.times,
+                    f"a constant of {'×'.join(map(str, tensor.shape))} is read elementwise",
+                    "Give it sizes of 1 where it repeats, or compute it from what it was made of.",
+                )  # fmt: skip
+
+
+def _scale_not_folded(program: Program, graph: Graph) -> Iterable[Found]:
+    """A multiplication by one number a channel, next after a convolution with constant weights."""
+    for launch in program.launches:
+        if launch.kind != "convolution" or not any(_is_constant(program, operand.tensor) for operand in launch.reads):
+            continue
+        if launch.epilogue[:2] == ("Mul", "Add") and _scale_and_shift(program, launch):
+            yield (
+                "a scale not folded", launch, launch.bytes * launch.times,
+                "the convolution is multiplied by one number a channel when it is written",
+                "Fold the batch norm into the weights: F.fuse_conv_bn_weights.",
+            )  # fmt: skip
+        for reader in graph.consumers(launch):
+            made_of = parts(reader.name)[:2]
+            if reader.kind == "pointwise" and made_of == ["Mul", "Add"] and _scale_and_shift(program, reader):
+                yield (
+                    "a scale not folded", reader, reader.bytes * reader.times,
+                    f"the {described(launch).partition(' at ')[0]}'s result is multiplied by one number a channel",
+                    "Fold the batch norm into the weights: F.fuse_conv_bn_weights.",
+                )  # fmt: skip
+
+
+def _is_constant(program: Program, name: str) -> bool:
+    return program.tensors[name].constant
+
+
+def _scale_and_shift(program: Program, launch: Launch) -> bool:
+    """Whether it reads two constants of one number a channel of what it writes."""
+    written = program.tensors[launch.writes[0].tensor].shape if launch.writes else ()
+    if len(written) < 3:
+        return False
+    channels = (1, written[1], *(1 for _ in written[2:]))
+    read = [program.tensors[operand.tensor] for operand in launch.reads]
+    return sum(tensor.constant and tensor.shape == channels for tensor in read) >= 2
+
+
+CHECKS: tuple[Callable[[Program, Graph], Iterable[Found]], ...] = (
+    _rearranging, _unfused_epilogue, _attention, _casts, _loops, _constants, _scale_not_folded
+)  # fmt: skip
+LEAST = {"a launch per loop step": 0.0, "attention not fused": 0.0}
+"""Told whatever it moves: it costs launches."""
