@@ -34,6 +34,7 @@ from .core.version import __version__ as __version__
 from .definition.network import Input as Input
 from .definition.network import Network as Network
 from .definition.profile import Profile as Profile
+from .definition.require import require as require
 from .definition.shape import Dim as Dim
 from .definition.size import Size as Size
 from .definition.size import size_max as size_max
@@ -149,6 +150,7 @@ __all__ = [
     "program",
     "programs_alike",
     "quantize",
+    "require",
     "run_files",
     "sample_feeds",
     "scan",

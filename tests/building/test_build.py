@@ -36,7 +36,7 @@ def test_engine_and_manifest(spec, tmp_path):
     manifest = json.loads((tmp_path / "out.engine.json").read_text())
     assert result.built
     assert result.manifest == manifest
-    assert manifest["schema"] == 2
+    assert manifest["schema"] == 3
     assert manifest["engine"] == {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     backend = td.Network().backend
     assert manifest["backend"] == {"name": backend.name, "version": backend.version}

@@ -369,8 +369,9 @@ Signature read_signature(Reader const& reader) {
 Manifest parse_manifest(std::string const& text, std::string const& label) {
     Json const json = Parser(text, label).parse();
     Reader const reader(&json, label, "");
-    if (auto const schema = reader.size("schema"); schema != 2)
-        throw Error("manifest-damaged", label + " has schema " + std::to_string(schema) + ", and this program reads 2");
+    if (auto const schema = reader.size("schema"); schema != 2 && schema != 3)
+        throw Error("manifest-damaged",
+                    label + " has schema " + std::to_string(schema) + ", and this program reads 2 and 3");
     auto const backend = reader.at("backend"), engine = reader.at("engine");
     Manifest manifest;
     manifest.network = reader.text("network");

@@ -151,6 +151,7 @@ def _content_hash(network: Network, config: BuildConfig) -> str:
     facts = {
         "network": fingerprint(network.definition, network.backend),
         "profiles": _profiles(network),
+        "requirements": network.requirements(),
         "backend": [network.backend.name, network.backend.version],
         "trtdsl": __version__,
         "compute_capabilities": list(config.compute_capabilities),
@@ -224,6 +225,7 @@ def _manifest(
             for name, tensor in network.outputs.items()
         },
         "profiles": _profiles(network),
+        "requirements": network.requirements(),
         "weights": None
         if opened is None
         else {"file": opened.path.name if opened.path else None, "sha256": opened.sha256()},

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ShapeError
 from .proof import signs
 from .size import INFINITY, Atom, Size, SizeLike, value
-from .size_text import ranges_text
+from .size_text import as_json, ranges_text
+
+if TYPE_CHECKING:
+    from .network import Network
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -47,6 +50,10 @@ class Condition:
         """The Dims and tensor dimensions that it is about."""
         return {atom for size in (self.left, self.right) if isinstance(size, Size) for atom in size.atoms()}
 
+    def to_json(self) -> list[Any]:
+        """``[sign, left, right]``, the sizes as nested lists."""
+        return [self.sign, as_json(self.left), as_json(self.right)]
+
     def __invert__(self) -> Condition:
         return Condition(self.left, OPPOSITE[self.sign], self.right)
 
@@ -71,6 +78,9 @@ def compared(left: SizeLike, sign: str, right: SizeLike | float) -> bool | Condi
     """A comparison: True or False where the ranges of the dimensions decide it, otherwise the Condition."""
     if isinstance(right, float):
         sign, right = _whole(sign, right)
+    network = _current_network()
+    if network is not None:  # which may have another range for a dimension, or one size
+        left, right = network.resolved(left), network.resolved(right)
     condition = Condition(left, sign, right)
     decided = verdict(condition, required=False)
     return condition if decided is None else decided
@@ -87,10 +97,14 @@ def verdict(condition: Condition, *, required: bool = True) -> bool | None:
         return outcomes.pop()
     if not required:
         return None
-    from .operation import CURRENT_NETWORK
-
-    network = CURRENT_NETWORK.get()
+    network = _current_network()
     return None if network is None else network.constraints.decide(condition)
+
+
+def _current_network() -> Network | None:
+    from .operation import CURRENT_NETWORK  # which is made of Tensors, and these of sizes
+
+    return CURRENT_NETWORK.get()
 
 
 def _whole(sign: str, number: float) -> tuple[str, int]:

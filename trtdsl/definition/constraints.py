@@ -100,6 +100,22 @@ class Constraints:
         """The network serves only sizes where the condition holds."""
         self.required.append(Constraint(condition, why, "", location))
 
+    def nearest(self, env: Mapping[str, int], ranges: Ranges) -> dict[str, int]:
+        """The values of the dimensions nearest to ``env`` that are in the ranges and that the network serves.
+
+        Raises ShapeError where there are none.
+        """
+        if self.allow(env):
+            return dict(env)
+        about = {str(atom) for each in self.required for atom in each.condition.atoms()}
+        served = self._chosen(about, ranges)
+        columns = np.stack([served[name] for name in sorted(about)], axis=1)
+        if not len(columns):
+            texts = " and ".join(str(each.condition) for each in self.required)
+            raise ShapeError(f"no sizes in the ranges fulfil {texts}", location=self.required[0].location)
+        distance = np.abs(columns - np.array([env[name] for name in sorted(about)])).sum(axis=1)
+        return {**env, **dict(zip(sorted(about), columns[int(distance.argmin())].tolist(), strict=True))}
+
     def allow(self, env: Mapping[str, int]) -> bool:
         """Whether the network serves these values of the dimensions."""
         return all(each.condition.holds(env) for each in self.required)

@@ -11,13 +11,13 @@ from typing import Any, TypeVar, Union
 
 from ..core.backend import Backend, get_backend
 from ..core.dtypes import as_dtype
-from ..core.errors import DefinitionError, Location, UnsupportedError, UsageError
+from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
 from .constraints import Constraints
 from .operation import CURRENT_NETWORK, Operation, author_location
 from .precision import as_precision, is_low
 from .profile import Profile, as_profiles
-from .shape import Dim, Size, SizeLike, shape_text, value
+from .shape import Atom, Dim, Size, SizeLike, linear, shape_text, substitute, value
 from .tensor import Tensor
 
 R = TypeVar("R")
@@ -117,6 +117,8 @@ class Network:
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.dims: dict[str, Dim] = {}
+        self.fixed: dict[str, int] = {}
+        """Dimensions of the network file that have one size here."""
         self.locations: dict[str, Location] = {}
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
@@ -363,6 +365,47 @@ class Network:
         """
         for profile in self._known_profiles():
             self.constraints.check(profile.ranges)
+
+    def resolved(self, size: SizeLike) -> SizeLike:
+        """The size with the dimensions that the network has in the place of the file's own, of the same names."""
+        if isinstance(size, int):
+            return size
+        names = {atom.name: atom for atom in size.atoms() if isinstance(atom, Dim)}
+        others: dict[str, SizeLike] = {name: self.fixed[name] for name in names if name in self.fixed}
+        others.update((name, self.dims[name]) for name in names if name in self.dims)
+        changed = any(others[name] is not names[name] for name in others)
+        return substitute(size, others) if changed else size
+
+    def place_of(self, dim: Atom) -> tuple[Tensor, int, int, int]:
+        """An input and its axis of size ``a * dim + b``, a and b: alone where there is one. ShapeError for none."""
+        candidates = [
+            (tensor, axis, *solution)
+            for tensor in self.inputs.values()
+            for axis, size in enumerate(tensor.shape)
+            if (solution := linear(size, dim)) is not None
+        ]
+        if not candidates:
+            raise ShapeError(f"no input has the dimension {dim}")
+        return min(candidates, key=lambda found: (found[2], abs(found[3])))
+
+    def requirements(self) -> list[dict[str, Any]]:
+        """What the network requires of its sizes (:func:`trtdsl.require`), as a manifest has it."""
+        facts = []
+        for each in self.constraints.required:
+            dims = {}
+            for atom in sorted(each.condition.atoms(), key=str):
+                tensor, axis, factor, offset = self.place_of(atom)
+                dims[str(atom)] = {"input": tensor.name, "axis": axis, "factor": factor, "offset": offset}
+            facts.append(
+                {
+                    "condition": str(each.condition),
+                    "why": each.what,
+                    "place": _last_two(str(each.location or "")),
+                    "expression": each.condition.to_json(),
+                    "dims": dims,
+                }
+            )
+        return facts
 
     def input_shape(self, name: str, env: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an input where the Dims have the values in ``env``."""

@@ -171,3 +171,12 @@ def _substituted(atom: Atom, replacements: Mapping[str, SizeLike]) -> SizeLike:
 
 
 _REBUILT = {FloorDivision: floor_divide, Maximum: size_max, Minimum: size_min}
+
+
+def linear(size: SizeLike, atom: Atom) -> tuple[int, int] | None:
+    """``(a, b)`` where the size is ``a*atom + b`` with a > 0, else None."""
+    if not isinstance(size, Size):
+        return None
+    terms = dict(size.terms)
+    factor, offset = terms.pop((atom,), 0), terms.pop((), 0)
+    return (factor, offset) if factor > 0 and not terms else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .atoms import INFINITY, FloorDivision, atom_key, is_single
+from .atoms import INFINITY, Atom, Binary, FloorDivision, atom_key, is_single
 
 if TYPE_CHECKING:
     from .size import Size, SizeLike
@@ -47,3 +47,19 @@ def ranges_text(*sizes: SizeLike | float) -> str:
         low, high = atom.bounds()
         texts.append(f"{atom} >= {low}" if high >= INFINITY else f"{atom} from {low} to {high}")
     return ", ".join(texts)
+
+
+def as_json(size: SizeLike) -> Any:
+    """The size as nested lists: ints, names of dimensions, and ``[operation, size, …]`` with + * // max min."""
+    if isinstance(size, int):
+        return size
+    terms = []
+    for monomial, coefficient in size.terms:
+        factors = [_atom_as_json(atom) for atom in monomial]
+        factors += [coefficient] if coefficient != 1 or not factors else []
+        terms.append(factors[0] if len(factors) == 1 else ["*", *factors])
+    return terms[0] if len(terms) == 1 else ["+", *terms]
+
+
+def _atom_as_json(atom: Atom) -> Any:
+    return [atom.symbol, as_json(atom.left), as_json(atom.right)] if isinstance(atom, Binary) else str(atom)

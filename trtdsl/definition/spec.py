@@ -74,6 +74,7 @@ class NetworkSpec:
         replaced = self._replaced(dims or {})
         profiles = self._profiles(replaced, self.profiles if profiles is None else as_profiles(profiles))
         network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
+        network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
         opened = self.open_weights(weights)
         if opened is not None:
             opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ class Engine:
                 specialization=specialization,
                 allow_host_code=allow_host_code,
             )
-        self.signature = self._loaded.signature
+        required = manifest.signature.requirements if manifest is not None else ()
+        self.signature = replace(self._loaded.signature, requirements=required)
         self._free: list[Context] = []
         self._lock = threading.Condition()
         self._running = 0

@@ -10,10 +10,13 @@ from typing import Any
 
 from ..core.backend import DTYPES as TENSORRT_DTYPES
 from ..core.errors import ManifestDamagedError, ManifestMissingError
+from .requirements import Place, Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 
 DTYPES = tuple(TENSORRT_DTYPES.values())
-MANIFEST_SCHEMA = 2
+MANIFEST_SCHEMA = 3
+READ_SCHEMAS = (2, 3)
+"""3 adds what is required of sizes."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -63,9 +66,10 @@ def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:
     except (ValueError, RecursionError):
         raise ManifestDamagedError(f"{label} is not JSON: it is damaged, or not a manifest") from None
     reader = Reader(facts, label)
-    if reader.get("schema", int) != MANIFEST_SCHEMA:
+    if reader.get("schema", int) not in READ_SCHEMAS:
         raise ManifestDamagedError(
-            f"{label} has schema {facts['schema']}, and this trtdsl reads {MANIFEST_SCHEMA}: use the one that built it"
+            f"{label} has schema {facts['schema']}, and this trtdsl reads {' and '.join(map(str, READ_SCHEMAS))}: use "
+            "the one that built it"
         )
     backend, engine = reader.at("backend"), reader.at("engine")
     product, version = backend.get("name", str), backend.get("version", str)
@@ -146,7 +150,29 @@ def _signature(reader: Reader) -> Signature:
         profiles.append({name: _range(shapes.at(name), len(info.shape)) for name, info in inputs.items()})
     if not profiles:
         raise reader.wrong("profiles", "a list of at least one")
-    return Signature(inputs, outputs, tuple(profiles))
+    return Signature(inputs, outputs, tuple(profiles), tuple(_requirements(reader, inputs)))
+
+
+def _requirements(reader: Reader, inputs: dict[str, TensorInfo]) -> list[Requirement]:
+    requirements = []
+    for index, item in enumerate(reader.list("requirements", optional=True)):
+        each = Reader(item, reader.label, f"requirements[{index}].")
+        places: dict[str, Place] = {}
+        dims = each.at("dims")
+        for name in dims.facts:
+            place = dims.at(name)
+            tensor, axis = place.get("input", str), place.get("axis", int)
+            if tensor not in inputs or axis >= len(inputs[tensor].shape):
+                raise place.wrong("axis", "a dimension of an input")
+            factor, offset = place.get("factor", int), place.facts.get("offset")
+            if factor == 0 or isinstance(offset, bool) or not isinstance(offset, int):
+                raise place.wrong("factor", "1 or more, with a number as offset")
+            places[name] = (tensor, axis, factor, offset)
+        expression = checked_expression(each.facts.get("expression"), places)
+        if expression is None:
+            raise each.wrong("expression", "a comparison of sizes")
+        requirements.append(Requirement(each.get("condition", str), each.get("why", str, ""), expression, places))
+    return requirements
 
 
 def _tensor(name: str, reader: Reader) -> TensorInfo:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..core.errors import FeedDtypeError, FeedNameError, FeedPlaceError, FeedProfileError, FeedRankError, FeedShapeError
 from .arrays import View
+from .requirements import Requirement
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # at min, opt and max
 
@@ -33,6 +34,8 @@ class Signature:
     inputs: dict[str, TensorInfo]
     outputs: dict[str, TensorInfo]
     profiles: tuple[dict[str, Shapes], ...]
+    requirements: tuple[Requirement, ...] = ()
+    """What the sizes of the inputs must fulfil besides, from the manifest."""
 
     def __str__(self) -> str:
         return f"{', '.join(map(str, self.inputs.values()))} -> {', '.join(map(str, self.outputs.values()))}"
@@ -42,7 +45,7 @@ class Signature:
 
         ``device`` is the index of the engine's GPU. Raises FeedNameError for a missing or unknown input,
         FeedDtypeError, FeedRankError, FeedShapeError, FeedPlaceError for one on another GPU, and FeedProfileError for a
-        shape outside every profile; each says what was expected.
+        shape outside every profile, or one that does not fulfil what is required; each says what was expected.
         """
         self._check_names(feeds)
         for name, view in feeds.items():
@@ -54,6 +57,7 @@ class Signature:
             raise FeedProfileError(f"there is no profile {profile}: the engine has {len(self.profiles)}")
         for index in candidates:
             if not self._outside(index, shapes):
+                self._check_requirements(shapes)
                 return index
         raise FeedProfileError(
             "; ".join(line for index in candidates for line in self._outside(index, shapes))
@@ -66,6 +70,12 @@ class Signature:
         for name, view in feeds.items():
             if view.shape != shapes[name]:
                 raise FeedShapeError(f"input {name!r} was captured with shape {shapes[name]}, and {view.shape} was fed")
+
+    def _check_requirements(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        for requirement in self.requirements:
+            problem = requirement.failure(shapes)
+            if problem is not None:
+                raise FeedProfileError(problem)
 
     def _check_names(self, feeds: Mapping[str, View]) -> None:
         missing = [name for name in self.inputs if name not in feeds]

@@ -18,14 +18,22 @@ MIXED = 16  # points between the corners that a check of several profiles tries
 def profile_points(network: Network) -> list[dict[str, int]]:
     """The sizes to try: every profile's min, opt and max, and up to 16 points among them; each once.
 
-    Those others are a point between, and one dimension high while the others are low: where one dimension is taken for
+    Sizes that the network does not serve (:func:`trtdsl.require`) give way to the nearest that it does. The points
+    among them are one between, and one dimension high while the others are low: where one dimension is taken for
     another, equal corners would hide it.
     """
     corners = [profile.at(which) for profile in network.profiles for which in ("min", "opt", "max")]
     mixed = [point for profile in network.profiles for point in _mixed(profile)]
     points = dict.fromkeys(tuple(point.items()) for point in corners)
     further = [point for point in dict.fromkeys(tuple(point.items()) for point in mixed) if point not in points]
-    return [dict(point) for point in (*points, *further[:MIXED])]
+    chosen = [dict(point) for point in (*points, *further[:MIXED])]
+    ranges = [next(p.ranges for p in network.profiles if _holds(p, point)) for point in chosen]
+    served = [network.constraints.nearest(point, inside) for point, inside in zip(chosen, ranges, strict=True)]
+    return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in served)]
+
+
+def _holds(profile: Profile, point: Mapping[str, int]) -> bool:
+    return all(low <= point[name] <= high for name, (low, _, high) in profile.ranges.items())
 
 
 def _mixed(profile: Profile) -> Iterator[dict[str, int]]:

@@ -13,10 +13,9 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from ..core.lazy import np, torch
 from ..definition.network import Network
-from ..definition.shape import shape_text, value
+from ..definition.shape import linear, shape_text, value
 from ..layers.evaluation import Node, kind, storage
 from ..layers.region import Region, partition
-from ..layers.shape import linear
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.operation import operation
-from ..definition.shape import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike, TensorDim
+from ..definition.shape import Atom, FloorDivision, Maximum, Minimum, SizeLike, TensorDim
 from ..definition.tensor import Tensor
 from .base import add_layer
 from .concatenation import concatenation
@@ -111,27 +110,10 @@ def _one_atom(network: Network, atom: Atom) -> Tensor:
 
 def _dim(network: Network, atom: Atom) -> Tensor:
     """A Dim from an input that has it, alone where there is one, else as ``a*Dim + b``."""
-    candidates = [
-        (tensor, axis, *solution)
-        for tensor in network.inputs.values()
-        for axis, size in enumerate(tensor.shape)
-        if (solution := linear(size, atom)) is not None
-    ]
-    if not candidates:
-        raise ShapeError(f"no input has the dimension {atom}")
-    tensor, axis, factor, offset = min(candidates, key=lambda found: (found[2], abs(found[3])))
+    tensor, axis, factor, offset = network.place_of(atom)
     result = gather(shape(tensor), _int64(network, [axis]))
     if offset:
         result = elementwise(result, _int64(network, [offset]), "SUB")
     if factor != 1:
         result = elementwise(result, _int64(network, [factor]), "FLOOR_DIV")
     return result
-
-
-def linear(size: SizeLike, atom: Atom) -> tuple[int, int] | None:
-    """``(a, b)`` where the size is ``a*atom + b`` with a > 0, else None."""
-    if not isinstance(size, Size):
-        return None
-    terms = dict(size.terms)
-    factor, offset = terms.pop((atom,), 0), terms.pop((), 0)
-    return (factor, offset) if factor > 0 and not terms else None
