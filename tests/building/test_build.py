@@ -20,6 +20,7 @@ from trtdsl.building.build import CheckFailedError
 from trtdsl.compiling.compiler import Statistics, _statistics, compile_engine
 from trtdsl.core.backend import Messages, get_backend
 from trtdsl.definition.spec import load_spec
+from trtdsl.engine.manifest import read_manifest
 from trtdsl.interpreter.fingerprint import fingerprint
 
 
@@ -325,3 +326,36 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     with pytest.raises(td.UsageError, match="No space left on device"):
         files.write_all_atomically({tmp_path / "a": b"new", tmp_path / "b": b"new"})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old"}
+
+
+def test_the_manifest_has_the_figures_of_the_program(tmp_path):
+    @td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=4, max=8), 256))})
+    def doubled(x):
+        return {"y": x * 2.0}
+
+    built = td.build(doubled, tmp_path / "doubled.engine", device="h100")
+    assert built.manifest["program"] == {
+        "dims": {"N": 4},
+        "launches": 1,
+        "bytes": 2 * 4 * 256 * 4,
+        "rearranged_bytes": 0,
+        "flops": 4 * 256,
+        "memory": 0,
+        "live_memory": 0,
+        "constant_bytes": built.manifest["program"]["constant_bytes"],
+        "floor": {"device": "h100", "seconds": 2e-6, "estimate": True},
+        "notes": [],
+    }
+    with pytest.raises(td.UsageError, match="no device 'h1000' in the table"):
+        td.build(doubled, tmp_path / "doubled.engine", device="h1000")
+
+
+def test_a_program_that_cannot_be_read_does_not_stop_a_build(tmp_path, monkeypatch):
+    @td.network(inputs={"x": td.Input((2, 256))})
+    def doubled(x):
+        return {"y": x * 2.0}
+
+    monkeypatch.setattr("trtdsl.programs.plan.VERSIONS", ("9.9",))
+    built = td.build(doubled, tmp_path / "doubled.engine")
+    assert "holds no program that trtdsl can read: it is of TensorRT-RTX" in built.manifest["program"]["unreadable"]
+    assert read_manifest(tmp_path / "doubled.engine").facts["program"] == built.manifest["program"]

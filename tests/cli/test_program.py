@@ -77,3 +77,13 @@ def test_compare(trtdsl):
     assert "bytes: 1.000 of A's, above 0.5" in done.stdout
     trtdsl("compare", "small.py", "small.py", "--fail-above", "-1", code=2)
     trtdsl("compare", "small.py", "none.py", code=2)
+
+
+def test_build_says_what_its_program_costs(trtdsl):
+    done = trtdsl("build", "small.py", "--no-check", "--device", "orin")
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("  program at N=2: ")]
+    assert " launches, " in line
+    assert "only rearranged; at least " in line
+    assert line.endswith("ms on orin (estimate)")
+    assert line in trtdsl("build", "small.py", "--no-check").stdout  # up to date: the manifest says it
+    trtdsl("build", "small.py", "--device", "none", code=2)

@@ -14,7 +14,7 @@ from ..compiling.compiler import Plan, Progress, compile_engine, input_shapes
 from ..compiling.config import BuildConfig
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
-from ..core.errors import MismatchError
+from ..core.errors import MismatchError, TrtdslError
 from ..core.files import check_writable, write_all_atomically
 from ..core.version import __version__
 from ..definition.network import Network
@@ -22,8 +22,10 @@ from ..definition.profile import Profile, Range
 from ..definition.spec import NetworkSpec
 from ..definition.weights import Source
 from ..engine.manifest import MANIFEST_SCHEMA
+from ..engine.program import program_of_plan
 from ..engine.refit import recipe
 from ..interpreter.fingerprint import fingerprint
+from ..programs.devices import DEFAULT, find_device, floor_of
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def build(
     force: bool = False,
     dry_run: bool = False,
     allow_nonfinite: bool = False,
+    device: str = DEFAULT,
     progress: Progress | None = None,
 ) -> Build:
     """Defines a network, checks it against its torch reference, builds it, and writes engine and manifest.
@@ -59,7 +62,8 @@ def build(
     ``output`` is ``NAME.engine`` in the working directory by default; the manifest stands beside it under
     ``output + ".json"``. Nothing is written before all is done, and nothing is built again that has not changed
     (unless ``force``). ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own.
-    ``run_check=False`` says so in the manifest. ``dry_run`` stops before building.
+    ``run_check=False`` says so in the manifest. ``dry_run`` stops before building. The manifest has the figures of the
+    engine's program at the sizes of its first profile, with a floor under its time on ``device`` (:func:`floor_of`).
 
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message,
     UsageError for what cannot be written or what the backend cannot honour, CancelledError.
@@ -77,6 +81,7 @@ def build(
         allow_nonfinite=allow_nonfinite,
     )
     tell("defining the network", 1, 1)
+    device = find_device(device).name
     config = config or BuildConfig()
     config.validate(network.backend)
     content = _content_hash(network, config)
@@ -91,7 +96,7 @@ def build(
     if unchanged:
         manifest = {**previous, "check": checked}
     else:
-        manifest = _manifest(spec, network, config, content, checked, weights, plan)
+        manifest = _manifest(spec, network, config, content, checked, weights, plan, device)
     if plan is not None and (config.refit or config.strip_weights):
         made = recipe(spec, network, engine, dims, spec.open_weights(weights))
         manifest["refit"] = {**made, "identical": not config.refit}
@@ -199,6 +204,7 @@ def _manifest(
     checked: dict[str, Any],
     weights: Source | None,
     plan: Plan | None,
+    device: str,
 ) -> dict[str, Any]:
     backend = network.backend
     opened = spec.open_weights(weights)
@@ -236,8 +242,24 @@ def _manifest(
         statistics = asdict(plan.statistics)
         manifest["build_seconds"] = round(statistics.pop("seconds"), 3)
         manifest["statistics"] = statistics
+        manifest["program"] = _program(plan, network, device)
         manifest["engine"] = {"sha256": hashlib.sha256(plan.data).hexdigest(), "bytes": len(plan.data)}
     return manifest
+
+
+def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
+    """What the engine's program costs at the sizes that it is tuned for; where it cannot be read, why not."""
+    try:
+        program = program_of_plan(plan, network)
+    except TrtdslError as error:
+        return {"unreadable": error.message}
+    floor = floor_of(program, device)
+    return {
+        "dims": program.dims,
+        **program.totals(),
+        "floor": {"device": floor.device.name, "seconds": floor.seconds, "estimate": True},
+        "notes": list(program.notes),
+    }
 
 
 def _dump(manifest: dict[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ import trtdsl as td
 from ..core.errors import UsageError
 from ..display.results import print_build, print_outcome
 from ..display.terminal import Progress, print_error
+from ..programs.devices import DEFAULT
 from .common import (
     AllowNonfinite,
     Backend,
@@ -68,6 +69,7 @@ ProfilingVerbosity = Annotated[
 WeightStreaming = Annotated[bool, typer.Option("--weight-streaming", help="Let weights stay on the host.")]
 Refit = Annotated[bool, typer.Option("--refit", help="The engine takes new weights later.")]
 StripWeights = Annotated[bool, typer.Option("--strip-weights", help="Write the engine without its weights.")]
+Device = Annotated[str, typer.Option("--device", metavar="GPU", help="Whose floor is told: h100, rtx-4090, orin, …")]
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not compare with torch first; the manifest says so.")]
 Force = Annotated[bool, typer.Option("--force", help="Build even if nothing changed.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Define and check, but build and write nothing.")]
@@ -96,6 +98,7 @@ def build(
     weight_streaming: WeightStreaming = False,
     refit: Refit = False,
     strip_weights: StripWeights = False,
+    device: Device = DEFAULT,
     no_check: NoCheck = False,
     force: Force = False,
     dry_run: DryRun = False,
@@ -125,7 +128,7 @@ def build(
             strip_weights=strip_weights,
         )
         options = {"weights": weights, "dims": dims_of(dim), "profiles": profiles_of(profile), "precision": precision}
-        options |= {"backend": backend, "config": config, "run_check": not no_check, "force": force}
+        options |= {"backend": backend, "config": config, "device": device, "run_check": not no_check, "force": force}
         options |= {"dry_run": dry_run, "allow_nonfinite": allow_nonfinite}
         if len(network) > 1:
             _build_several(network, output, jobs, options, json_, quiet)

@@ -232,13 +232,9 @@ class ManifestDamagedError(CorruptFileError):
 class UnreadableProgramError(EngineError):
     """A plan holds no program that trtdsl can read: of another product or version, or without its text."""
 
-    code = "program-unreadable"
-
 
 class ProgramDamagedError(CorruptFileError):
     """The text of a program in a plan does not follow its grammar."""
-
-    code = "program-damaged"
 
 
 # -- why an engine does not load: what is here -------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT, Floor, floor_of
 from ..programs.graph import Graph
@@ -77,18 +78,15 @@ def _name(name: str, epilogue: tuple[str, ...]) -> str:
     return f"{shown} + {' '.join(epilogue)}" if epilogue and epilogue[0].islower() else shown
 
 
-def program_line(program: Program, device: str | None = None) -> str:
-    """What a build says of its program, in one line.
-
-    The floor is an estimate.
-    """
-    floor = floor_of(program, device) if device else floor_of(program)
-    moved = max(program.bytes, 1)
-    at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
+def program_line(figures: Mapping[str, Any]) -> str:
+    """What a build says of its program, in one line, from the manifest's figures."""
+    if "unreadable" in figures:
+        return f"program not read: {figures['unreadable']}"
+    at = ", ".join(f"{name}={size}" for name, size in figures["dims"].items())
+    floor, share = figures["floor"], figures["rearranged_bytes"] / max(figures["bytes"], 1)
     return (
-        f"{program.launch_count} launches, {megabytes(program.bytes)} moved{f' at {at}' if at else ''}, "
-        f"{program.rearranged_bytes / moved:.0%} of them only rearranged; at least {floor.seconds * 1e3:.2f} ms on "
-        f"{floor.device.name} (estimate)"
+        f"program{f' at {at}' if at else ''}: {figures['launches']} launches, {megabytes(figures['bytes'])} moved, "
+        f"{share:.0%} of them only rearranged; at least {floor['seconds'] * 1e3:.3g} ms on {floor['device']} (estimate)"
     )
 
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT
+from .program import comparison_tables, program_line
 from .table import make_table
 from .terminal import print_error, print_line, terminal
 
@@ -62,8 +63,6 @@ def print_summary(summary: Summary) -> None:
 
 def print_comparison(comparison: Comparison) -> None:
     """The figures of two programs side by side, and the ten lines whose bytes differ most."""
-    from .program import comparison_tables
-
     print_line(f"A: {comparison.before}")
     print_line(f"B: {comparison.after}")
     for table in comparison_tables(comparison):
@@ -96,6 +95,8 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     for index, served in enumerate(manifest["profiles"]):
         if served["dims"]:
             print_line(f"  profile {index}: {Profile(**served['dims'])}")
+    if "program" in manifest:
+        print_line(f"  {program_line(manifest['program'])}")
     checked = manifest["check"]
     if checked["done"]:
         print_line(

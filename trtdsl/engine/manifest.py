@@ -16,7 +16,7 @@ from .signature import Shapes, Signature, TensorInfo
 DTYPES = tuple(TENSORRT_DTYPES.values())
 MANIFEST_SCHEMA = 3
 READ_SCHEMAS = (2, 3)
-"""3 adds what is required of sizes."""
+"""3 adds what is required of sizes, and the figures of the engine's program."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

@@ -197,9 +197,9 @@ class Program:
         shares = [Share(name, *map(round, row)) for name, row in table.items()]
         return sorted(shares, key=lambda share: (-share.bytes, share.name))
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything as one JSON object."""
-        totals = {
+    def totals(self) -> dict[str, int]:
+        """The figures of the whole."""
+        return {
             "launches": self.launch_count,
             "bytes": self.bytes,
             "rearranged_bytes": self.rearranged_bytes,
@@ -208,4 +208,7 @@ class Program:
             "live_memory": self.live_memory,
             "constant_bytes": self.constant_bytes,
         }
-        return {"schema": SCHEMA, "kind": "program", "totals": totals, **asdict(self)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        return {"schema": SCHEMA, "kind": "program", "totals": self.totals(), **asdict(self)}
