@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 
 import pytest
 import torch
@@ -287,7 +286,7 @@ def test_the_manifests_place_and_the_folders_mode_are_looked_at_first(spec, tmp_
 
     (tmp_path / "a.engine.json").mkdir()
     refused(tmp_path / "a.engine", r"a\.engine\.json: it is a directory")
-    monkeypatch.setattr(tempfile, "mkstemp", deny)
+    monkeypatch.setattr("trtdsl.core.files._temporary", deny)
     refused(tmp_path / "b.engine", r"cannot write .*b\.engine: Permission denied")
 
 

@@ -51,7 +51,13 @@ def test_derived_values_make_the_network_of_the_new_weights(spec, others, tmp_pa
     network = spec.define(precision=precision)
     feeds = td.sample_feeds(spec, {"N": 2}, torch.Generator().manual_seed(0))
     before = td.interpret(network, feeds)
-    values = new_values(facts_of(spec, network, tmp_path / "a.engine"), others, backend=BACKEND, folder=tmp_path)
+    values = new_values(
+        facts_of(spec, network, tmp_path / "a.engine"),
+        others,
+        backend=BACKEND,
+        folder=tmp_path,
+        trust_network_file=True,
+    )
     put(network, values)
     after = td.interpret(network, feeds)
     with torch.inference_mode():
@@ -70,11 +76,13 @@ def test_the_file_of_derived_weights_needs_no_network(spec, others, tmp_path):
     facts = facts_of(spec, network, tmp_path / "a.engine")
     derived = derive_weights(spec, others, output=tmp_path / "derived.safetensors")
     facts["network"] = None
-    values = new_values(facts, tmp_path / "derived.safetensors", backend=BACKEND, folder=tmp_path)
+    values = new_values(
+        facts, tmp_path / "derived.safetensors", backend=BACKEND, folder=tmp_path, trust_network_file=True
+    )
     assert values.keys() == derived.keys() == layer_values(network).keys()
     assert all(torch.equal(values[name], derived[name]) for name in values)
     with pytest.raises(td.UsageError, match="weights derive"):
-        new_values(facts, others, backend=BACKEND, folder=tmp_path)
+        new_values(facts, others, backend=BACKEND, folder=tmp_path, trust_network_file=True)
     named = new_values(facts, others, backend=BACKEND, folder=tmp_path, network=f"{spec.file}:{spec.name}")
     assert all(torch.equal(values[name], named[name]) for name in values)
 
@@ -87,7 +95,7 @@ def test_all_problems_at_once(spec, others, tmp_path):
     weights[second] = weights[second].flatten()[:1].clone()
     weights["surplus"] = torch.ones(1)
     with pytest.raises(td.WeightsError) as caught:
-        new_values(facts, weights, backend=BACKEND, folder=tmp_path)
+        new_values(facts, weights, backend=BACKEND, folder=tmp_path, trust_network_file=True)
     for name in (first, second, "surplus"):
         assert f"{name}: " in str(caught.value)
 
@@ -96,15 +104,15 @@ def test_another_structure_is_refused(spec, others, tmp_path):
     facts = facts_of(spec, spec.define(), tmp_path / "a.engine")
     facts["structure_sha256"] = structure(spec.define(dims={"N": 3}))
     with pytest.raises(td.WeightsError, match="layers differ"):
-        new_values(facts, others, backend=BACKEND, folder=tmp_path)
+        new_values(facts, others, backend=BACKEND, folder=tmp_path, trust_network_file=True)
 
 
 def test_an_engine_for_one_set_of_weights(spec, others, tmp_path):
     """Stripped without --refit, TensorRT's results with any other weights are undefined."""
     facts = facts_of(spec, spec.define(), tmp_path / "a.engine", identical=True)
-    assert new_values(facts, spec.weights, backend=BACKEND, folder=tmp_path)
+    assert new_values(facts, spec.weights, backend=BACKEND, folder=tmp_path, trust_network_file=True)
     with pytest.raises(td.WeightsError, match="for these alone"):
-        new_values(facts, others, backend=BACKEND, folder=tmp_path)
+        new_values(facts, others, backend=BACKEND, folder=tmp_path, trust_network_file=True)
 
 
 def test_every_refittable_name_must_be_supplied():
@@ -129,3 +137,19 @@ def test_the_recipe_finds_the_network_from_the_engine(spec, tmp_path):
     assert (tmp_path / "deep" / file).resolve() == Path(spec.file).resolve()
     assert name == spec.name
     assert set(facts["values"]) == set(layer_values(spec.define()))
+
+
+def test_python_that_a_manifest_names_is_not_run_unasked(spec, others, tmp_path):
+    """The file would leave a trace; it is run when the caller says so, or names it."""
+    trace = tmp_path / "was run"
+    place = spec.file.with_name("evil.py")
+    place.write_text(f"open({str(trace)!r}, 'w').close()\n" + spec.file.read_text())
+    network = spec.define()
+    facts = {**facts_of(spec, network, tmp_path / "a.engine"), "network": f"{place}:{spec.name}"}
+    with pytest.raises(td.UsageError, match=r"evil\.py.*trust_network_file=True"):
+        new_values(facts, others, backend=BACKEND, folder=tmp_path)
+    assert not trace.exists()
+    for said in ({"trust_network_file": True}, {"network": f"{place}:{spec.name}"}):
+        assert new_values(facts, others, backend=BACKEND, folder=tmp_path, **said)
+        assert trace.exists()
+        trace.unlink()

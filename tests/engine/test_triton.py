@@ -162,3 +162,17 @@ def test_the_repository(engine, tmp_path):
     (tmp_path / "cut.engine").write_bytes(engine.read_bytes()[:-1])
     with pytest.raises(td.CorruptFileError):
         export_triton(tmp_path / "cut.engine", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/tmp/evil", "..", ""])
+def test_a_model_stays_in_the_repository(engine, tmp_path, name):
+    """The manifest comes from outside, and so may the name."""
+    path = tmp_path / "m.engine"
+    path.write_bytes(engine.read_bytes())
+    facts = json.loads(manifest_path(engine).read_text())
+    manifest_path(path).write_text(json.dumps({**facts, "network": name}))
+    before = sorted(tmp_path.rglob("*"))
+    for given in ({}, {"name": name}):
+        with pytest.raises(td.UsageError, match="a file would be called after it"):
+            export_triton(path, tmp_path / "deep" / "repository", allow_rtx=True, **given)
+    assert sorted(tmp_path.rglob("*")) == before

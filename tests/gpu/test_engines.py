@@ -205,7 +205,9 @@ def test_refit(small, tmp_path, strip):
     if strip:
         with pytest.raises(errors.StrippedEngineError):
             td.load_engine(path)
-    engine = td.load_engine(path, weights=tmp_path / "others.safetensors")
+    with pytest.raises(td.UsageError, match="trust_network_file"):
+        td.load_engine(path, weights=tmp_path / "others.safetensors")
+    engine = td.load_engine(path, weights=tmp_path / "others.safetensors", trust_network_file=True)
     feed = td.sample_feeds(spec, {"N": 2}, generator)
     with torch.inference_mode():
         wanted = spec.reference_module(spec.open_weights(others))(*feed.values())
@@ -258,7 +260,7 @@ def test_new_weights_and_what_was_made_before_them(small, tmp_path, simulated):
     engine(**feed)
     captured = engine.capture(feed)
     before = captured.run(feed)["scores"]
-    engine.refit({name: tensor * 2 for name, tensor in load_file(spec.weights).items()}, folder=tmp_path)
+    engine.refit({name: tensor * 2 for name, tensor in load_file(spec.weights).items()}, network=f"{spec.file}")
     with pytest.raises(td.UsageError, match="capture it again"):
         captured.run(feed)
     after = engine(**feed)["scores"]

@@ -30,6 +30,9 @@ def run(
     backend: Backend = None,
     device: Device = 0,
     no_manifest: Annotated[bool, typer.Option("--no-manifest", help="The engine has none.")] = False,
+    trust_network_file: Annotated[
+        bool, typer.Option("--trust-network-file", help="With --weights: run the Python that the manifest names.")
+    ] = False,
     allow_host_code: Annotated[
         bool, typer.Option("--allow-host-code", help="Load an engine that carries code for the CPU.")
     ] = False,
@@ -47,6 +50,7 @@ def run(
             device=device,
             manifest=not no_manifest,
             weights=weights,
+            trust_network_file=trust_network_file,
             allow_host_code=allow_host_code,
         )
         if json_:

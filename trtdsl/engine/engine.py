@@ -38,13 +38,15 @@ def load_engine(
     runtime_cache: str | os.PathLike[str] | None = None,
     cuda_graphs: bool = False,
     specialization: Specialization | None = None,
+    trust_network_file: bool = False,
     allow_host_code: bool = False,
 ) -> Engine:
     """The engine in a file, on the GPU, ready to be called.
 
     Everything that can be judged without TensorRT is judged first, by the engine's first bytes and the manifest beside
     it; ``manifest=False`` loads an engine that has none. ``backend`` is the engine's own when not said. ``weights`` are
-    put into a refittable engine, which one built without weights needs. ``runtime_cache`` is a file in which
+    put into a refittable engine, which one built without weights needs; the network file that the manifest names makes
+    of them what the engine holds, and is run only with ``trust_network_file``. ``runtime_cache`` is a file in which
     TensorRT-RTX keeps what it compiles for this GPU, written by :meth:`Engine.warm_up` and :meth:`Engine.close`.
     ``cuda_graphs`` makes TensorRT-RTX run each shape as a CUDA graph. ``specialization`` says when it compiles kernels
     for the very shapes that are fed: ``"lazy"`` behind the runs, which use others until then (its default), ``"eager"``
@@ -68,7 +70,7 @@ def load_engine(
         allow_host_code=allow_host_code,
     )
     if weights is not None:
-        engine.refit(weights, folder=found.path.parent)
+        engine.refit(weights, folder=found.path.parent, trust_network_file=trust_network_file)
     return engine
 
 
@@ -226,12 +228,14 @@ class Engine:
         *,
         network: str | None = None,
         folder: str | os.PathLike[str] = ".",
+        trust_network_file: bool = False,
     ) -> None:
         """Puts new weights into an engine that was built with ``refit``, in place.
 
         ``weights`` is a safetensors file or a mapping with the names of the state_dict, or what ``trtdsl weights
-        derive`` wrote. What the engine holds is made of them by the network's own definition, which the manifest finds
-        from ``folder``, the engine's, or ``network="FILE.py:NAME"`` names. Waits for all runs; runs that
+        derive`` wrote. What the engine holds is made of them by the network's own definition, which
+        ``network="FILE.py:NAME"`` names, or the manifest, from ``folder``, the engine's: that is Python from outside,
+        and is run only with ``trust_network_file``. Waits for all runs; runs that
         threads begin meanwhile wait for it.
 
         Raises UsageError for an engine that takes no weights, WeightsError with all that do not fit at once.
@@ -239,7 +243,14 @@ class Engine:
         facts = self.manifest.facts.get("refit") if self.manifest is not None else None
         if not facts:
             raise UsageError("this engine takes no new weights: build it with --refit")
-        values = new_values(facts, weights, backend=self.backend, folder=Path(folder), network=network)
+        values = new_values(
+            facts,
+            weights,
+            backend=self.backend,
+            folder=Path(folder),
+            network=network,
+            trust_network_file=trust_network_file,
+        )
         counts = {name: count for name, (count, _) in facts["values"].items()}
         with cuda.on_device(self.device), self._lock:
             self._lock.wait_for(lambda: not self._running)

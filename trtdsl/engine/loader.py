@@ -271,7 +271,9 @@ def judge(data: bytes, manifest: Manifest | None, header: Header, label: str) ->
         )
     if hashlib.sha256(data).hexdigest() != manifest.sha256:
         raise EngineDamagedError(
-            f"{label} is not what was built: its sha256 is not the one in its manifest; copy both again, or build again"
+            f"{label} and its manifest are not of one build: its sha256 is not the one that the manifest says. One of "
+            "them was replaced alone, as when a copy or a build is interrupted, or the engine is damaged: copy both "
+            "again, or build again"
         )
     if _numbers(manifest.version)[:3] != _numbers(header.version)[:3]:
         raise ManifestDamagedError(

@@ -18,7 +18,7 @@ from typing import Any
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import ExecutionError, UnsupportedError, UsageError, WeightsError
-from ..core.files import check_writable, write_atomically
+from ..core.files import check_writable, is_file, write_atomically
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.profile import Range
@@ -123,15 +123,22 @@ def derive_weights(
 
 
 def new_values(
-    facts: Mapping[str, Any], weights: Source, *, backend: Backend, folder: Path, network: str | None = None
+    facts: Mapping[str, Any],
+    weights: Source,
+    *,
+    backend: Backend,
+    folder: Path,
+    network: str | None = None,
+    trust_network_file: bool = False,
 ) -> Values:
     """The values for an engine whose manifest has ``facts`` under "refit", made of ``weights``.
 
     ``weights`` is a safetensors file (or mapping) with the names of the state_dict, or a file of derived ones.
-    ``folder`` is the engine's, from which the network's file is found; ``network`` says ``FILE.py:NAME`` instead.
+    ``network`` is the network's ``FILE.py:NAME``; without it, the one that the manifest names, found from the engine's
+    ``folder``, which is Python that is run only with ``trust_network_file``.
 
     Raises WeightsError with every missing, misshapen or unknown weight at once, or when the network is not the one that
-    the engine was built from; UsageError when the network's file is not there.
+    the engine was built from; UsageError when the network's file is not there, or not to be run.
     """
     derived = _derived(weights)
     if derived is not None:
@@ -140,7 +147,7 @@ def new_values(
         Weights(weights).check(
             {name: (tuple(shape), dtype) for name, (shape, dtype) in facts["expected"].items()}, allow_nonfinite=True
         )
-        defined = _spec(facts, folder, network).define(
+        defined = _spec(facts, folder, network, trust_network_file).define(
             weights=weights,
             dims=facts["dims"],
             profiles=(),  # they do not change the layers
@@ -169,15 +176,21 @@ def _derived(weights: Source) -> tuple[str, Values] | None:
     return None if found is None else (found, {name: opened.get(name) for name in opened.shapes})
 
 
-def _spec(facts: Mapping[str, Any], folder: Path, network: str | None) -> NetworkSpec:
+def _spec(facts: Mapping[str, Any], folder: Path, network: str | None, trusted: bool) -> NetworkSpec:
     place = network
-    if place is None and facts["network"] is not None:
+    if place is None and isinstance(facts["network"], str):
         place = os.path.normpath(folder / facts["network"])
     file = (place or "").rpartition(":")[0] or place or ""
-    if not file or not Path(file).is_file():
+    if not file or not is_file(file):
         raise UsageError(
             f"the network's file {file or '(none)'} is not here, and new weights are made with it: say where with "
             "network='FILE.py', or derive them where it is with `trtdsl weights derive`"
+        )
+    if network is None and not trusted:
+        raise UsageError(
+            f"the manifest says that {place} makes the engine's weights. That is Python, and a manifest's word is not "
+            f"enough to run it: say trust_network_file=True (--trust-network-file), or network={place!r}, or derive "
+            "the weights elsewhere with `trtdsl weights derive`"
         )
     return load_spec(place or "")
 

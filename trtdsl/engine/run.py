@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..core.backend import Backend
 from ..core.errors import FeedError, UsageError
-from ..core.files import write_all_atomically
+from ..core.files import file_name, write_all_atomically
 from ..core.lazy import np
 from . import load_engine
 from .arrays import view
@@ -38,16 +38,19 @@ def run_files(
     device: int = 0,
     manifest: bool = True,
     weights: str | os.PathLike[str] | None = None,
+    trust_network_file: bool = False,
     allow_host_code: bool = False,
 ) -> dict[str, Path]:
     """Runs an engine on .npy files and writes each output as ``OUTPUT/NAME.npy``; gives the paths by output name.
 
     Whether the engine fits and the inputs fit it is judged before a GPU is asked for. Raises as
-    :func:`~trtdsl.load_engine` and :meth:`~trtdsl.engine.Engine.run` do, and UsageError.
+    :func:`~trtdsl.load_engine` and :meth:`~trtdsl.engine.Engine.run` do, and UsageError, also for an output whose name
+    would lead out of the folder.
     """
     arrays = read_inputs(inputs)
     found = open_engine(engine, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
     if found.manifest is not None:
+        _paths(Path(output), found.manifest.signature.outputs)
         found.manifest.signature.check({name: view(array) for name, array in arrays.items()})
     loaded = load_engine(
         engine,
@@ -55,17 +58,23 @@ def run_files(
         device=device,
         manifest=manifest,
         weights=weights,
+        trust_network_file=trust_network_file,
         allow_host_code=allow_host_code,
     )
+    paths = _paths(Path(output), loaded.signature.outputs)
     results = loaded.run(arrays, outputs="numpy")
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from None
-    paths = {name: folder / f"{name}.npy" for name in results}
     write_all_atomically({paths[name]: _npy(array) for name, array in results.items()})
     return paths
+
+
+def _paths(folder: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Where each output goes: into ``folder`` and nowhere else."""
+    return {name: folder / file_name(name, ".npy", "the output's name") for name in names}
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import EngineError, UsageError
-from ..core.files import check_writable, write_all_atomically
+from ..core.files import check_writable, file_name, write_all_atomically
 from .loader import judge, read_engine_file, read_header
 from .manifest import Manifest, read_manifest
 from .signature import TensorInfo
@@ -57,7 +57,7 @@ def export_triton(
             "Triton's TensorRT backend does not load engines of TensorRT-RTX: build it with --backend tensorrt, or say "
             "--allow-rtx for a backend of your own"
         )
-    folder = Path(repository) / (name or manifest.network)
+    folder = Path(repository) / file_name(manifest.network if name is None else name, what="the model's name")
     config = triton_config(manifest, folder.name, instances=instances, queue_delay_us=queue_delay_us)
     target = folder / str(version)
     try:

@@ -1,0 +1,126 @@
+"""Files are written whole or not at all, also when the writer is killed; names from outside stay names."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trtdsl as td
+from trtdsl.core import files
+from trtdsl.core.files import check_writable, file_name, is_file, write_all_atomically, write_atomically
+
+KILLED = """
+import os, signal, sys
+from trtdsl.core import files
+
+replace, renamed = os.replace, []
+
+def die(source, target):
+    if len(renamed) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    renamed.append(target)
+    replace(source, target)
+
+os.replace = die
+files.write_all_atomically({sys.argv[1] + "/a.engine": b"new engine", sys.argv[1] + "/a.engine.json": b"new manifest"})
+"""
+
+
+def killed_after(renames, folder):
+    """What a writer leaves that is killed after so many of its two renames."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder), str(renames)], env=os.environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_what_a_killed_writer_leaves_is_cleaned_by_the_next(tmp_path, renames):
+    (tmp_path / "a.engine").write_bytes(b"old engine")
+    (tmp_path / "a.engine.json").write_bytes(b"old manifest")
+    killed_after(renames, tmp_path)
+    found = [(tmp_path / name).read_bytes() for name in ("a.engine", "a.engine.json")]
+    assert found == [b"new engine" if renames else b"old engine", b"old manifest"]  # the manifest comes last
+    assert len(list(tmp_path.iterdir())) == 4 - renames
+    write_all_atomically({tmp_path / "a.engine": b"engine", tmp_path / "a.engine.json": b"manifest"})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "a.engine": b"engine",
+        "a.engine.json": b"manifest",
+    }
+
+
+def test_an_engine_with_the_manifest_of_another_build_is_called_that(tmp_path):
+    net = td.network(inputs={"x": td.Input((2,))})(lambda x: {"y": x * 2})
+    built = td.build(net, tmp_path / "a.engine")
+    other = td.build(td.network(inputs={"x": td.Input((2,))})(lambda x: {"y": x * 3}), tmp_path / "b.engine")
+    built.engine.write_bytes(other.engine.read_bytes())
+    with pytest.raises(td.CorruptFileError, match="are not of one build") as caught:
+        td.load_engine(built.engine)
+    assert caught.value.code == "engine-damaged"
+    assert td.build(net, tmp_path / "a.engine").built  # it is not taken for unchanged
+
+
+def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
+    with files._temporary(tmp_path / "a") as (descriptor, name):
+        write_atomically(tmp_path / "a", b"other")
+        assert name.exists()
+        os.close(descriptor)
+    write_atomically(tmp_path / "a", b"again")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+def test_a_file_that_was_there_keeps_its_mode(tmp_path, mode):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    write_atomically(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_a_new_file_has_the_mode_of_any_other_and_the_mask_is_not_touched(tmp_path, mask, monkeypatch):
+    before = os.umask(mask)
+    try:
+        monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("another thread would see this"))
+        write_atomically(tmp_path / "a", b"new")
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~mask
+
+
+def test_files_and_folders_are_synced(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(os.fstat(descriptor).st_mode), sync(descriptor)))
+    write_all_atomically({tmp_path / "a": b"1", tmp_path / "b": b"2"})
+    assert [stat.S_ISDIR(mode) for mode in synced] == [False, False, True]
+
+
+@pytest.mark.parametrize("length", [240, 255])
+def test_a_name_as_long_as_a_name_can_be(tmp_path, length):
+    write_atomically(check_writable(tmp_path / ("a" * length)), b"new")
+    with pytest.raises(td.UsageError, match="cannot write"):
+        check_writable(tmp_path / ("a" * 256))
+    assert not is_file(tmp_path / ("a" * 300))
+    assert not is_file("a\0b")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\\b", "a\0b", "a\nb", "x" * 252])
+def test_names_that_are_no_files(name):
+    with pytest.raises(td.UsageError, match="a file would be called after it"):
+        file_name(name, ".npy")
+
+
+@given(st.text(max_size=300))
+def test_no_name_leads_elsewhere(name):
+    try:
+        made = file_name(name, ".npy")
+    except td.UsageError:
+        return
+    assert (Path("/folder") / made).resolve().parent == Path("/folder")
+    assert len(os.fsencode(made)) <= 255
