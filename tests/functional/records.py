@@ -56,6 +56,11 @@ def _same(names, prefix="", **options):
     return [Record(name, prefix + name, **options) for name in names.split()]
 
 
+def _aliases(pairs):
+    """Functions of which torch has the samples under another name."""
+    return [Record(name, other) for name, other in (pair.split("=") for pair in pairs.split())]
+
+
 def _values(result):
     """Values alone: of equal elements torch may name any index."""
     return result[0]
@@ -155,6 +160,17 @@ def _cartesian_samples():
     yield Call(torch.arange(3.0))
 
 
+def _as_tensor_samples():
+    for data in (1.5, [1, 2], [[1.0, 2], [3, 4]], torch.arange(3)):
+        for dtype in (None, torch.float16, torch.int64):
+            yield Call(data, kwargs={"dtype": dtype})
+
+
+def _shapes_alone(result):
+    """Of what is not initialized, its shape and dtype."""
+    return result * 0
+
+
 def _tensor_samples():
     for data, options in ((1.5, {}), ([1, 2], {}), ([[1.0, 2], [3, 4]], {"dtype": torch.float16}), ([True], {})):
         yield Call(torch.zeros(2), (data,), options)
@@ -164,16 +180,26 @@ ELEMENTARY = _same(
     "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf erfc exp exp2 expm1 floor frac log log10 "
     "log1p log2 logit nan_to_num neg positive rad2deg reciprocal round rsqrt sgn sigmoid sign signbit sin sinc "
     "sinh sqrt square tan tanh trunc"
-)
+) + [
+    *_same("entr ndtr", "special."),
+    *_aliases("absolute=abs arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan arctanh=atanh"),
+    *_aliases("negative=neg fix=trunc"),
+]
 ARITHMETIC = _same(
     "add addcdiv addcmul atan2 clamp clamp_max clamp_min copysign div floor_divide fmax fmin fmod heaviside hypot "
     "lerp logaddexp logaddexp2 maximum minimum mul pow remainder rsub sub true_divide xlogy"
-) + [Record("clip", "clamp")]
+) + [
+    *_aliases("clip=clamp arctan2=atan2 multiply=mul subtract=sub divide=div"),
+    Record("xlog1py", "special.xlog1py"),
+    Record("ldexp"),
+]
 LOGIC = [
     *_same(
         "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor eq ge gt isclose "
         "isfinite isinf isnan isneginf isposinf le logical_and logical_not logical_or logical_xor lt masked_fill ne"
     ),
+    *_aliases("greater=gt greater_equal=ge less=lt less_equal=le not_equal=ne"),
+    Record("isin"),
     Record("equal", outputs=_as_tensor),
     Record("where", call=lambda where: lambda input, condition, other: where(condition, input, other)),
 ]
@@ -183,6 +209,10 @@ REDUCTIONS = [
         "median min nanmean nansum norm prod std std_mean sum var var_mean"
     ),
     Record("vector_norm", "linalg.vector_norm"),
+    Record("matrix_norm", "linalg.matrix_norm"),
+    *_same("corrcoef cov cummax cummin cumulative_trapezoid diff renorm trapezoid"),
+    Record("quantile", constants=(0, "q")),
+    Record("trapz", "trapezoid"),
 ]
 SHAPES = [
     *_same(
@@ -193,7 +223,9 @@ SHAPES = [
         "unsqueeze view view_as vsplit vstack"
     ),
     *_same("channel_shuffle pad unfold", "nn.functional."),
-    Record("concat", "cat"),
+    *_same("block_diag combinations sum_to_size"),
+    Record("as_strided", reference=lambda x, *args, **kwargs: torch.as_strided(x.clone(), *args, **kwargs)),
+    *_aliases("concat=cat moveaxis=movedim swapaxes=transpose swapdims=transpose"),
     *(
         Record(name, call=lambda to, name=name: lambda x, **options: getattr(x, name)(), function="to")
         for name in ("bfloat16", "bool", "float", "half", "int", "long")
@@ -205,7 +237,12 @@ SHAPES = [
     Record("fold", samples=_fold_samples, reference=torch.nn.functional.fold),
 ]
 CREATION = [
-    *_same("arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like"),
+    *_same(
+        "arange eye fill full full_like linspace logspace new_full new_ones new_zeros ones ones_like zeros zeros_like"
+    ),
+    *_same("empty empty_like empty_strided new_empty", outputs=_shapes_alone),
+    *_same("scalar_tensor tril_indices triu_indices"),
+    Record("as_tensor", samples=_as_tensor_samples, reference=torch.as_tensor),
     Record("cartesian_prod", samples=_cartesian_samples, reference=torch.cartesian_prod),
     Record(
         "tensor",
@@ -218,6 +255,14 @@ INDEXING = [
     *_same(
         "argsort argwhere gather index_add index_copy index_fill index_put index_select masked_select msort nonzero "
         "scatter scatter_add scatter_reduce sort take take_along_dim"
+    ),
+    *_same("bucketize masked_scatter searchsorted"),
+    Record("unravel_index", dtypes=(INT,)),
+    Record("bincount", dtypes=(INT,), constants=("input",)),
+    Record(
+        "embedding_bag",
+        "nn.functional.embedding_bag",
+        call=lambda bag: lambda weight, index, **options: bag(index, weight, **options),
     ),
     Record("getitem", "__getitem__"),
     Record("setitem", samples=_setitem_samples, reference=_assigned, opinfo="none"),
@@ -232,7 +277,10 @@ INDEXING = [
 ]
 PRODUCTS = [
     *_same("addbmm addmm addmv addr baddbmm bmm cdist cross dot inner kron matmul mm mv outer tensordot vdot"),
-    *_same("bilinear cosine_similarity linear pairwise_distance", "nn.functional."),
+    *_same("bilinear cosine_similarity linear pairwise_distance pdist", "nn.functional."),
+    Record("det", "linalg.det", tolerance=1e-4),
+    Record("inverse", "linalg.inv", tolerance=1e-4),
+    Record("solve", "linalg.solve", tolerance=1e-4),
     *_same("matrix_power multi_dot vecdot", "linalg."),
     Record("ger", "outer"),
     Record("einsum", call=lambda einsum: lambda tensors, equation: einsum(equation, tensors)),
@@ -291,6 +339,12 @@ ACTIVATIONS = [
     ),
     Record("dropout1d", samples=_dropout_samples, reference=torch.nn.functional.dropout1d),
 ]
+LOSSES = _same(
+    "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy gaussian_nll_loss "
+    "hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss "
+    "multilabel_soft_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss",
+    "nn.functional.",
+)
 SAMPLING = _same(
     "grid_sample interpolate pixel_shuffle pixel_unshuffle upsample_bilinear upsample_nearest", "nn.functional."
 )
@@ -305,6 +359,7 @@ FAMILIES = {
     "Products": PRODUCTS,
     "Convolution, pooling, normalization": LAYERS,
     "Activations and attention": ACTIVATIONS,
+    "Losses": LOSSES,
     "Sampling and resizing": SAMPLING,
 }
 RECORDS = {record.name: record for family in FAMILIES.values() for record in family}

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.shape import product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast, normalize_axis
-from ..operands import align, axis_of, binary, promote, scaled, stretch
+from ..operands import align, binary, promote, scaled, stretch
 from ..pointwise.arithmetic import add
-from ..reducing.statistics import vector_norm
 from ..shaping.create import filled, indices_of
 from .matmul import matmul
 
@@ -346,55 +345,3 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     products = binary(half, L.unsqueeze(input2, [input2.ndim - 1]), "PROD")
     result = L.reduce(products, "SUM", [products.ndim - 1])
     return result if bias is None else binary(result, bias, "SUM")
-
-
-# -- distances ---------------------------------------------------------------------------------------------------------
-
-
-@operation
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """``sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim``: as :func:`normalize` and :func:`vecdot`.
-
-    >>> net = td.Network()
-    >>> F.cosine_similarity(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
-    (N,)
-    """
-    a, b = promote(x1, x2)
-    if not a.dtype.is_floating_point:
-        raise DefinitionError(f"cosine_similarity takes floating-point tensors, not {a.dtype}")
-    shape = broadcast(a.shape, b.shape)
-    axis = axis_of(dim, len(shape))
-    if not shape:
-        a, b, shape = L.unsqueeze(a, [0]), L.unsqueeze(b, [0]), (1,)
-    a, b = (stretch(x, shape) if x.shape[axis] != shape[axis] else x for x in (a, b))
-    unit = [L.elementwise(x, binary(vector_norm(x, 2, axis, keepdim=True), eps, "MAX", x.dtype), "DIV") for x in (a, b)]
-    return L.reduce(L.elementwise(unit[0], unit[1], "PROD"), "SUM", [axis])
-
-
-@operation
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The ``p``-norm of ``x1 - x2 + eps`` along the last dimension: the layers of :func:`vector_norm`.
-
-    >>> net = td.Network()
-    >>> F.pairwise_distance(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
-    (N,)
-    """
-    return vector_norm(add(binary(x1, x2, "SUB"), eps), p, -1, keepdim)
-
-
-@operation
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The ``p``-norm of the difference of every row of ``x1`` with every row of ``x2``.
-
-    The layers of :func:`vector_norm`.
-
-    Always computed from differences, the more exact of torch's ways: ``compute_mode`` chooses between ways alone.
-
-    >>> net = td.Network()
-    >>> F.cdist(net.input("a", ("N", 5, 8)), net.input("b", ("N", 7, 8))).shape
-    (N, 5, 7)
-    """
-    if x1.ndim < 2 or x2.ndim < 2:
-        raise ShapeError(f"cdist takes matrices, not {shape_text(x1.shape)} and {shape_text(x2.shape)}")
-    difference = binary(L.unsqueeze(x1, [x1.ndim - 1]), L.unsqueeze(x2, [x2.ndim - 2]), "SUB")
-    return vector_norm(difference, p, -1)

@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along a dimension."""
+"""Running sums, products and extremes along a dimension, and differences of neighbours."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 from ... import layers as L
 from ...core.dtypes import as_dtype
-from ...core.errors import UnsupportedError
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import INFINITY, bounds
+from ...definition.shape import INFINITY, SizeLike, bounds, size_max
 from ...definition.tensor import Tensor
-from ..operands import as_tensor, axis_of, floating, with_dimension
+from ..operands import as_tensor, axis_of, binary, floating, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
-from .reduction import _summable
+from ..shaping.create import arange
+from ..shaping.join import cat
+from .reduction import Selected, _summable
 
 
 @operation
@@ -57,12 +60,7 @@ def _scan(x: Tensor, dim: int, identity: float, combine: Callable[[Tensor, Tenso
     axis = axis_of(dim, x.ndim)
     if x.ndim == 0:
         return x
-    longest = bounds(x.shape[axis])[1]
-    if longest >= INFINITY:
-        raise UnsupportedError(
-            f"the dimension {x.shape[axis]} has no upper bound, which says how many steps are needed: "
-            "give the Dim a max"
-        )
+    longest = _longest(x.shape[axis])
     fill = as_tensor(identity, x.network, as_dtype(x.dtype))
     step = 1
     while step < longest:
@@ -70,3 +68,134 @@ def _scan(x: Tensor, dim: int, identity: float, combine: Callable[[Tensor, Tenso
         x = combine(x, L.slice(x, start, x.shape, mode="FILL", fill=fill))
         step *= 2
     return x
+
+
+def _longest(length: SizeLike) -> int:
+    """The greatest value of a size. UnsupportedError where it has none."""
+    longest = bounds(length)[1]
+    if longest >= INFINITY:
+        raise UnsupportedError(
+            f"the dimension {length} has no upper bound, which says how many steps are needed: give the Dim a max"
+        )
+    return longest
+
+
+# -- running extremes --------------------------------------------------------------------------------------------------
+
+
+@operation
+def cummax(input: Tensor, dim: int) -> Selected:
+    """The greatest element up to each, and where it is (the last of equal ones): as :func:`cumprod`.
+
+    ISliceLayer, IElementWiseLayers and ISelectLayers for each power of two. NaN is greater than all, as in torch.
+
+    Raises UnsupportedError for a dimension without an upper bound.
+
+    >>> F.cummax(td.Network().input("x", (2, 5)), 1).indices.shape
+    (2, 5)
+    """
+    return _running_extreme(input, dim, "GREATER")
+
+
+@operation
+def cummin(input: Tensor, dim: int) -> Selected:
+    """The least element up to each, and where it is (the last of equal ones): as :func:`cummax`.
+
+    >>> F.cummin(td.Network().input("x", (2, 5)), 1).values.shape
+    (2, 5)
+    """
+    return _running_extreme(input, dim, "LESS")
+
+
+def _running_extreme(input: Tensor, dim: int, op: str) -> Selected:
+    """Pairs of a value and its place, combined with those before: an earlier one stays where it is beyond the later."""
+    axis = axis_of(dim, input.ndim)
+    if input.ndim == 0:
+        return Selected(input, input.network.constant(torch.tensor(0)))
+    values = L.cast(input, torch.int32) if input.dtype == torch.bool else input
+    length = input.shape[axis]
+    with input.network.current():
+        place = arange(length)
+    order = L.unsqueeze(place, [other for other in range(input.ndim) if other != axis])
+    places = stretch(order, input.shape)
+    step = 1
+    while step < _longest(length):
+        start = [-step if other == axis else 0 for other in range(input.ndim)]
+        earlier = L.slice(values, start, input.shape, mode="CLAMP")
+        where = L.slice(places, start, input.shape, mode="CLAMP")
+        beyond = L.elementwise(earlier, values, op)
+        if values.dtype.is_floating_point:
+            missing = L.elementwise(L.unary(earlier, "ISNAN"), L.unary(L.unary(values, "ISNAN"), "NOT"), "AND")
+            kept = L.elementwise(beyond, missing, "OR")
+            beyond = L.elementwise(kept, L.unary(L.unary(values, "ISNAN"), "NOT"), "AND")
+        values, places = L.select(beyond, earlier, values), L.select(beyond, where, places)
+        step *= 2
+    return Selected(L.cast(values, input.dtype), places)
+
+
+# -- differences and integrals -----------------------------------------------------------------------------------------
+
+
+@operation
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The differences of neighbours along ``dim``, ``n`` times: ISliceLayers and IElementWiseLayer SUB (XOR for bool).
+
+    >>> F.diff(td.Network().input("x", (2, "T"))).shape
+    (2, T - 1)
+    """
+    if n < 0:
+        raise DefinitionError(f"diff: n must not be negative, not {n}")
+    if input.ndim == 0:
+        raise ShapeError("diff takes a tensor of one dimension at least")
+    axis = axis_of(dim, input.ndim)
+    parts = [part for part in (prepend, input, append) if part is not None]
+    x = cat(parts, axis) if len(parts) > 1 and n else input
+    for _ in range(n):
+        length = size_max(x.shape[axis] - 1, 0)
+        left, right = (_part(x, axis, start, length) for start in (0, 1))
+        x = L.elementwise(right, left, "XOR" if x.dtype == torch.bool else "SUB")
+    return x
+
+
+def _part(x: Tensor, axis: int, start: int, length: SizeLike) -> Tensor:
+    begin = [start if other == axis else 0 for other in range(x.ndim)]
+    return L.slice(x, begin, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+
+
+def _areas(y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, int]:
+    """The area below each piece of a line, and the axis."""
+    y = floating(y)
+    axis = axis_of(dim, y.ndim)
+    length = y.shape[axis] - 1
+    heights = binary(_part(y, axis, 0, length), _part(y, axis, 1, length), "SUM")
+    if x is None:
+        return binary(heights, dx / 2, "PROD", heights.dtype), axis
+    x = floating(x)
+    if x.ndim == 1:
+        x = L.unsqueeze(x, [other for other in range(y.ndim) if other != axis])
+    widths = diff(x, dim=axis - y.ndim)
+    return binary(binary(heights, widths, "PROD"), 0.5, "PROD"), axis
+
+
+@operation
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """The area below the line through ``y`` at ``x``, or at steps of ``dx``: ISliceLayers, IElementWiseLayers, SUM.
+
+    >>> F.trapezoid(td.Network().input("y", (2, 9))).shape
+    (2,)
+    """
+    areas, axis = _areas(y, x, dx, dim)
+    return L.reduce(areas, "SUM", [axis + areas.ndim - y.ndim])
+
+
+@operation
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """The area below the line up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer.
+
+    >>> F.cumulative_trapezoid(td.Network().input("y", (2, 9))).shape
+    (2, 8)
+    """
+    areas, axis = _areas(y, x, dx, dim)
+    return L.cumulative(areas, axis + areas.ndim - y.ndim, "SUM")

@@ -1,0 +1,28 @@
+"""torch's second names: each is the very function that it stands for."""
+
+from .pointwise import arithmetic, elementary, logic, rounding
+from .reducing import cumulative
+from .shaping import reshape
+
+absolute = elementary.abs
+arccos = elementary.acos
+arccosh = elementary.acosh
+arcsin = elementary.asin
+arcsinh = elementary.asinh
+arctan = elementary.atan
+arctan2 = arithmetic.atan2
+arctanh = elementary.atanh
+divide = arithmetic.div
+fix = rounding.trunc
+greater = logic.gt
+greater_equal = logic.ge
+less = logic.lt
+less_equal = logic.le
+moveaxis = reshape.movedim
+multiply = arithmetic.mul
+negative = elementary.neg
+not_equal = logic.ne
+subtract = arithmetic.sub
+swapaxes = reshape.transpose
+swapdims = reshape.transpose
+trapz = cumulative.trapezoid

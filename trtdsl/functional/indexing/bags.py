@@ -1,0 +1,141 @@
+"""Bags of embeddings, and elements that are placed by a mask."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ...layers.base import broadcast
+from ..operands import align, binary, choose, stretch
+from ..pointwise.arithmetic import mul
+from ..products.matmul import matmul
+from ..reducing.cumulative import cumsum
+from ..shaping.create import arange
+from .search import searchsorted
+
+MODES = ("sum", "mean", "max")
+
+
+@operation
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or greatest of the rows of ``weight`` (classes, features) that each bag of ``input`` names.
+
+    ``input`` is (bags, n), or a vector of which ``offsets`` say where each bag begins. ``per_sample_weights`` count in
+    a sum; rows of ``padding_idx`` do not count; an empty bag is 0. IGatherLayer; IReduceLayer over bags of one length,
+    otherwise IMatrixMultiplyLayer with a matrix (bags, n) of which element is in which bag (for ``"max"`` a
+    product (bags, n, features) is reduced). ``scale_grad_by_freq`` and ``sparse`` concern gradients alone.
+
+    Raises UnsupportedError for ``max_norm``, which changes the weight in place.
+
+    >>> net = td.Network()
+    >>> F.embedding_bag(net.input("i", ("N", 7), "int64"), net.constant(torch.ones(10, 4))).shape
+    (N, 4)
+    """
+    if max_norm is not None:
+        raise UnsupportedError(
+            "embedding_bag(max_norm=…) changes the weight in place: apply it to the weight beforehand"
+        )
+    if mode not in MODES:
+        raise DefinitionError(f"embedding_bag: mode is one of {', '.join(MODES)}, not {mode!r}")
+    if per_sample_weights is not None and mode != "sum":
+        raise UnsupportedError("embedding_bag takes per_sample_weights with mode='sum' only, as torch does")
+    if (input.ndim == 1) != (offsets is not None) or input.ndim not in (1, 2):
+        raise ShapeError(
+            f"embedding_bag takes (bags, n), or a vector with offsets, not {shape_text(input.shape)}"
+            f"{' with offsets' * (offsets is not None)}"
+        )
+    rows = L.gather(weight, input, 0)
+    counts = None
+    if padding_idx is not None:
+        padding = padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx
+        counts = L.unary(binary(input, padding, "EQUAL"), "NOT")
+    if per_sample_weights is not None:
+        rows = mul(rows, L.unsqueeze(per_sample_weights, [per_sample_weights.ndim]))
+    if offsets is None:
+        return _equal_bags(rows, counts, mode)
+    return _split_bags(rows, counts, _members(input, offsets, include_last_offset), mode)
+
+
+def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
+    """Which element (bags, n) is in which bag."""
+    bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
+    with input.network.current():
+        places, every = arange(input.shape[0]), arange(bags)
+    starts = L.slice(offsets, (0,), (bags,))
+    owner = binary(searchsorted(L.cast(starts, torch.int64), places, right=True), 1, "SUB")
+    return L.elementwise(L.unsqueeze(every, [1]), L.unsqueeze(owner, [0]), "EQUAL")
+
+
+def _equal_bags(rows: Tensor, counts: Tensor | None, mode: str) -> Tensor:
+    if counts is None:
+        if mode == "max":
+            return L.reduce(rows, "MAX", [1])
+        return L.reduce(rows, "AVG" if mode == "mean" else "SUM", [1])
+    inside = L.unsqueeze(counts, [2])
+    if mode == "max":
+        return _greatest(rows, inside)
+    total = L.reduce(choose(inside, rows, 0, rows.dtype), "SUM", [1])
+    return total if mode == "sum" else _divided(total, L.reduce(L.cast(inside, rows.dtype), "SUM", [1]))
+
+
+def _split_bags(rows: Tensor, counts: Tensor | None, members: Tensor, mode: str) -> Tensor:
+    if counts is not None:
+        members = L.elementwise(members, L.unsqueeze(counts, [0]), "AND")
+    if mode == "max":
+        return _greatest(L.unsqueeze(rows, [0]), L.unsqueeze(members, [2]))
+    there = L.cast(members, rows.dtype)
+    total = matmul(there, rows)
+    return total if mode == "sum" else _divided(total, L.reduce(there, "SUM", [1], True))
+
+
+def _divided(total: Tensor, number: Tensor) -> Tensor:
+    """A mean; 0 where there is nothing."""
+    return L.elementwise(total, binary(number, 1.0, "MAX", number.dtype), "DIV")
+
+
+def _greatest(rows: Tensor, inside: Tensor) -> Tensor:
+    """The greatest over axis 1 of what is inside; 0 where there is nothing."""
+    masked = choose(inside, rows, -math.inf, rows.dtype)
+    anything = L.cast(L.reduce(L.cast(inside, torch.int32), "SUM", [1]), torch.bool)
+    return choose(anything, L.reduce(masked, "MAX", [1]), 0.0, rows.dtype)
+
+
+@operation
+def masked_scatter(input: Tensor, mask: Tensor, source: Any) -> Tensor:
+    """The elements of ``source``, one after the other, where ``mask`` is true; ``input`` elsewhere.
+
+    ICastLayer, ICumulativeLayer SUM of the flattened mask, IGatherLayer, ISelectLayer.
+
+    >>> net = td.Network()
+    >>> x, mask, values = net.input("x", ("N", 3)), net.input("mask", ("N", 3), "bool"), net.input("values", (12,))
+    >>> F.masked_scatter(x, mask, values).shape
+    (N, 3)
+    """
+    if mask.dtype != torch.bool:
+        raise DefinitionError(f"masked_scatter takes a mask of bool, not {mask.dtype}")
+    shape = broadcast(*(x.shape for x in align([input, mask])))
+    input, shaped = (stretch(x, shape) for x in align([input, mask]))
+    flat = L.shuffle(shaped, reshape=(shaped.numel(),))
+    order = binary(cumsum(L.cast(flat, torch.int64), 0), 1, "SUB")
+    safe = binary(order, 0, "MAX")
+    values = L.shuffle(source, reshape=(source.numel(),))
+    picked = L.gather(L.cast(values, input.dtype), safe, 0)
+    return L.select(shaped, L.shuffle(picked, reshape=shaped.shape), input)

@@ -1,0 +1,115 @@
+"""Where values belong among others: sorted boundaries, sets, counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation, require_network
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ..operands import align, as_tensor, binary, promote
+
+
+@operation
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """How many of ``sorted_sequence`` (…, S) are below each value of ``input`` (…, V), or not above with ``right``.
+
+    That is where the value keeps the order. ``sorter`` (…, S) sorts the sequence. IElementWiseLayer LESS, ICastLayer
+    and IReduceLayer SUM over all pairs, of which (…, V, S) exist: for long sequences the builder fuses the three.
+
+    >>> net = td.Network()
+    >>> F.searchsorted(net.input("edges", (9,)), net.input("x", ("N", 3))).shape
+    (N, 3)
+    """
+    if side not in (None, "left", "right"):
+        raise DefinitionError(f"searchsorted: side is 'left' or 'right', not {side!r}")
+    if side == "left" and right:
+        raise DefinitionError("searchsorted: side='left' and right=True contradict each other")
+    network = require_network(sorted_sequence, input)
+    values = as_tensor(input, network)
+    if sorter is not None:
+        sorted_sequence = L.gather(sorted_sequence, sorter, sorted_sequence.ndim - 1, "ELEMENT")
+    if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
+        raise ShapeError(
+            "searchsorted: sequence and values must agree in all dimensions but the last: "
+            f"{shape_text(sorted_sequence.shape)} and {shape_text(values.shape)}"
+        )
+    edges, wanted = promote(sorted_sequence, values)
+    if sorted_sequence.ndim == 1:
+        wanted = L.unsqueeze(values if values.dtype == edges.dtype else L.cast(values, edges.dtype), [values.ndim])
+        edges, wanted = align([L.cast(sorted_sequence, edges.dtype), wanted])
+    else:
+        edges, wanted = L.unsqueeze(edges, [edges.ndim - 1]), L.unsqueeze(wanted, [wanted.ndim])
+    if right or side == "right":
+        before = L.unary(L.elementwise(edges, wanted, "GREATER"), "NOT")
+    else:
+        before = L.elementwise(edges, wanted, "LESS")
+    count = L.reduce(L.cast(before, torch.int64), "SUM", [before.ndim - 1])
+    return L.cast(count, torch.int32) if out_int32 else count
+
+
+@operation
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The bucket of each value between sorted ``boundaries``, a vector: as :func:`searchsorted`.
+
+    >>> net = td.Network()
+    >>> F.bucketize(net.input("x", ("N", 3)), net.constant(torch.tensor([0.0, 1.0]))).shape
+    (N, 3)
+    """
+    if boundaries.ndim != 1:
+        raise ShapeError(f"bucketize takes a vector of boundaries, not {shape_text(boundaries.shape)}")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@operation
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each of ``elements`` is among ``test_elements``; the contrary with ``invert``.
+
+    IElementWiseLayer EQUAL over all pairs, ICastLayers and IReduceLayer SUM. ``assume_unique`` speeds torch up and
+    changes nothing here.
+
+    >>> net = td.Network()
+    >>> F.isin(net.input("x", ("N", 3), "int64"), net.constant(torch.tensor([1, 5]))).shape
+    (N, 3)
+    """
+    network = require_network(elements, test_elements)
+    given, among = as_tensor(elements, network), as_tensor(test_elements, network)
+    flat = L.shuffle(among, reshape=(among.numel(),))
+    pairs = binary(L.unsqueeze(given, [given.ndim]), flat, "EQUAL")
+    found = L.cast(L.reduce(L.cast(pairs, torch.int32), "SUM", [pairs.ndim - 1]), torch.bool)
+    return L.unary(found, "NOT") if invert else found
+
+
+@operation
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number from 0 occurs in a constant vector ``input``, or the sum of its ``weights``.
+
+    The number of bins depends on the values: UnsupportedError unless they are constant. ``F.one_hot(x, bins).sum(0)``
+    counts in a known number of bins. No layer; with weights IReduceLayer SUM of ISelectLayer.
+
+    >>> F.bincount(td.Network().constant(torch.tensor([0, 2, 2]))).shape
+    (3,)
+    """
+    if not input.is_constant:
+        raise UnsupportedError(
+            "bincount has as many bins as the values ask for, a size that depends on data: "
+            "F.one_hot(x, bins).sum(0) counts in a known number of bins"
+        )
+    bins = max(int(input.data.max()) + 1 if input.data.numel() else 0, minlength)
+    if weights is None:
+        return input.network.constant(torch.bincount(input.data, minlength=minlength))
+    if weights.dtype != torch.float32:
+        raise UnsupportedError(f"bincount: weights of {weights.dtype} are summed in float64 by torch: use float32")
+    places = input.network.constant((torch.arange(bins)[:, None] == input.data[None, :]).float())
+    return L.reduce(binary(places, weights, "PROD"), "SUM", [1])

@@ -1,0 +1,1 @@
+"""Losses, for networks that give one as an output or use one inside."""

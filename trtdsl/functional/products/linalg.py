@@ -1,0 +1,155 @@
+"""Linear algebra of small matrices: elimination written out step by step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ..operands import binary, choose
+from ..reducing.reduction import top
+from ..reducing.statistics import vector_norm
+from ..shaping.create import filled, indices_of
+from ..shaping.join import cat
+
+LARGEST = 16  # rows: each is a step of about fifteen layers
+
+
+def _square(x: Tensor, name: str) -> int:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"{name} takes square matrices, not {shape_text(x.shape)}")
+    rows = x.shape[-1]
+    if not isinstance(rows, int) or rows > LARGEST:
+        raise UnsupportedError(
+            f"{name}: elimination is written out for up to {LARGEST} rows, not {rows}: TensorRT has no layer for it"
+        )
+    if not x.dtype.is_floating_point:
+        raise UnsupportedError(f"{name} of {x.dtype}: as in torch, cast to a floating-point dtype first")
+    return rows
+
+
+def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
+    """The right part of (A | B) after Gauss-Jordan elimination with row pivoting, A⁻¹B; and the determinant of A."""
+    network, dtype = matrix.network, matrix.dtype
+    row_numbers, _ = indices_of(network, rows, 1)  # (rows, 1)
+    determinant = None
+    for k in range(rows):
+        column = _part(matrix, -1, k, 1)  # (…, rows, 1)
+        size = L.unary(column, "ABS")
+        if k:
+            size = choose(binary(row_numbers, k, "LESS"), -1.0, size, dtype)
+        _, place = top(size, 1, matrix.ndim - 2, "MAX")
+        chosen = binary(row_numbers, place, "EQUAL")  # (…, rows, 1)
+        own = binary(row_numbers, k, "EQUAL")
+        pivot_row = L.reduce(choose(chosen, matrix, 0.0, dtype), "SUM", [matrix.ndim - 2], True)
+        own_row = _part(matrix, -2, k, 1)
+        pivot = _part(pivot_row, -1, k, 1)
+        moved = choose(chosen, own_row, matrix, dtype)
+        factors = choose(own, 0.0, _part(moved, -1, k, 1), dtype)
+        unit = L.elementwise(pivot_row, pivot, "DIV")
+        cleared = L.elementwise(moved, L.elementwise(factors, unit, "PROD"), "SUB")
+        matrix = choose(own, unit, cleared, dtype)
+        sign = choose(binary(place, k, "EQUAL"), 1.0, -1.0, dtype)
+        factor = L.elementwise(pivot, sign, "PROD")
+        determinant = factor if determinant is None else L.elementwise(determinant, factor, "PROD")
+    return _part(matrix, -1, rows, matrix.shape[-1] - rows), determinant
+
+
+def _part(x: Tensor, dim: int, start: Any, length: Any) -> Tensor:
+    axis = dim + x.ndim
+    begin = [start if other == axis else 0 for other in range(x.ndim)]
+    return L.slice(x, begin, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+
+
+def _identity(x: Tensor, rows: int) -> Tensor:
+    one = x.network.constant(torch.eye(rows, dtype=x.dtype))
+    return binary(one, binary(_part(x, -1, 0, 1), 0.0, "PROD", x.dtype), "SUM") if x.ndim > 2 else one
+
+
+@operation
+def inverse(input: Tensor) -> Tensor:
+    """The inverse of square matrices (…, n, n) of up to 16 rows; of a singular one infinities or NaN.
+
+    Gauss-Jordan elimination with pivoting, about fifteen layers a row: ITopKLayer, ISelectLayers, IElementWiseLayers.
+
+    Raises UnsupportedError for more rows, and for a dynamic number of them.
+
+    >>> F.inverse(td.Network().input("x", ("N", 3, 3))).shape
+    (N, 3, 3)
+    """
+    rows = _square(input, "inverse")
+    if rows == 0:
+        return input
+    wide = L.cast(input, torch.float32)
+    return L.cast(_eliminated(cat([wide, _identity(wide, rows)], -1), rows)[0], input.dtype)
+
+
+@operation
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with ``A X = B`` for square A (…, n, n) of up to 16 rows and B (…, n, k) or (n,): as :func:`inverse`.
+
+    >>> net = td.Network()
+    >>> F.solve(net.input("a", ("N", 3, 3)), net.input("b", ("N", 3, 2))).shape
+    (N, 3, 2)
+    """
+    rows = _square(A, "solve")
+    if not left:
+        raise UnsupportedError("solve(left=False): transpose A and B, and the result")
+    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
+    right = L.unsqueeze(B, [B.ndim]) if vector else B
+    if right.shape[:-2] != A.shape[:-2] or right.shape[-2] != rows:
+        raise UnsupportedError(f"solve: the batches of {shape_text(A.shape)} and {shape_text(B.shape)} must be equal")
+    wide, given = L.cast(A, torch.float32), L.cast(right, torch.float32)
+    found = L.cast(_eliminated(cat([wide, given], -1), rows)[0], A.dtype)
+    return L.squeeze(found, [found.ndim - 1]) if vector else found
+
+
+@operation
+def det(input: Tensor) -> Tensor:
+    """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`.
+
+    >>> F.det(td.Network().input("x", ("N", 3, 3))).shape
+    (N,)
+    """
+    rows = _square(input, "det")
+    if rows == 0:
+        return filled(input.network, input.shape[:-2], 1.0, input.dtype)
+    wide = L.cast(input, torch.float32)
+    if rows == 2:
+        a, b, c, d = (_part(_part(wide, -2, i, 1), -1, j, 1) for i in (0, 1) for j in (0, 1))
+        found: Tensor | None = L.elementwise(L.elementwise(a, d, "PROD"), L.elementwise(b, c, "PROD"), "SUB")
+    else:
+        found = _eliminated(wide, rows)[1]
+    assert found is not None
+    return L.cast(L.squeeze(found, [found.ndim - 2, found.ndim - 1]), input.dtype)
+
+
+@operation
+def matrix_norm(
+    input: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The norm of matrices: ``"fro"``, or the greatest (least) sum of rows (``inf``) or columns (1).
+
+    IUnaryLayer ABS, IReduceLayers SUM and MAX (MIN).
+
+    Raises UnsupportedError for 2, -2 and ``"nuc"``, which need singular values.
+
+    >>> F.matrix_norm(td.Network().input("x", ("N", 3, 4)), 1).shape
+    (N,)
+    """
+    if ord == "fro":
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise UnsupportedError(
+            f"matrix_norm({ord!r}) needs a singular value decomposition, which TensorRT does not have: "
+            "'fro', 1, -1, inf and -inf need none"
+        )
+    rows, columns = dim
+    over, then = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = vector_norm(input, 1, over, True, dtype=dtype)
+    return vector_norm(sums, math.inf if ord > 0 else -math.inf, (over, then), keepdim)

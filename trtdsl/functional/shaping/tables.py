@@ -1,0 +1,150 @@
+"""Tensors of indices, and what is read or put together by them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.dtypes import as_dtype
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation, require_network
+from ...definition.shape import SizeLike, is_static, shape_text
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, promote, result_type, varargs
+from .arrange import pad
+from .join import cat
+
+
+@operation
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+) -> Tensor:
+    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant.
+
+    >>> with td.Network().current():
+    ...     F.tril_indices(3, 3).shape
+    (2, 6)
+    """
+    network = require_network()
+    return network.constant(torch.tril_indices(row, col, offset, dtype=_integer(dtype)))
+
+
+@operation
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+) -> Tensor:
+    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant.
+
+    >>> with td.Network().current():
+    ...     F.triu_indices(3, 3, 1).shape
+    (2, 3)
+    """
+    network = require_network()
+    return network.constant(torch.triu_indices(row, col, offset, dtype=_integer(dtype)))
+
+
+def _integer(dtype: Any) -> torch.dtype:
+    return torch.int64 if dtype is None else as_dtype(dtype)
+
+
+@operation
+def unravel_index(indices: Tensor, shape: Sequence[SizeLike]) -> tuple[Tensor, ...]:
+    """The index in each dimension of ``shape`` of an index into the flattened tensor: IElementWiseLayers.
+
+    >>> [part.shape for part in F.unravel_index(td.Network().input("i", ("N",), "int64"), (3, 4))]
+    [(N,), (N,)]
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    parts = []
+    rest = indices
+    for size in reversed(sizes):
+        (places, length) = promote(rest, size)
+        whole = L.elementwise(places, length, "FLOOR_DIV")
+        parts.append(L.elementwise(places, L.elementwise(whole, length, "PROD"), "SUB"))
+        rest = whole
+    return tuple(reversed(parts))
+
+
+@operation
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of ``r`` elements of a vector of static length, in order: IGatherLayer.
+
+    >>> F.combinations(td.Network().input("x", (4,))).shape
+    (6, 2)
+    """
+    if input.ndim != 1:
+        raise ShapeError(f"combinations takes a vector, not {shape_text(input.shape)}")
+    if not is_static(input.shape):
+        raise UnsupportedError(f"combinations of {input.shape[0]} elements: the length must be static")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = list(choose(range(int(input.shape[0])), r))
+    table = torch.tensor(places, dtype=torch.int64).reshape(len(places), r)
+    if table.numel() == 0:
+        return input.network.constant(torch.empty(table.shape, dtype=input.dtype))
+    return L.gather(input, input.network.constant(table), 0)
+
+
+@operation
+def block_diag(*tensors: Any) -> Tensor:
+    """A matrix with the given ones along its diagonal, 0 elsewhere: ISliceLayers (FILL) and IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.block_diag(net.input("a", (2, 3)), net.input("b", (4, 1))).shape
+    (6, 4)
+    """
+    blocks = _blocks(varargs(tensors))
+    width: SizeLike = 0
+    for block in blocks:
+        width = width + block.shape[1]
+    before: SizeLike = 0
+    rows = []
+    for block in blocks:
+        rows.append(pad(block, (before, width - before - block.shape[1])))
+        before = before + block.shape[1]
+    return cat(rows, 0)
+
+
+def _blocks(tensors: Sequence[Any]) -> list[Tensor]:
+    """The tensors as matrices of one dtype."""
+    if not tensors:
+        raise DefinitionError("block_diag needs one tensor at least")
+    network = require_network(*tensors)
+    dtype = result_type(*tensors)
+    blocks = []
+    for tensor in tensors:
+        block = as_tensor(tensor, network, dtype)
+        if block.ndim > 2:
+            raise ShapeError(f"block_diag takes matrices, vectors and scalars, not {shape_text(block.shape)}")
+        blocks.append(L.unsqueeze(block, list(range(2 - block.ndim))) if block.ndim < 2 else block)
+    return blocks
+
+
+@operation
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """The elements of the flattened ``input`` at ``storage_offset + Σ index * stride``: IShuffleLayer, IGatherLayer.
+
+    ``input`` counts as contiguous, in torch's order. Sizes and strides must be static.
+
+    >>> F.as_strided(td.Network().input("x", (4, 4)), (3, 2), (4, 1), 1).shape
+    (3, 2)
+    """
+    sizes, steps = tuple(size), tuple(stride)
+    if len(sizes) != len(steps):
+        raise ShapeError(f"as_strided: {len(sizes)} sizes and {len(steps)} strides")
+    if not is_static((*sizes, *steps, storage_offset or 0)):
+        raise UnsupportedError("as_strided: sizes, strides and the offset must be static")
+    last = (storage_offset or 0) + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+    elements = input.numel()
+    if math.prod(sizes) and isinstance(elements, int) and last >= elements:
+        raise ShapeError(f"as_strided: element {last} is read of {elements}")
+    places = torch.full((1,) * len(sizes), storage_offset or 0, dtype=torch.int64)
+    for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
+        along = torch.arange(n) * step
+        places = places + along.reshape([-1 if other == axis else 1 for other in range(len(sizes))])
+    if places.numel() == 0:
+        return input.network.constant(torch.empty(sizes, dtype=input.dtype))
+    return L.gather(L.shuffle(input, reshape=(elements,)), input.network.constant(places.contiguous()), 0)
