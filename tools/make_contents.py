@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import subprocess
 import sys
 import textwrap
@@ -80,6 +81,23 @@ def functions(room: Path) -> list[Function]:
     for file in sorted(room.rglob("*.py")):
         tree = ast.parse(file.read_text())
         found += [Function(node, file, tree) for node in tree.body if is_operation(node)]  # type: ignore[arg-type]
+    by_place = {(function.file.stem, function.name): function for function in found}
+    for name, place in aliases(room).items():
+        node = copy.copy(by_place[place].node)
+        node.name = name
+        found.append(by_place[place]._replace(node=node))
+    return found
+
+
+def aliases(room: Path) -> dict[str, tuple[str, str]]:
+    """The second names in a floor's ``aliases.py``: the file and the function that each stands for."""
+    file = room / "aliases.py"
+    found = {}
+    for node in ast.parse(file.read_text()).body if file.exists() else ():
+        if isinstance(node, ast.Assign):
+            name, target = ast.unparse(node.targets[0]), ast.unparse(node.value)
+            module, _, function = target.partition(".")
+            found[name] = (module, function)
     return found
 
 
@@ -95,6 +113,7 @@ def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also:
                 names.append(node.name)
             lines += [f"from .{module} import {name} as {name}\n" for name in names]
+    lines += [f"from .aliases import {name} as {name}\n" for name in aliases(room)]
     return formatted(head + "\n" + "".join(lines), room / "__init__.py")
 
 

@@ -166,6 +166,16 @@ def _as_tensor_samples():
             yield Call(data, kwargs={"dtype": dtype})
 
 
+def _as_strided_samples():
+    for size, stride, offset in (
+        ((3, 2), (4, 1), 1),
+        ((2, 2, 3), (1, 6, 2), None),
+        ((4,), (0,), 5),
+        ((0, 2), (1, 1), 0),
+    ):
+        yield Call(_tensors((3, 4))[0], (size, stride, offset))
+
+
 def _shapes_alone(result):
     """Of what is not initialized, its shape and dtype."""
     return result * 0
@@ -224,7 +234,7 @@ SHAPES = [
     ),
     *_same("channel_shuffle pad unfold", "nn.functional."),
     *_same("block_diag combinations sum_to_size"),
-    Record("as_strided", reference=lambda x, *args, **kwargs: torch.as_strided(x.clone(), *args, **kwargs)),
+    Record("as_strided", "none", samples=_as_strided_samples, reference=torch.as_strided),
     *_aliases("concat=cat moveaxis=movedim swapaxes=transpose swapdims=transpose"),
     *(
         Record(name, call=lambda to, name=name: lambda x, **options: getattr(x, name)(), function="to")
@@ -237,9 +247,8 @@ SHAPES = [
     Record("fold", samples=_fold_samples, reference=torch.nn.functional.fold),
 ]
 CREATION = [
-    *_same(
-        "arange eye fill full full_like linspace logspace new_full new_ones new_zeros ones ones_like zeros zeros_like"
-    ),
+    Record("logspace", constants=("input", 0), dtypes=(FLOAT,)),
+    *_same("arange eye fill full full_like linspace new_full new_ones new_zeros ones ones_like zeros zeros_like"),
     *_same("empty empty_like empty_strided new_empty", outputs=_shapes_alone),
     *_same("scalar_tensor tril_indices triu_indices"),
     Record("as_tensor", samples=_as_tensor_samples, reference=torch.as_tensor),

@@ -15,6 +15,9 @@ class FunctionMethods:
     def abs(self) -> Tensor:
         """The absolute value: IUnaryLayer ABS; bool is itself."""
 
+    def absolute(self) -> Tensor:
+        """The absolute value: IUnaryLayer ABS; bool is itself."""
+
     def acos(self) -> Tensor:
         """The inverse cosine: IUnaryLayer ACOS; integers become float32 first."""
 
@@ -65,6 +68,27 @@ class FunctionMethods:
         ICastLayers.
         """
 
+    def arccos(self) -> Tensor:
+        """The inverse cosine: IUnaryLayer ACOS; integers become float32 first."""
+
+    def arccosh(self) -> Tensor:
+        """The inverse hyperbolic cosine: IUnaryLayer ACOSH; integers become float32 first."""
+
+    def arcsin(self) -> Tensor:
+        """The inverse sine: IUnaryLayer ASIN; integers become float32 first."""
+
+    def arcsinh(self) -> Tensor:
+        """The inverse hyperbolic sine: IUnaryLayer ASINH; integers become float32 first."""
+
+    def arctan(self) -> Tensor:
+        """The inverse tangent: IUnaryLayer ATAN; integers become float32 first."""
+
+    def arctan2(self, other: Any) -> Tensor:
+        """The angle of the point (``other``, ``input``), from -pi to pi."""
+
+    def arctanh(self) -> Tensor:
+        """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first."""
+
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal
         ones.
@@ -80,6 +104,11 @@ class FunctionMethods:
 
     def argwhere(self) -> Tensor:
         """As :func:`nonzero`."""
+
+    def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+        """The elements of the flattened ``input`` at ``storage_offset + Σ index * stride``: IShuffleLayer,
+        IGatherLayer.
+        """
 
     def asin(self) -> Tensor:
         """The inverse sine: IUnaryLayer ASIN; integers become float32 first."""
@@ -98,6 +127,9 @@ class FunctionMethods:
 
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """``beta * input + alpha * (batch1 @ batch2)``, as :func:`addmm`."""
+
+    def bincount(self, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+        """How often each number from 0 occurs in a constant vector ``input``, or the sum of its ``weights``."""
 
     def bitwise_and(self, other: Any) -> Tensor:
         """The bits that both have: IElementWiseLayer AND for bool."""
@@ -153,6 +185,11 @@ class FunctionMethods:
     def copysign(self, other: Any) -> Tensor:
         """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer."""
 
+    def corrcoef(self) -> Tensor:
+        """The correlations of the rows of a matrix, between -1 and 1: the layers of :func:`cov`,
+        IElementWiseLayers.
+        """
+
     def cos(self) -> Tensor:
         """The cosine of radians: IUnaryLayer COS; integers become float32 first."""
 
@@ -162,8 +199,19 @@ class FunctionMethods:
     def count_nonzero(self, dim: Dims = None) -> Tensor:
         """How many elements over ``dim`` are not zero, as int64: ICastLayers and IReduceLayer SUM."""
 
+    def cov(self, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """The covariances of the rows of a matrix, the variance of a vector: IReduceLayer AVG,
+        IMatrixMultiplyLayer.
+        """
+
     def cross(self, other: Tensor, dim: int | None = None) -> Tensor:
         """The cross product along ``dim`` of size 3 (the first such dimension when None)."""
+
+    def cummax(self, dim: int) -> Selected:
+        """The greatest element up to each, and where it is (the last of equal ones): as :func:`cumprod`."""
+
+    def cummin(self, dim: int) -> Selected:
+        """The least element up to each, and where it is (the last of equal ones): as :func:`cummax`."""
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Tensor:
         """Products of the elements up to each, by doubling strides."""
@@ -173,6 +221,9 @@ class FunctionMethods:
 
     def deg2rad(self) -> Tensor:
         """Degrees as radians: IElementWiseLayer PROD."""
+
+    def det(self) -> Tensor:
+        """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`."""
 
     def diag(self, diagonal: SizeLike = 0) -> Tensor:
         """A vector on the diagonal of a matrix, or a matrix's diagonal: :func:`diag_embed` or
@@ -188,10 +239,18 @@ class FunctionMethods:
     def diagonal(self, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
         """The diagonal of ``dim1`` and ``dim2`` as the last dimension."""
 
+    def diff(self, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+        """The differences of neighbours along ``dim``, ``n`` times: ISliceLayers and IElementWiseLayer SUB
+        (XOR for bool).
+        """
+
     def dist(self, other: Tensor, p: float = 2) -> Tensor:
         """The ``p``-norm of ``input - other``: IElementWiseLayer SUB and the layers of :func:`vector_norm`."""
 
     def div(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """``input / other``, broadcast: IElementWiseLayer DIV; integers become float32 first."""
+
+    def divide(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         """``input / other``, broadcast: IElementWiseLayer DIV; integers become float32 first."""
 
     def dot(self, tensor: Tensor) -> Tensor:
@@ -232,6 +291,9 @@ class FunctionMethods:
 
     def expm1(self) -> Tensor:
         """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``."""
+
+    def fix(self) -> Tensor:
+        """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves."""
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Dimensions ``start_dim`` to ``end_dim`` as one: IShuffleLayer."""
@@ -279,6 +341,14 @@ class FunctionMethods:
     def ger(self, vec2: Tensor) -> Tensor:
         """As :func:`outer`."""
 
+    def greater(self, other: Any) -> Tensor:
+        """``input > other``, broadcast: IElementWiseLayer GREATER."""
+
+    def greater_equal(self, other: Any) -> Tensor:
+        """``input >= other``, broadcast: IElementWiseLayer LESS and IUnaryLayer NOT, ISNAN for operands that
+        may be NaN.
+        """
+
     def gt(self, other: Any) -> Tensor:
         """``input > other``, broadcast: IElementWiseLayer GREATER."""
 
@@ -314,6 +384,9 @@ class FunctionMethods:
     def inner(self, other: Tensor) -> Tensor:
         """The products along the last dimensions of both; a product with a scalar: IMatrixMultiplyLayer."""
 
+    def inverse(self) -> Tensor:
+        """The inverse of square matrices (…, n, n) of up to 16 rows; of a singular one infinities or NaN."""
+
     def isclose(self, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """``|input - other| <= atol + rtol * |other|``, or equal: IElementWiseLayers and IUnaryLayers."""
 
@@ -340,6 +413,9 @@ class FunctionMethods:
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Selected:
         """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer."""
 
+    def ldexp(self, other: Any) -> Tensor:
+        """``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first."""
+
     def le(self, other: Any) -> Tensor:
         """``input <= other``, broadcast: IElementWiseLayer GREATER and IUnaryLayer NOT, ISNAN for operands
         that may be NaN.
@@ -347,6 +423,14 @@ class FunctionMethods:
 
     def lerp(self, end: Tensor, weight: Any) -> Tensor:
         """``input + weight * (end - input)``: IElementWiseLayer SUB, PROD and SUM."""
+
+    def less(self, other: Any) -> Tensor:
+        """``input < other``, broadcast: IElementWiseLayer LESS."""
+
+    def less_equal(self, other: Any) -> Tensor:
+        """``input <= other``, broadcast: IElementWiseLayer GREATER and IUnaryLayer NOT, ISNAN for operands
+        that may be NaN.
+        """
 
     def log(self) -> Tensor:
         """The natural logarithm: IUnaryLayer LOG; integers become float32 first."""
@@ -396,6 +480,9 @@ class FunctionMethods:
     def masked_fill(self, mask: Tensor, value: Any) -> Tensor:
         """``input`` with ``value`` where ``mask`` holds: ISelectLayer; the dtype is that of ``input``."""
 
+    def masked_scatter(self, mask: Tensor, source: Any) -> Tensor:
+        """The elements of ``source``, one after the other, where ``mask`` is true; ``input`` elsewhere."""
+
     def masked_select(self, mask: Tensor) -> Tensor:
         """The elements where ``mask`` holds, broadcast, as a vector."""
 
@@ -430,6 +517,9 @@ class FunctionMethods:
     def mm(self, mat2: Tensor) -> Tensor:
         """The product of two matrices: IMatrixMultiplyLayer."""
 
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+        """Dimensions ``source`` moved to ``destination``, the others in their order: IShuffleLayer."""
+
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
         """Dimensions ``source`` moved to ``destination``, the others in their order: IShuffleLayer."""
 
@@ -437,6 +527,9 @@ class FunctionMethods:
         """:func:`sort` along dimension 0, values alone: ITopKLayer."""
 
     def mul(self, other: Any) -> Tensor:
+        """``input * other``, broadcast: IElementWiseLayer PROD (AND for bool)."""
+
+    def multiply(self, other: Any) -> Tensor:
         """``input * other``, broadcast: IElementWiseLayer PROD (AND for bool)."""
 
     def mv(self, vec: Tensor) -> Tensor:
@@ -461,6 +554,14 @@ class FunctionMethods:
 
     def neg(self) -> Tensor:
         """``-input``: IUnaryLayer NEG. bool is refused, as by torch."""
+
+    def negative(self) -> Tensor:
+        """``-input``: IUnaryLayer NEG. bool is refused, as by torch."""
+
+    def new_empty(
+        self, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """As :func:`empty`, in the dtype of ``input``."""
 
     def new_full(
         self,
@@ -494,6 +595,9 @@ class FunctionMethods:
         of.
         """
 
+    def not_equal(self, other: Any) -> Tensor:
+        """``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT."""
+
     def outer(self, vec2: Tensor) -> Tensor:
         """The products of all pairs of elements of two vectors: IElementWiseLayer PROD."""
 
@@ -511,6 +615,11 @@ class FunctionMethods:
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64."""
 
+    def quantile(
+        self, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    ) -> Tensor:
+        """The ``q`` quantile (a number, or a vector of them in front) of all elements, or along ``dim``."""
+
     def rad2deg(self) -> Tensor:
         """Radians as degrees: IElementWiseLayer PROD."""
 
@@ -526,6 +635,11 @@ class FunctionMethods:
     def remainder(self, other: Any) -> Tensor:
         """``input - other * floor(input / other)``: the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD
         and SUB.
+        """
+
+    def renorm(self, p: float, dim: int, maxnorm: float) -> Tensor:
+        """The parts of ``dim`` whose ``p``-norm is above ``maxnorm``, shortened to it: the layers of
+        :func:`vector_norm`.
         """
 
     def repeat(self, *repeats: Any) -> Tensor:
@@ -635,10 +749,22 @@ class FunctionMethods:
     def sub(self, other: Any, *, alpha: float = 1) -> Tensor:
         """``input - alpha * other``, broadcast: IElementWiseLayer SUB. bool is refused, as by torch."""
 
+    def subtract(self, other: Any, *, alpha: float = 1) -> Tensor:
+        """``input - alpha * other``, broadcast: IElementWiseLayer SUB. bool is refused, as by torch."""
+
     def sum(self, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as
         int64.
         """
+
+    def sum_to_size(self, *size: Any) -> Tensor:
+        """The sums that undo a broadcast to the shape of ``input``: IReduceLayer SUM."""
+
+    def swapaxes(self, dim0: int, dim1: int) -> Tensor:
+        """Two dimensions exchanged: IShuffleLayer."""
+
+    def swapdims(self, dim0: int, dim1: int) -> Tensor:
+        """Two dimensions exchanged: IShuffleLayer."""
 
     def t(self) -> Tensor:
         """A matrix transposed; fewer dimensions as they are: IShuffleLayer."""

@@ -54,7 +54,7 @@ def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
         unit = L.elementwise(pivot_row, pivot, "DIV")
         cleared = L.elementwise(moved, L.elementwise(factors, unit, "PROD"), "SUB")
         matrix = choose(own, unit, cleared, dtype)
-        sign = choose(binary(place, k, "EQUAL"), 1.0, -1.0, dtype)
+        sign = choose(binary(place, k, "EQUAL"), network.constant(1.0), -1.0, dtype)
         factor = L.elementwise(pivot, sign, "PROD")
         determinant = factor if determinant is None else L.elementwise(determinant, factor, "PROD")
     return _part(matrix, -1, rows, matrix.shape[-1] - rows), determinant

@@ -15,6 +15,7 @@ from ...layers.base import broadcast, normalize_axis
 from ..operands import align, binary, promote, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of
+from .linalg import inverse
 from .matmul import matmul
 
 
@@ -219,11 +220,13 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """A square matrix multiplied ``n`` times with itself: IMatrixMultiplyLayers, about 2 * log2(n).
 
+    A negative ``n`` takes the powers of :func:`inverse`.
+
     >>> F.matrix_power(td.Network().input("x", (3, 3)), 5).shape
     (3, 3)
     """
     if n < 0:
-        raise UnsupportedError(f"matrix_power: n must not be negative ({n}): TensorRT has no inverse")
+        input, n = inverse(input), -n
     if n == 0:
         rows, columns = indices_of(input.network, *input.shape[-2:])
         one = L.cast(L.elementwise(rows, columns, "EQUAL"), input.dtype)

@@ -81,20 +81,31 @@ def cov(
 ) -> Tensor:
     """The covariances of the rows of a matrix, the variance of a vector: IReduceLayer AVG, IMatrixMultiplyLayer.
 
-    Raises UnsupportedError for ``fweights`` and ``aweights``.
+    Each column counts ``fweights`` times, with a weight of ``aweights``: IElementWiseLayer PROD and IReduceLayer SUM.
 
     >>> F.cov(td.Network().input("x", (3, "T"))).shape
     (3, 3)
     """
-    if fweights is not None or aweights is not None:
-        raise UnsupportedError("cov: fweights and aweights: weight the columns before")
     if input.ndim > 2:
         raise ShapeError(f"cov takes a matrix or a vector, not {shape_text(input.shape)}")
     x = input if input.ndim == 2 else L.shuffle(input, reshape=(1, input.numel()))
     x = x if x.dtype.is_floating_point else L.cast(x, torch.float32)
-    centred = L.elementwise(x, L.reduce(x, "AVG", [1], True), "SUB")
-    products = L.matrix_multiply(centred, centred, op_b="TRANSPOSE")
-    number = as_tensor(x.shape[1] - correction, x.network, x.dtype)
+    if fweights is None and aweights is None:
+        centred = L.elementwise(x, L.reduce(x, "AVG", [1], True), "SUB")
+        products = L.matrix_multiply(centred, centred, op_b="TRANSPOSE")
+        number = as_tensor(x.shape[1] - correction, x.network, x.dtype)
+    else:
+        given = [L.cast(part, x.dtype) for part in (fweights, aweights) if part is not None]
+        weights = given[0] if len(given) == 1 else L.elementwise(*given, op="PROD")
+        total = L.reduce(weights, "SUM", [0])
+        mean = binary(L.reduce(binary(x, weights, "PROD"), "SUM", [1], True), total, "DIV")
+        centred = L.elementwise(x, mean, "SUB")
+        products = L.matrix_multiply(binary(centred, weights, "PROD"), centred, op_b="TRANSPOSE")
+        less = as_tensor(float(correction), x.network, x.dtype)
+        if aweights is not None and correction:
+            squares = L.reduce(binary(weights, L.cast(aweights, x.dtype), "PROD"), "SUM", [0])
+            less = binary(binary(squares, total, "DIV"), less, "PROD")
+        number = binary(total, less, "SUB")
     found = binary(products, binary(number, 0.0, "MAX", x.dtype), "DIV", x.dtype)
     return L.squeeze(found, [0, 1]) if x.shape[0] == 1 else found
 

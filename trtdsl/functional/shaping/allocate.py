@@ -131,6 +131,8 @@ def logspace(
     start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
     if not any(isinstance(value, (Tensor, Size)) for value in (start, end, steps)):
         return require_network().constant(torch.logspace(start, end, steps, base, dtype=wanted))
+    if not wanted.is_floating_point:
+        raise UnsupportedError("logspace: integers between computed ends: cast the result of floats")
     powers = linspace(start, end, steps, dtype=torch.float32)
     return L.cast(operands.binary(powers.network.constant(float(base)), powers, "POW"), wanted)
 
