@@ -13,8 +13,8 @@ from .checking.check import compare as compare
 from .checking.compare_layers import LayerReport as LayerReport
 from .checking.compare_layers import compare_layers as compare_layers
 from .checking.compare_layers import locate_difference as locate_difference
-from .cli.doctor import diagnose as diagnose
 from .compiling.config import BuildConfig as BuildConfig
+from .core.diagnosis import diagnose as diagnose
 from .core.errors import BackendError as BackendError
 from .core.errors import BuildError as BuildError
 from .core.errors import CancelledError as CancelledError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from ..core.backend import INSTALL, MODULES, cuda_status, get_backend, installed
-from ..core.errors import TrtdslError
+from .backend import INSTALL, MODULES, cuda_status, get_backend, installed
+from .errors import TrtdslError
 
 PACKAGES = ("trtdsl", "torch", "numpy", "safetensors", "cuda-python", "tensorrt-rtx-cu13", "tensorrt")
 

@@ -1,13 +1,8 @@
-"""What the commands share: their options, how an error leaves, JSON on stdout."""
+"""Options that several commands have, alone and in groups, and what becomes of their texts."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +10,8 @@ import typer
 
 import trtdsl as td
 
-from ..core.errors import TrtdslError, UsageError
+from ..core.errors import UsageError
 from ..definition.profile import Range, as_bounds, read_ranges
-from ..display.terminal import print_error
 
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
 WeightsFile = Annotated[
@@ -40,9 +34,13 @@ Backend = Annotated[
 Precision = Annotated[
     str | None, typer.Option("--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; fp32 by default.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print more; tracebacks with errors.")]
+Gpu = Annotated[str, typer.Option("--device", metavar="GPU", help="Whose floor: h100, rtx-4090, orin, …")]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="INPUT=SIZES", help="Of an engine without a manifest, such as x=4,3,224,224."),
+]
+EngineName = Annotated[Path, typer.Argument(metavar="ENGINE", help="What `trtdsl build` wrote.")]
+EngineBackend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="The engine's own when not said.")]
 AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
 
 
@@ -87,52 +85,35 @@ def shape_of(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:
     return tuple(shape)
 
 
-def print_json(value: Any) -> None:
-    """One object on stdout."""
-    typer.echo(json.dumps(_finite(value), indent=2))
+def shapes_of(given: list[str] | None) -> dict[str, tuple[int, ...]]:
+    """Of ``--shape``."""
+    shapes = {}
+    for text in given or []:
+        name, found, sizes = text.partition("=")
+        shape = shape_of(sizes, {})
+        if not found or not name or not all(isinstance(size, int) for size in shape):
+            raise UsageError(f"--shape {text}: expected INPUT=SIZES, such as x=4,3,224,224")
+        shapes[name] = shape
+    return shapes
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN or Inf: they become strings."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
+def define_options(
+    dim: Dims = None,
+    profile: Profiles = None,
+    weights: WeightsFile = None,
+    precision: Precision = None,
+    backend: Backend = None,
+    allow_nonfinite: AllowNonfinite = False,
+) -> dict[str, Any]:
+    """How a network is defined, as :func:`~trtdsl.build` and :meth:`~trtdsl.NetworkSpec.define` take it."""
+    return {
+        "dims": dims_of(dim),
+        "profiles": profiles_of(profile),
+        "weights": weights,
+        "precision": precision,
+        "backend": backend,
+        "allow_nonfinite": allow_nonfinite,
+    }
 
 
-@contextmanager
-def errors(json_: bool, verbose: bool) -> Iterator[None]:
-    """Prints an error as one message and exits with its code; the traceback only with -v.
-
-    What nobody foresaw exits with 8: Python's own 1 would say that a network differs.
-    """
-    try:
-        yield
-    except typer.Exit:
-        raise
-    except TrtdslError as error:
-        _fail(error, error.exit_code, str(error), json_, verbose, error.location)
-    except KeyboardInterrupt:
-        _fail(None, 130, "cancelled; nothing was written", json_, False, None)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
-    except BaseException as error:
-        _fail(error, 8, f"{type(error).__name__}: {error}", json_, verbose, None)
-
-
-def _fail(error: BaseException | None, code: int, text: str, json_: bool, verbose: bool, location: Any) -> None:
-    if verbose and error is not None:
-        traceback.print_exception(error)
-    if json_:
-        place = {"file": location.file, "line": location.line} if location else None
-        kind = type(error).__name__ if error is not None else "Cancelled"
-        details = {"type": kind, "message": text, "location": place, "exit_code": code}
-        if isinstance(error, TrtdslError) and error.code is not None:
-            details["code"] = error.code
-        print_json({"schema": 1, "kind": "error", "error": details})
-    print_error(text)
-    raise typer.Exit(code)
+Definition = Annotated[dict[str, Any], define_options]

@@ -1,0 +1,135 @@
+"""A command: groups of options, ``--json``, ``-q`` and ``-v`` for every one, and what becomes of an error.
+
+A file in :mod:`trtdsl.cli.commands` has one command, or one group of them::
+
+    app = typer.Typer()  # a group has a name and a help text
+
+    @app.command()
+    @command
+    def check(out: Output, network: NetworkName, definition: Definition) -> None: ...
+
+``out`` is how the command answers. An argument annotated with a function, as ``Definition`` is, stands for the options
+that are that function's parameters, and has what it makes of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from ..core.errors import TrtdslError
+from ..display.terminal import Progress, print_error
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print more; tracebacks with errors.")]
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command answers: one JSON object, text for people, or nothing."""
+
+    json: bool
+    quiet: bool
+    verbose: bool
+
+    def progress(self) -> Progress:
+        """A bar, or a line for each phase, where something is printed for people."""
+        return Progress(self.quiet or self.json)
+
+    def result(self, value: Any, show: Callable[[], object]) -> None:
+        """``value`` as one JSON object with ``--json``; otherwise ``show()`` prints, unless ``-q`` is given."""
+        if self.json:
+            print_json(value)
+        elif not self.quiet:
+            show()
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Makes a function whose first argument is an :class:`Output` a command for typer."""
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    groups = {parameter.name: group for parameter in own if (group := _group_of(parameter.annotation)) is not None}
+    members = {name: [*inspect.signature(group, eval_str=True).parameters.values()] for name, group in groups.items()}
+    options = [member for parameter in own for member in members.get(parameter.name, [parameter])]
+    for name, annotation in (("json_", Json), ("quiet", Quiet), ("verbose", Verbose)):
+        options.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation))
+
+    def call(**given: Any) -> None:
+        out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
+        with errors(out):
+            for name, group in groups.items():
+                given[name] = group(**{member.name: given.pop(member.name) for member in members[name]})
+            function(out, **given)
+
+    options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    call.__name__, call.__doc__, call.__module__ = function.__name__, function.__doc__, function.__module__
+    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    return call
+
+
+def _group_of(annotation: Any) -> Callable[..., Any] | None:
+    """The function whose parameters are the options of a group; None for an option of its own."""
+    found = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next((each for each in found if inspect.isfunction(each)), None)
+
+
+def print_json(value: Any) -> None:
+    """One object on stdout."""
+    typer.echo(json.dumps(_finite(value), indent=2))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN or Inf: they become strings."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+@contextmanager
+def errors(out: Output) -> Iterator[None]:
+    """Prints an error as one message and exits with its code; the traceback only with -v.
+
+    Anything unforeseen exits with 8: Python's own exit code, 1, is that of a network that differs.
+    """
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except TrtdslError as error:
+        _fail(out, error, error.exit_code, str(error))
+    except KeyboardInterrupt:
+        _fail(out, None, 130, "cancelled; nothing was written")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except BaseException as error:
+        _fail(out, error, 8, f"{type(error).__name__}: {error}")
+
+
+def _fail(out: Output, error: BaseException | None, code: int, text: str) -> None:
+    if out.verbose and error is not None:
+        traceback.print_exception(error)
+    if out.json:
+        location = error.location if isinstance(error, TrtdslError) else None
+        place = {"file": location.file, "line": location.line} if location else None
+        kind = type(error).__name__ if error is not None else "Cancelled"
+        details = {"type": kind, "message": text, "location": place, "exit_code": code}
+        if isinstance(error, TrtdslError) and error.code is not None:
+            details["code"] = error.code
+        print_json({"schema": 1, "kind": "error", "error": details})
+    print_error(text)
+    raise typer.Exit(code)

@@ -1,0 +1,146 @@
+"""`trtdsl build`: networks to engines on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import trtdsl as td
+
+from ...core.errors import UsageError
+from ...display.results import print_build, print_outcome
+from ...display.terminal import print_error
+from ...programs.devices import DEFAULT
+from ..command import Output, command, print_json
+from ..options import Definition, Gpu
+
+app = typer.Typer()
+
+Networks = Annotated[
+    list[str], typer.Argument(metavar="NETWORK...", help="FILE.py or FILE.py:NAME; several are built each apart.")
+]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.engine here. A folder for several networks."),
+]
+Jobs = Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="How many networks at a time.")]
+
+# Options of the builder
+
+ComputeCapabilities = Annotated[
+    list[str] | None,
+    typer.Option("--compute-capability", metavar="X.Y", help="GPUs to build for (TensorRT-RTX); may be repeated."),
+]
+TF32 = Annotated[bool, typer.Option("--tf32/--no-tf32", help="Allow TF32 in float32 products on the GPU.")]
+OptimizationLevel = Annotated[
+    int | None, typer.Option("--optimization-level", metavar="0-5", help="How long to search (TensorRT).")
+]
+Workspace = Annotated[
+    int | None, typer.Option("--workspace", metavar="MIB", help="The most scratch memory a layer may use.")
+]
+TimingCache = Annotated[
+    Path | None, typer.Option("--timing-cache", metavar="FILE", help="Measured kernels, kept (TensorRT).")
+]
+HardwareCompatibility = Annotated[
+    str | None,
+    typer.Option("--hardware-compatibility", metavar="LEVEL", help="ampere+ or same-compute-capability (TensorRT)."),
+]
+VersionCompatible = Annotated[bool, typer.Option("--version-compatible", help="For later versions too (TensorRT).")]
+Sparsity = Annotated[bool, typer.Option("--sparsity", help="Use sparse weights (TensorRT).")]
+AuxStreams = Annotated[
+    int | None, typer.Option("--aux-streams", metavar="N", help="Streams besides the caller's (TensorRT).")
+]
+Tiling = Annotated[
+    str | None, typer.Option("--tiling", metavar="LEVEL", help="none, fast, moderate or full (TensorRT).")
+]
+ProfilingVerbosity = Annotated[
+    str | None, typer.Option("--profiling-verbosity", metavar="LEVEL", help="none, names or detailed.")
+]
+WeightStreaming = Annotated[bool, typer.Option("--weight-streaming", help="Let weights stay on the host.")]
+Refit = Annotated[bool, typer.Option("--refit", help="The engine takes new weights later.")]
+StripWeights = Annotated[bool, typer.Option("--strip-weights", help="Write the engine without its weights.")]
+
+
+def build_config(
+    compute_capability: ComputeCapabilities = None,
+    tf32: TF32 = True,
+    optimization_level: OptimizationLevel = None,
+    workspace: Workspace = None,
+    timing_cache: TimingCache = None,
+    hardware_compatibility: HardwareCompatibility = None,
+    version_compatible: VersionCompatible = False,
+    sparsity: Sparsity = False,
+    aux_streams: AuxStreams = None,
+    tiling: Tiling = None,
+    profiling_verbosity: ProfilingVerbosity = None,
+    weight_streaming: WeightStreaming = False,
+    refit: Refit = False,
+    strip_weights: StripWeights = False,
+) -> td.BuildConfig:
+    """The builder's options as :class:`~trtdsl.BuildConfig` has them."""
+    return td.BuildConfig(
+        tf32=tf32,
+        compute_capabilities=tuple(compute_capability or ()),
+        optimization_level=optimization_level,
+        workspace=None if workspace is None else workspace << 20,
+        timing_cache=timing_cache,
+        hardware_compatibility=hardware_compatibility,  # pyright: ignore[reportArgumentType] (checked there)
+        version_compatible=version_compatible,
+        sparsity=sparsity,
+        aux_streams=aux_streams,
+        tiling=tiling,  # pyright: ignore[reportArgumentType]
+        profiling_verbosity=profiling_verbosity,  # pyright: ignore[reportArgumentType]
+        weight_streaming=weight_streaming,
+        refit=refit,
+        strip_weights=strip_weights,
+    )
+
+
+@app.command()
+@command
+def build(
+    out: Output,
+    network: Networks,
+    definition: Definition,
+    config: Annotated[td.BuildConfig, build_config],
+    output: OutputFile = None,
+    jobs: Jobs = 1,
+    device: Gpu = DEFAULT,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not compare with torch first; the manifest says so.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Build even if nothing changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Define and check, but build and write nothing.")] = False,
+) -> None:
+    """Define a network, check it against torch, and write NAME.engine and NAME.engine.json."""
+    if jobs < 1:
+        raise UsageError(f"-j must be at least 1, not {jobs}")
+    options = {**definition, "config": config, "device": device}
+    options |= {"run_check": not no_check, "force": force, "dry_run": dry_run}
+    if len(network) > 1:
+        _build_several(out, network, output, jobs, options)
+    else:
+        _build_one(out, network[0], output, options)
+
+
+def _build_one(out: Output, network: str, output: Path | None, options: dict[str, Any]) -> None:
+    with out.progress() as progress:
+        result = td.build(td.load_spec(network), output, progress=progress.step, **options)
+    report = result.report.to_json() if result.report is not None else None
+    facts = {"engine": str(result.engine), "built": result.built, "manifest_path": str(result.manifest_path)}
+    value = {"schema": 1, "kind": "build", **facts, "manifest": result.manifest, "check": report}
+    out.result(value, lambda: print_build(result, dry_run=options["dry_run"], verbose=out.verbose))
+
+
+def _build_several(out: Output, networks: list[str], output: Path | None, jobs: int, options: dict[str, Any]) -> None:
+    tell = None if out.json else lambda outcome: print_outcome(outcome, quiet=out.quiet)
+    outcomes = td.build_several(networks, output, jobs=jobs, done=tell, **options)
+    failed = [outcome for outcome in outcomes if outcome.exit_code]
+    if out.json:
+        print_json({"schema": 1, "kind": "builds", "builds": [outcome.to_json() for outcome in outcomes]})
+    elif failed:
+        print_error(f"{len(failed)} of {len(outcomes)} networks were not built")
+    if failed:
+        raise typer.Exit(failed[0].exit_code)

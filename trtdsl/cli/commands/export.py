@@ -1,0 +1,51 @@
+"""`trtdsl export`: engines for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import trtdsl as td
+
+from ...display.terminal import print_line
+from ..command import Output, command
+from ..options import EngineName
+
+app = typer.Typer(name="export", help="Engines for other programs.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command()
+@command
+def triton(
+    out: Output,
+    engine: EngineName,
+    repository: Annotated[Path, typer.Argument(metavar="REPOSITORY", help="Triton's model repository.")],
+    name: Annotated[str | None, typer.Option("--name", help="The model's; the network's when not said.")] = None,
+    version: Annotated[int, typer.Option("--version", help="The model's version.")] = 1,
+    instances: Annotated[int, typer.Option("--instances", help="Per GPU.")] = 1,
+    queue_delay: Annotated[
+        int | None, typer.Option("--queue-delay", metavar="US", help="Microseconds to wait for a fuller batch.")
+    ] = None,
+    allow_rtx: Annotated[
+        bool, typer.Option("--allow-rtx", help="Export a TensorRT-RTX engine, for a backend of your own.")
+    ] = False,
+) -> None:
+    """Write a Triton model repository around an engine."""
+    folder = td.export_triton(
+        engine,
+        repository,
+        name=name,
+        version=version,
+        instances=instances,
+        queue_delay_us=queue_delay,
+        allow_rtx=allow_rtx,
+    )
+    value = {"schema": 1, "kind": "export", "folder": str(folder)}
+    out.result(value, lambda: print_line(str(folder)))

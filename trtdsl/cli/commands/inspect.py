@@ -1,0 +1,88 @@
+"""`trtdsl inspect`: a network's layers, or what the GPU will run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+import trtdsl as td
+
+from ...core.errors import UsageError
+from ...display.picture import write_svg
+from ...display.program import SORTS, program_text
+from ...display.results import print_summary
+from ...display.terminal import print_parts
+from ...programs.devices import DEFAULT, find_device, floor_of
+from ...programs.hazards import find_hazards
+from ...programs.program import By
+from ..command import Output, command
+from ..options import AllowNonfinite, Backend, Dims, Gpu, Precision, Shapes, WeightsFile, dims_of, shapes_of
+
+app = typer.Typer()
+
+Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
+Program = Annotated[bool, typer.Option("--program", help="Show what the GPU will run, instead of the layers.")]
+ByWhat = Annotated[str, typer.Option("--by", metavar="WHAT", help="Of a program: line, module, kind or launch.")]
+Sort = Annotated[str, typer.Option("--sort", metavar="COLUMN", help="Of a program: bytes, floor or order.")]
+Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the program, too.")]
+Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes, of an engine's.")]
+
+
+@app.command()
+@command
+def inspect(
+    out: Output,
+    network: Target,
+    dim: Dims = None,
+    weights: WeightsFile = None,
+    precision: Precision = None,
+    backend: Backend = None,
+    allow_nonfinite: AllowNonfinite = False,
+    program: Program = False,
+    by: ByWhat = "line",
+    sort: Sort = "bytes",
+    device: Gpu = DEFAULT,
+    svg: Svg = None,
+    profile: Profile = 0,
+    shape: Shapes = None,
+) -> None:
+    """Print a network's layers at the sizes it is tuned for, or with --program what the GPU will run.
+
+    Layers have shapes, parameters, FLOPs, bytes and the author's line; a program has launches, the bytes that they
+    move, what of them is only rearranged, a floor under its time, and hazards.
+    """
+    if program or svg is not None:
+        at = _checked(by, sort, device)
+        with out.progress() as progress:
+            found = td.program(
+                network,
+                dims=dims_of(dim),
+                shapes=shapes_of(shape),
+                profile=profile,
+                weights=weights,
+                precision=precision,
+                backend=backend,
+                progress=progress.step,
+            )
+        if svg is not None:
+            write_svg(found, svg, device=device)
+        hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
+        value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
+        out.result(value, lambda: print_parts(program_text(found, device, by=at, sort=sort)))
+        return
+    if precision is not None:
+        raise UsageError("--precision is for --program: layers are shown as they are written")
+    spec = td.load_spec(network)
+    summary = td.inspect(spec, weights=weights, dims=dims_of(dim), backend=backend, allow_nonfinite=allow_nonfinite)
+    out.result(summary.to_json(), lambda: print_summary(summary))
+
+
+def _checked(by: str, sort: str, device: str) -> By:
+    if by not in get_args(By):
+        raise UsageError(f"--by must be one of {', '.join(get_args(By))}, not {by!r}")
+    if sort not in SORTS:
+        raise UsageError(f"--sort must be one of {', '.join(SORTS)}, not {sort!r}")
+    find_device(device)
+    return by  # pyright: ignore[reportReturnType] (it is one of them)

@@ -1,0 +1,83 @@
+"""`trtdsl port`: a first network file for a torch module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...display.terminal import print_note
+from ..command import Output, command, print_json
+from ..options import Dims, dims_of, pairs_of
+
+app = typer.Typer()
+
+
+@app.command()
+@command
+def port(
+    out: Output,
+    module: Annotated[
+        str, typer.Argument(metavar="MODULE:CLASS", help="A torch.nn.Module, or a function; FILE.py:NAME too.")
+    ],
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=SHAPE[:DTYPE[:LOW:HIGH]]",
+            help="An input of forward, such as x=N,3,224,224 or ids=N,T:int64; once for each.",
+        ),
+    ] = None,
+    dim: Dims = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="An argument for MODULE:CLASS, in JSON or as text."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What to call the network.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the file instead of printing it.")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", metavar="FILE", help="Write the module's own weights there, as safetensors."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+) -> None:
+    """Print a first network file for a torch module: its functions, weights and calls, from a trace of forward.
+
+    With --json, the object has the file's text; with -q, nothing is printed besides the file.
+    """
+    from ...porting import ported, write_files
+
+    result = ported(
+        module,
+        _named(input, "--input", "NAME=SHAPE, such as x=N,3,224,224"),
+        dims=dims_of(dim),
+        arguments={key: _value(text) for key, text in _named(arg, "--arg", "NAME=VALUE").items()},
+        name=name,
+        file=output,
+        weights=weights,
+    )
+    write_files(result, output, weights, force=force)
+    if out.json:
+        facts = {"name": result.name, "missing": result.missing, "text": result.text}
+        print_json({"schema": 1, "kind": "port", **facts})
+    elif output is None:
+        typer.echo(result.text, nl=False)
+    if not out.quiet and not out.json:
+        for line in result.remarks(output, weights):
+            print_note(line)
+
+
+def _named(given: list[str] | None, option: str, expected: str) -> dict[str, str]:
+    return pairs_of(given, option, expected, lambda name, _: name.isidentifier())
+
+
+def _value(text: str) -> Any:
+    """JSON, or the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

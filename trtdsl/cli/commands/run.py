@@ -1,0 +1,59 @@
+"""`trtdsl run`: an engine on files of inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import trtdsl as td
+
+from ...display.terminal import print_line
+from ..command import Output, command
+from ..options import EngineBackend, EngineName, pairs_of
+
+app = typer.Typer()
+
+
+@app.command()
+@command
+def run(
+    out: Output,
+    engine: EngineName,
+    input: Annotated[
+        list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="An input; once for each.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="For NAME.npy.")] = Path("."),
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="FILE", help="Put these into a refittable engine first.")
+    ] = None,
+    backend: EngineBackend = None,
+    device: Annotated[int, typer.Option("--device", metavar="N", help="Which GPU.")] = 0,
+    no_manifest: Annotated[bool, typer.Option("--no-manifest", help="The engine has none.")] = False,
+    trust_network_file: Annotated[
+        bool, typer.Option("--trust-network-file", help="With --weights: run the Python that the manifest names.")
+    ] = False,
+    allow_host_code: Annotated[
+        bool, typer.Option("--allow-host-code", help="Load an engine that carries code for the CPU.")
+    ] = False,
+) -> None:
+    """Run an engine on .npy files and write its outputs as FOLDER/NAME.npy."""
+    paths = td.run_files(
+        engine,
+        pairs_of(input, "--input", "NAME=FILE.npy", lambda name, path: bool(name and path)),
+        output,
+        backend=backend,
+        device=device,
+        manifest=not no_manifest,
+        weights=weights,
+        trust_network_file=trust_network_file,
+        allow_host_code=allow_host_code,
+    )
+    outputs = {name: str(path) for name, path in paths.items()}
+
+    def show() -> None:
+        for path in paths.values():
+            print_line(str(path))
+
+    out.result({"schema": 1, "kind": "run", "engine": str(engine), "outputs": outputs}, show)

@@ -1,0 +1,50 @@
+"""`trtdsl weights`: files of weights for networks and for engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import trtdsl as td
+
+from ...display.terminal import print_line
+from ..command import Output, command
+from ..options import NetworkName, dims_of
+
+app = typer.Typer(name="weights", help="Weights files.", no_args_is_help=True)
+
+
+@app.command()
+@command
+def convert(
+    out: Output,
+    source: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A torch checkpoint (.pt, .pth).")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The safetensors file to write.")],
+) -> None:
+    """Make a safetensors file of a torch checkpoint's state_dict; a pickle that would run code is refused."""
+    names = td.convert_weights(source, output)
+    value = {"schema": 1, "kind": "weights", "output": str(output), "names": names}
+    out.result(value, lambda: print_line(f"{output}: {len(names)} tensors"))
+
+
+@app.command()
+@command
+def derive(
+    out: Output,
+    network: NetworkName,
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The safetensors file to write.")],
+    weights: Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The new weights.")] = None,
+    dim: Annotated[
+        list[str] | None, typer.Option("--dim", metavar="NAME=MIN:OPT:MAX", help="As the engine was built with.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option("--precision", metavar="fp16|bf16", help="As the engine was built with.")
+    ] = None,
+) -> None:
+    """Make what a refittable engine takes of new weights, where the network's file is and the engine is not."""
+    spec = td.load_spec(network)
+    values = td.derive_weights(spec, weights, dims=dims_of(dim), precision=precision, output=output)
+    value = {"schema": 1, "kind": "weights", "output": str(output), "names": list(values)}
+    out.result(value, lambda: print_line(f"{output}: {len(values)} values"))
