@@ -85,6 +85,10 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
                 self._handle, self.name = made.trt, made.name
         return self._handle
 
+    def move_to(self, other: Tensor) -> None:
+        """Stands for the ITensor of another Tensor from now on."""
+        self._handle, self.name = other.trt, other.name
+
     @property
     def order(self) -> tuple[int, ...]:
         """The dimensions from the slowest to the fastest in memory, as the builder is expected to lay them out.

@@ -37,15 +37,15 @@ def fuse_conv_bn_weights(
         raise UnsupportedError("fuse_conv_bn_weights takes constants: use F.batch_norm for what is computed")
     scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     if conv_b is not None:
-        bias = bias + _array(conv_b) * scale
+        bias = bias + values_of(conv_b) * scale
     channels = [1] * conv_w.ndim
     channels[1 if transpose else 0] = -1
-    weight = _scaled(conv_w.data, in_dtype(scale, conv_w.dtype).view(channels))
+    weight = scaled_weight(conv_w.data, in_dtype(scale, conv_w.dtype).view(channels))
     fused, shift = made_of(given, weight, in_dtype(bias, conv_w.dtype))
     return fused, shift
 
 
-def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+def scaled_weight(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """``weight * scale`` by numpy, on one thread: torch's threads take longer wherever one waits for a busy core."""
     if weight.dtype != torch.float32:
         return weight * scale
@@ -63,13 +63,13 @@ def affine(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scale and shift of the batch norm with these constants, in float64: of so few numbers, numpy's, too."""
     with np.errstate(all="ignore"):
-        deviation = np.sqrt(_array(var).astype(np.float64) + eps)
-        scale = 1 / deviation if weight is None else _array(weight) / deviation
-        shift = _array(mean) * scale
-        return scale, -shift if bias is None else _array(bias) - shift
+        deviation = np.sqrt(values_of(var).astype(np.float64) + eps)
+        scale = 1 / deviation if weight is None else values_of(weight) / deviation
+        shift = values_of(mean) * scale
+        return scale, -shift if bias is None else values_of(bias) - shift
 
 
-def _array(tensor: Tensor) -> np.ndarray:
+def values_of(tensor: Tensor) -> np.ndarray:
     """The values as numpy has them: float32, or float64, which beside one another give float64."""
     data = tensor.data
     return data.numpy() if data.dtype == torch.float32 else data.double().numpy()

@@ -11,7 +11,8 @@ from ...definition.operation import operation
 from ...definition.shape import product, shape_text
 from ...definition.tensor import Tensor
 from ..operands import binary, promote, scaled
-from ..products.fusion import affine, in_dtype, made_of
+from ..products.folding import folded, scaled_by
+from ..products.fusion import affine
 from .statistics import vector_norm
 
 
@@ -28,8 +29,9 @@ def batch_norm(
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` per channel of dimension 1, for any rank from 2 on.
 
-    One IScaleLayer, its constants computed in float64; between two IShuffleLayers below rank 4. Statistics that are
-    not constants take two IElementWiseLayers. ``training=True`` normalizes by the batch's own statistics
+    No layer where ``input`` is the result of a convolution that nothing else uses: its weights take in the statistics,
+    computed in float64. Otherwise one IScaleLayer, between two IShuffleLayers below rank 4. Statistics that are not
+    constants take two IElementWiseLayers. ``training=True`` normalizes by the batch's own statistics
     (INormalizationLayer) when there are no running ones, and is refused when there are; ``momentum`` matters only
     there.
 
@@ -57,9 +59,11 @@ def batch_norm(
     if not all(tensor.is_constant for tensor in given):
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
+    within = folded(input, given, scale, shift)
+    if within is not None:
+        return within
     x = L.shuffle(input, reshape=(*input.shape, *(1,) * (4 - input.ndim))) if input.ndim < 4 else input
-    constants = made_of(given, in_dtype(shift, input.dtype), in_dtype(scale, input.dtype))
-    result = L.scale(x, *constants, axis=1)
+    result = scaled_by(x, given, scale, shift)
     return L.shuffle(result, reshape=input.shape) if input.ndim < 4 else result
 
 

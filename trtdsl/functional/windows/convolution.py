@@ -14,6 +14,7 @@ from ...definition.tensor import Tensor
 from ...layers.windows import count_windows
 from ..family import family
 from ..operands import binary, per_axis
+from ..products.folding import convolved
 
 Sizes = int | Sequence[int]  # one value, or one per spatial dimension
 
@@ -60,6 +61,8 @@ def _convolution(
     if late_bias:
         assert bias is not None
         result = _add_bias(result, bias)
+    else:
+        result = convolved(result, weight, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
@@ -206,6 +209,8 @@ def _transposed(
         dilation=dilations,
         groups=groups,
     )
+    if groups == 1 and not late_bias and not any(beyond):
+        result = convolved(result, weight, bias, axis=1)
     if any(beyond):  # outputs that no input reaches
         sizes = [size + extra for size, extra in zip(result.shape, (0, 0, *beyond), strict=True)]
         result = L.slice(result, (0,) * result.ndim, sizes, mode="FILL")
