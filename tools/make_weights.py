@@ -34,6 +34,7 @@ NETWORKS = {
     "mobilefacenet": ("networks/mobilefacenet.py", {"N": 4}),
     "vit": ("networks/vit.py", {"N": 4}),
     "ddrnet": ("networks/ddrnet.py", {"N": 1, "H": 128, "W": 128}),
+    "crnn": ("networks/crnn.py", {"N": 2, "W": 64}),
     "slowfast": ("networks/slowfast.py", {"N": 2, "T": 16, "H": 112, "W": 112}),
 }
 
@@ -72,7 +73,8 @@ def randomise(module, generator):
     """Draws every parameter: matrices by their fan-in, vectors and scales around what they are."""
     for name, parameter in module.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
-        if parameter.ndim >= 2 and name.endswith(("weight", "proj")):
+        matrix = name.endswith(("weight", "proj")) or ".weight_" in name  # the last: of a recurrent network
+        if parameter.ndim >= 2 and matrix:
             parameter.copy_(noise / parameter[0].numel() ** 0.5)
         elif name.endswith("bias"):
             parameter.copy_(0.3 * noise)

@@ -154,6 +154,25 @@ def _cell_samples(gates):
         yield Call(x, ((h, c) if gates == 4 else h, w_ih, w_hh, *biases))
 
 
+def _recurrent_samples(gates):
+    """Layers, directions, biases, the order of dimensions; the weights are the first two axes' of torch's modules."""
+    for layers, both, bias, batch_first, projection in (
+        (1, False, True, False, 0),
+        (1, True, False, False, 0),
+        (2, True, True, True, 0),
+        (3, False, True, False, 0),
+        *(((2, True, True, False, 3),) if gates == 4 else ()),
+    ):
+        kind = {1: torch.nn.RNN, 3: torch.nn.GRU, 4: torch.nn.LSTM}[gates]
+        torch.manual_seed(0)
+        options = {"proj_size": projection} if projection else {}
+        module = kind(4, 5, layers, bias=bias, bidirectional=both, batch_first=batch_first, **options)
+        entries = layers * (1 + both)
+        x, h, c = _tensors((6, 6, 4), (entries, 6, projection or 5), (entries, 6, 5))
+        params = [weight.detach() for weight in module._flat_weights]
+        yield Call(x, ((h, c) if gates == 4 else h, params, bias, layers, 0.0, False, both, batch_first))
+
+
 def _cartesian_samples():
     yield Call(torch.arange(3), (torch.arange(2), torch.tensor([5, 7, 9, 11])))
     yield Call(torch.arange(3.0), (torch.rand(2),))
@@ -324,6 +343,17 @@ LAYERS = [
             weights=(1, 2, 3, 4),
         )
         for name, gates in (("gru_cell", 3), ("lstm_cell", 4), ("rnn_tanh_cell", 1), ("rnn_relu_cell", 1))
+    ),
+    *(
+        Record(
+            name,
+            opinfo="none",
+            samples=lambda gates=gates: _recurrent_samples(gates),
+            reference=getattr(torch, name),
+            constants=(1,),
+            static=(-1,),
+        )
+        for name, gates in (("gru", 3), ("lstm", 4), ("rnn_tanh", 1), ("rnn_relu", 1))
     ),
     Record(
         "fuse_conv_bn_weights",

@@ -292,6 +292,10 @@ from .scanning.recurrent import gru_cell as gru_cell
 from .scanning.recurrent import lstm_cell as lstm_cell
 from .scanning.recurrent import rnn_relu_cell as rnn_relu_cell
 from .scanning.recurrent import rnn_tanh_cell as rnn_tanh_cell
+from .scanning.recurrent_layers import gru as gru
+from .scanning.recurrent_layers import lstm as lstm
+from .scanning.recurrent_layers import rnn_relu as rnn_relu
+from .scanning.recurrent_layers import rnn_tanh as rnn_tanh
 from .scanning.scan import associative_scan as associative_scan
 from .scanning.scan import linear_recurrence as linear_recurrence
 from .scanning.scan import selective_scan as selective_scan

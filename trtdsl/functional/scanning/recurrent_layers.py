@@ -1,0 +1,275 @@
+"""Recurrent networks as torch's nn.LSTM, nn.GRU and nn.RNN run them: layers, directions, projections, lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import shape_text
+from ...definition.tensor import Tensor
+from ..operands import binary
+from ..pointwise.activation import relu, sigmoid, tanh
+from ..pointwise.arithmetic import add, mul, sub
+from ..products.matmul import linear
+from ..shaping.create import arange, filled
+from ..shaping.join import cat, chunk, stack
+
+State = tuple[Tensor, ...]
+Step = Callable[[Tensor, Tensor, State], State]
+"""What a cell does: the gates' part of the input, that of the hidden state, and the state give the next state."""
+
+
+class Weights(NamedTuple):
+    """The parameters of one layer in one direction, in torch's order."""
+
+    w_ih: Tensor
+    w_hh: Tensor
+    b_ih: Tensor | None
+    b_hh: Tensor | None
+    w_hr: Tensor | None
+
+
+def _lstm_step(inner: Tensor, hidden: Tensor, state: State) -> State:
+    write, forget, new, out = chunk(add(inner, hidden), 4, 1)
+    cell = add(mul(sigmoid(forget), state[1]), mul(sigmoid(write), tanh(new)))
+    return mul(sigmoid(out), tanh(cell)), cell
+
+
+def _gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
+    reset, update, new = chunk(inner, 3, 1)
+    reset_h, update_h, new_h = chunk(hidden, 3, 1)
+    reset, update = sigmoid(add(reset, reset_h)), sigmoid(add(update, update_h))
+    new = tanh(add(new, mul(reset, new_h)))
+    return (add(new, mul(update, sub(state[0], new))),)
+
+
+def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Step:
+    return lambda inner, hidden, state: (activation(add(inner, hidden)),)
+
+
+@operation
+def lstm(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A long short-term memory (torch.nn.LSTM): all hidden states, the last ones, and the last cells.
+
+    ``input`` is (T, N, features), or (N, T, features) with ``batch_first``; ``hx`` the first states h and c, each
+    (layers * directions, N, hidden), h of the projected size where there are projections. ``params`` are the flat
+    weights as nn.LSTM has them: for each layer and direction w_ih, w_hh, b_ih, b_hh (with ``has_biases``), and w_hr
+    where c is wider than h. With ``lengths`` (N,) of int64 the sequences end there, as packed ones do: states stay, and
+    results are 0 behind the end.
+
+    Per layer and direction IMatrixMultiplyLayers of the whole input, then one ILoop with the recurrent product. In half
+    precision states and gates are float32, products half.
+
+    Raises UnsupportedError for dropout in training, ShapeError for a wrong number of weights.
+
+    >>> net = td.Network()
+    >>> x, h, c = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2)), net.input("c", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2))]
+    >>> [y.shape for y in F.lstm(x, (h, c), weights, False, 1, 0.0, False, False, False)]
+    [(T, N, 2), (1, N, 2), (1, N, 2)]
+    """
+    projected = hx[0].shape[-1] != hx[1].shape[-1]
+    plan = _Plan("lstm", params, has_biases, num_layers, bidirectional, projected)
+    _inference(dropout, train)
+    output, (h, c) = _run(input, tuple(hx), plan, _lstm_step, batch_first, lengths)
+    return output, h, c
+
+
+@operation
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))]
+    >>> [y.shape for y in F.gru(x, h, weights, False, 1, 0.0, False, False, False)]
+    [(T, N, 2), (1, N, 2)]
+    """
+    _inference(dropout, train)
+    plan = _Plan("gru", params, has_biases, num_layers, bidirectional)
+    output, (h,) = _run(input, (hx,), plan, _gru_step, batch_first, lengths)
+    return output, h
+
+
+@operation
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
+    >>> F.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)[0].shape
+    (T, N, 2)
+    """
+    _inference(dropout, train)
+    plan = _Plan("rnn_tanh", params, has_biases, num_layers, bidirectional)
+    output, (h,) = _run(input, (hx,), plan, _rnn_step(tanh), batch_first, lengths)
+    return output, h
+
+
+@operation
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`rnn_tanh`, with relu.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
+    >>> F.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)[1].shape
+    (1, N, 2)
+    """
+    _inference(dropout, train)
+    plan = _Plan("rnn_relu", params, has_biases, num_layers, bidirectional)
+    output, (h,) = _run(input, (hx,), plan, _rnn_step(relu), batch_first, lengths)
+    return output, h
+
+
+def _inference(dropout: float, train: bool) -> None:
+    if train and dropout:
+        raise UnsupportedError(f"dropout={dropout} in training is random: an engine is for inference")
+
+
+class _Plan:
+    """The flat weights by layer and direction."""
+
+    def __init__(
+        self,
+        name: str,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        bidirectional: bool,
+        projected: bool = False,
+    ):
+        self.layers, self.directions = num_layers, 2 if bidirectional else 1
+        each = 2 + 2 * has_biases + projected
+        wanted = each * num_layers * self.directions
+        if len(params) != wanted:
+            raise ShapeError(
+                f"{name} of {num_layers} layers in {self.directions} direction(s) takes {wanted} weights, "
+                f"not {len(params)}"
+            )
+        self.weights: list[Weights] = []
+        for start in range(0, wanted, each):
+            part = list(params[start : start + each])
+            w_ih, w_hh = part[:2]
+            b_ih, b_hh = part[2:4] if has_biases else (None, None)
+            self.weights.append(Weights(w_ih, w_hh, b_ih, b_hh, part[-1] if projected else None))
+
+
+def _run(
+    input: Tensor, first: State, plan: _Plan, step: Step, batch_first: bool, lengths: Tensor | None
+) -> tuple[Tensor, State]:
+    """All layers and directions, and the last state of each."""
+    if input.ndim != 3:
+        raise ShapeError(f"a recurrent network takes (T, N, features), not {shape_text(input.shape)}")
+    for state in first:
+        if state.ndim != 3 or state.shape[0] != plan.layers * plan.directions:
+            raise ShapeError(
+                f"the first state has {plan.layers * plan.directions} entries for layers and directions, "
+                f"not {shape_text(state.shape)}"
+            )
+    x = L.shuffle(input, [1, 0, 2]) if batch_first else input
+    inside = None if lengths is None else _inside(x, lengths)
+    last: list[State] = []
+    for layer in range(plan.layers):
+        results = []
+        for direction in range(plan.directions):
+            index = layer * plan.directions + direction
+            begin = tuple(L.squeeze(_entry(state, index), [0]) for state in first)
+            result, ended = _direction(x, begin, plan.weights[index], step, direction == 1, inside)
+            results.append(result)
+            last.append(ended)
+        x = cat(results, 2) if len(results) > 1 else results[0]
+    ends = tuple(stack(states) for states in zip(*last, strict=True))
+    return (L.shuffle(x, [1, 0, 2]) if batch_first else x), ends
+
+
+def _entry(state: Tensor, index: int) -> Tensor:
+    return L.slice(state, (index, 0, 0), (1, *state.shape[1:]))
+
+
+def _inside(x: Tensor, lengths: Tensor) -> Tensor:
+    """Which steps (T, N, 1) lie before the end of their sequence."""
+    if lengths.ndim != 1 or lengths.dtype not in (torch.int32, torch.int64):
+        raise DefinitionError(f"lengths are a vector of integers, not {shape_text(lengths.shape)} of {lengths.dtype}")
+    with x.network.current():
+        steps = arange(x.shape[0])
+    return L.unsqueeze(binary(L.unsqueeze(steps, [1]), L.unsqueeze(lengths, [0]), "LESS"), [2])
+
+
+def _direction(
+    x: Tensor, first: State, weights: Weights, step: Step, reverse: bool, inside: Tensor | None
+) -> tuple[Tensor, State]:
+    """One layer in one direction: results (T, N, hidden) and the last state, in the dtype of ``x``."""
+    dtype, wide = x.dtype, torch.float32
+    given = L.cast(linear(x, weights.w_ih, weights.b_ih), wide)  # of all steps at once
+    loop = L.Loop(x.network)
+    loop.count(x.shape[0])
+    inner = loop.iterator(given, 0, reverse)
+    here = None if inside is None else loop.iterator(inside, 0, reverse)
+    state = tuple(loop.recurrence(L.cast(part, wide)) for part in first)
+    hidden = L.cast(linear(L.cast(state[0], dtype), weights.w_hh, weights.b_hh), wide)
+    following = step(inner, hidden, state)
+    if weights.w_hr is not None:
+        narrow = linear(L.cast(following[0], dtype), weights.w_hr)
+        following = (L.cast(narrow, wide), *following[1:])
+    result = following[0]
+    if here is not None:
+        result = L.select(here, result, filled(x.network, (1, 1), 0.0, wide))
+        following = tuple(L.select(here, new, old) for new, old in zip(following, state, strict=True))
+    for before, after in zip(state, following, strict=True):
+        loop.next(before, after)
+    collected = L.cast(loop.concatenate(result, x.shape[0], 0, reverse), dtype)
+    return collected, tuple(L.cast(loop.last_value(part), dtype) for part in state)
