@@ -106,8 +106,10 @@ class ProgramText:
                 raise ProgramDamagedError(f"the plan's program has no region {tensor.region[:40]!r}")
             found[tensor.name] = tensor
         for tensor in found.values():
-            if tensor.base is not None and tensor.base not in found:
-                raise ProgramDamagedError(f"the plan's program has a view of {tensor.base[:40]!r}, which is not there")
+            named = [tensor.base, *(size for size in (*tensor.dims, *tensor.strides) if isinstance(size, str))]
+            for name in named:
+                if name is not None and name not in found:
+                    raise ProgramDamagedError(f"the plan's program names a tensor {name[:40]!r}, which is not there")
         return found
 
     @cached_property

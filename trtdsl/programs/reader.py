@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..core.errors import UsageError
+from ..core.errors import ProgramDamagedError, UsageError
 from ..definition.size import SizeLike
 from .grammar import Record
 from .launches import PICKING, QUIET, TRUNCATED, Shape, epilogue_of, flops_of, kind_of, parts, places_of, shape_of
@@ -144,7 +144,28 @@ class _Reader:
             first = None if loop is None else loops.setdefault(loop, number)
             made.append(self._launch(number, kind, record, self.operands[index], walked.times[index], first))
         self._tell(walked)
+        if not walked.chosen and not walked.uncounted:
+            self._check_order(made)
         return made
+
+    def _check_order(self, launches: Sequence[Launch]) -> None:
+        """Raises ProgramDamagedError where a launch reads what nobody wrote, or an output is never written."""
+        given = {name for name, tensor in self.tensors.items() if tensor.constant or tensor.view_of is not None}
+        there = given | set(self.text.names("inputs"))
+        for launch in launches:
+            for operand in launch.reads:
+                root = self._root(operand.tensor)
+                if root not in there:
+                    raise ProgramDamagedError(f"the plan's program reads {root[:40]!r}, which nothing has written")
+            there |= {self._root(operand.tensor) for operand in launch.writes}
+        for name in self.text.names("outputs"):
+            if name not in there and self._on_device(name):
+                raise ProgramDamagedError(f"the plan's program never writes its output {name[:40]!r}")
+
+    def _root(self, name: str) -> str:
+        """The tensor that a view is of."""
+        base = self.text.tensors[name].base
+        return name if base is None else self._root(base)
 
     def _tell(self, walked: Walk) -> None:
         """Notes what only the GPU decides, once for each loop and each branch."""
@@ -172,7 +193,9 @@ class _Reader:
         return any(self._on_device(name) for name in names)
 
     def _on_device(self, name: str) -> bool:
-        return name in self.text.tensors and not self.scalars.on_host(name)
+        if name not in self.text.tensors:
+            raise ProgramDamagedError(f"the plan's program names a tensor {name[:40]!r}, which is not there")
+        return not self.scalars.on_host(name)
 
     def _weight(self, index: int) -> int:
         return sum(operand.bytes for group in self.operands[index] for operand in group)
@@ -269,6 +292,7 @@ class _Reader:
             raise UsageError(_missing(self.text, self.scalars, descriptor))
         shape = tuple(size for size in sizes if size is not None)
         strides = [self.scalars.size(stride) for stride in descriptor.strides]
+        self._check_place(descriptor, shape, strides)
         distinct = math.prod(size for size, stride in zip(shape, strides, strict=True) if stride != 0)
         made = ProgramTensor(
             name,
@@ -285,9 +309,29 @@ class _Reader:
             descriptor.scratch,
         )
         self.tensors[name] = made
-        if descriptor.base is not None:
-            self._tensor(descriptor.base)
+        if descriptor.base is not None and self._tensor(descriptor.base).bytes < made.bytes:
+            raise ProgramDamagedError(f"the plan's program has a view {name[:40]!r} larger than what it is of")
         return made
+
+    def _check_place(self, descriptor: Descriptor, shape: Sequence[int], strides: Sequence[int | None]) -> None:
+        """Raises ProgramDamagedError for a tensor with gaps, or one that its region does not hold."""
+        extent = _extent(shape, strides)
+        if descriptor.base is not None or extent is None:
+            return
+        region = self.text.regions.get(descriptor.region)
+        size = (extent * BITS[descriptor.dtype] + 7) // 8
+        within = region is None or region.constant or not region.user or descriptor.offset + size <= region.size
+        if extent != math.prod(shape) or not within:
+            raise ProgramDamagedError(f"the plan's program has a tensor {descriptor.name[:40]!r} that is not laid out")
+
+
+def _extent(shape: Sequence[int], strides: Sequence[int | None]) -> int | None:
+    """Elements from the first to the last in memory; None where a stride is not known."""
+    if 0 in shape:
+        return 0
+    if None in strides:
+        return None
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True) if stride is not None)
 
 
 def _of(inputs: Mapping[str, str], given: Mapping[str, T]) -> dict[str, T]:

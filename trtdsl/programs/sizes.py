@@ -22,7 +22,7 @@ from .plan import Dimension, ProgramText, plain
 
 Number = int | float | bool
 
-STEPS = 1_000_000  # of the host's own program: a loop of 100,000 steps takes about a quarter
+STEPS = 400_000  # of the host's own program: a loop of 100,000 turns takes about a third
 
 LITERAL = re.compile(r"(?P<value>-?[0-9A-Fa-f]+)(?P<type>i64|i32|i16|i8|u64|u32|u8|b|f32|f16|f64)")
 BOUNDS = re.compile(r"shape input value at index \d+ is out of bounds \[(-?\d+), (-?\d+)\]")
@@ -227,45 +227,84 @@ class Walk:
 def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[int], int]) -> Walk:
     """Follows the jumps of ``main``; ``weight`` are a statement's bytes, by which an undecided branch is chosen."""
     labels = {str(name): index for index, (kind, name) in enumerate(statements) if kind == "label"}
+    blocks = _blocks(statements, scalars)
     result, position, steps = Walk(), 0, 0
+    runs: Counter[int] = Counter()
     while position < len(statements):
-        steps += 1
+        block = blocks[position]
+        steps += 1 + len(block.computed)
         if steps > STEPS:
             raise ProgramDamagedError(f"the plan's program runs for more than {STEPS:,} steps")
-        kind, record = statements[position]
-        if kind == "label" or not isinstance(record, Record):
-            position += 1
-            continue
-        result.times[position] += 1
-        if kind not in ("jmp", "cjmp"):
-            if all(scalars.on_host(name) for name in record.texts("output")):
-                scalars.evaluate(kind, record)
-            position += 1
-            continue
-        try:
-            targets = [labels[name] for name in record.texts("target")]
-        except KeyError as missing:
-            raise ProgramDamagedError(f"the plan's program jumps to {str(missing)[:40]}, which is not there") from None
-        if len(targets) != (1 if kind == "jmp" else 2):
-            raise ProgramDamagedError(f"the plan's program has a {kind} to {len(targets)} places")
-        back = [target for target in targets if target <= position]
-        for target in back:
-            for index in range(target, position):
-                if target > result.looped.get(index, -1):
-                    result.looped[index] = target
-        if kind == "jmp":
-            position = targets[0]
-            continue
-        decided = _compare(record, scalars)
-        if decided is not None:
-            position = targets[0] if decided else targets[1]
-        elif back:
-            result.uncounted.update(range(min(back), position))
-            position = max(targets)
-        else:
-            result.chosen.add(position)
-            position = _heavier(statements, labels, sorted(targets), weight)
+        runs[position] += 1
+        for kind, record in block.computed:
+            scalars.evaluate(kind, record)
+        position = block.end
+        if block.jump is not None:
+            position = _jump(statements, scalars, weight, labels, position, *block.jump, result)
+    for begin, times in runs.items():
+        for index in range(begin, blocks[begin].end + (blocks[begin].jump is not None)):
+            result.times[index] += times
     return result
+
+
+@dataclass
+class Block:
+    """Statements from one on to the next jump or label."""
+
+    end: int
+    computed: list[tuple[str, Record]]
+    """What the host computes in it."""
+    jump: tuple[str, Record] | None
+
+
+def _blocks(statements: Sequence[Statement], scalars: Scalars) -> dict[int, Block]:
+    """The blocks by where they begin: at the start, at a label, after a jump."""
+    blocks: dict[int, Block] = {}
+    begin, computed = 0, list[tuple[str, Record]]()
+    for index, (kind, record) in enumerate(statements):
+        if kind == "label" or not isinstance(record, Record):
+            if index > begin:
+                blocks[begin] = Block(index, computed, None)
+                begin, computed = index, []
+        elif kind in ("jmp", "cjmp"):
+            blocks[begin] = Block(index, computed, (kind, record))
+            begin, computed = index + 1, []
+        elif all(scalars.on_host(name) for name in record.texts("output")):
+            computed.append((kind, record))
+    blocks[begin] = Block(len(statements), computed, None)
+    return blocks
+
+
+def _jump(
+    statements: Sequence[Statement],
+    scalars: Scalars,
+    weight: Callable[[int], int],
+    labels: Mapping[str, int],
+    position: int,
+    kind: str,
+    record: Record,
+    result: Walk,
+) -> int:
+    """Where a jump leads."""
+    names = record.texts("target")
+    if len(names) != (1 if kind == "jmp" else 2) or not labels.keys() >= set(names):
+        raise ProgramDamagedError(f"the plan's program has a {kind} that leads nowhere")
+    targets = [labels[name] for name in names]
+    back = [target for target in targets if target <= position]
+    for target in back:
+        for index in range(target, position):
+            if target > result.looped.get(index, -1):
+                result.looped[index] = target
+    if kind == "jmp":
+        return targets[0]
+    decided = _compare(record, scalars)
+    if decided is not None:
+        return targets[0] if decided else targets[1]
+    if back:
+        result.uncounted.update(range(min(back), position))
+        return max(targets)
+    result.chosen.add(position)
+    return _heavier(statements, labels, sorted(targets), weight)
 
 
 def _compare(record: Record, scalars: Scalars) -> bool | None:
