@@ -57,10 +57,19 @@ def made_weights(tmp_path_factory):
 @pytest.fixture
 def small(tmp_path):
     """A folder with small.py, its reference and its weights."""
+    return make_small(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory):
+    """As ``small``, for tests that change nothing in it."""
+    return make_small(tmp_path_factory.mktemp("small") / "project")
+
+
+def make_small(folder):
     import torch
     from safetensors.torch import save_file
 
-    folder = tmp_path / "project"
     folder.mkdir()
     (folder / "small.py").write_text(NETWORK)
     (folder / "reference.py").write_text(REFERENCE)

@@ -20,7 +20,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
@@ -107,6 +107,7 @@ def errors(out: Output) -> Iterator[None]:
     """
     try:
         yield
+        sys.stdout.flush()  # a reader that is gone shows here, and not when Python ends
     except typer.Exit:
         raise
     except TrtdslError as error:
@@ -114,22 +115,34 @@ def errors(out: Output) -> Iterator[None]:
     except KeyboardInterrupt:
         _fail(out, None, 130, "cancelled; nothing was written")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         raise typer.Exit(0) from None
     except BaseException as error:
         _fail(out, error, 8, f"{type(error).__name__}: {error}")
 
 
+def _drop_output() -> None:
+    """Nobody reads the output any more, as in ``trtdsl check NETWORK | head -1``: what is left of it goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())
+
+
 def _fail(out: Output, error: BaseException | None, code: int, text: str) -> None:
     if out.verbose and error is not None:
         traceback.print_exception(error)
-    if out.json:
-        location = error.location if isinstance(error, TrtdslError) else None
-        place = {"file": location.file, "line": location.line} if location else None
-        kind = type(error).__name__ if error is not None else "Cancelled"
-        details = {"type": kind, "message": text, "location": place, "exit_code": code}
-        if isinstance(error, TrtdslError) and error.code is not None:
-            details["code"] = error.code
-        print_json({"schema": 1, "kind": "error", "error": details})
-    print_error(text)
+    try:
+        if out.json:
+            location = error.location if isinstance(error, TrtdslError) else None
+            place = {"file": location.file, "line": location.line} if location else None
+            kind = type(error).__name__ if error is not None else "Cancelled"
+            details = {"type": kind, "message": text, "location": place, "exit_code": code}
+            if isinstance(error, TrtdslError) and error.code is not None:
+                details["code"] = error.code
+            print_json({"schema": 1, "kind": "error", "error": details})
+        print_error(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
     raise typer.Exit(code)

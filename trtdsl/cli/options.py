@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,6 +45,9 @@ EngineBackend = Annotated[str | None, typer.Option("--backend", metavar="NAME", 
 AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
 
 
+NUMBER = re.compile(r"[0-9]{1,18}")  # other digits are digits to str.isdigit, and longer numbers no sizes
+
+
 def dims_of(given: list[str] | None) -> dict[str, Range]:
     """Of ``--dim``: a range, or one size in the place of a dimension."""
     return read_ranges(given or [], "--dim")
@@ -75,7 +79,7 @@ def shape_of(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:
     for size in text.split(",") if text.strip("()") else []:
         size = size.strip(" ()")
         known = dims.get(size)
-        if size.isdigit() or isinstance(known, int):
+        if NUMBER.fullmatch(size) or isinstance(known, int):
             shape.append(known if isinstance(known, int) else int(size))
         elif known is not None:
             low, opt, high = as_bounds(size, known)

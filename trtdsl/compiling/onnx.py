@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.backend import Backend
 from ..core.errors import BuildError, UsageError
+from ..core.files import is_file
 from .compiler import Plan, compile_definition
 from .config import BuildConfig
 
@@ -18,7 +19,7 @@ Ranges = Mapping[str, Mapping[str, Any]]
 def parse_onnx(path: str | Path, backend: Backend) -> Any:
     """The ``INetworkDefinition`` of an ONNX file. Raises UsageError, BuildError with the parser's words."""
     path = Path(path)
-    if not path.is_file():
+    if not is_file(path):
         raise UsageError(f"no ONNX file {path}")
     with backend.listen() as messages:
         definition = backend.create_network()

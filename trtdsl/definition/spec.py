@@ -14,6 +14,7 @@ from typing import Any
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
+from ..core.files import LONGEST, is_file
 from ..core.lazy import torch
 from .network import Input, Network
 from .profile import Profile, Range, as_bounds, as_profiles
@@ -320,7 +321,7 @@ def load_spec(name: str) -> NetworkSpec:
     """
     file, _, wanted = str(name).partition(".py:")
     path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
-    if not path.is_file():
+    if not is_file(path):
         raise UsageError(_not_a_network(str(name), path))
     module = load_module(path)
     specs = {spec.name: spec for spec in vars(module).values() if isinstance(spec, NetworkSpec)}
@@ -354,15 +355,17 @@ OTHER_FILES |= dict.fromkeys((".plan", ".trt"), OTHER_FILES[".engine"])
 def _not_a_network(name: str, path: Path) -> str:
     """What is wrong with the name of a network that has no file ``path``, and what to write instead."""
     given = Path(name)
+    if len(given.name) > LONGEST:
+        return f"no network file {str(given)[:60]}...: no file has a name that long"
     if given.is_dir():
         found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
         return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
     if given.suffix in OTHER_FILES:
         return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
-    if given.is_file():
+    if is_file(given):
         return f"{given} is not a Python file: a network is written in NETWORK.py"
     stem, _, wanted = name.rpartition(":")
-    if Path(f"{stem}.py").is_file():
+    if is_file(f"{stem}.py"):
         return f"no network file {path}: write {stem}.py:{wanted}"
     files = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
     return f"no network file {path}{nearest(path.name, files)}"

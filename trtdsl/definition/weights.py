@@ -96,13 +96,21 @@ class Weights:
         if tensor is None:  # a view of the mapped file: its pages are read when they are needed
             mapped = self._mapped if self.dtypes[name] == "float32" else None
             if mapped is None:
-                tensor = self._file.get_tensor(name)
+                tensor = self._read(name)
             else:
                 tensor, shape = mapped[1][name], self.shapes[name]
                 if len(shape) != 1:
                     tensor = tensor.view(shape)
             self._tensors[name] = tensor
         return tensor
+
+    def _read(self, name: str) -> torch.Tensor:
+        from safetensors import SafetensorError
+
+        try:
+            return self._file.get_tensor(name)
+        except (SafetensorError, AttributeError, RuntimeError) as error:  # a dtype that torch does not have
+            raise WeightsError(f"{self.label}: {name} is {self.dtypes[name]}, which torch does not read") from error
 
     def metadata(self) -> Mapping[str, str] | None:
         """What the safetensors file says of itself; None for a mapping or where it says nothing."""
@@ -221,8 +229,13 @@ def _plain(name: str, tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach()
 
 
+def _is_number(text: str) -> bool:
+    """Whether a part of a weight's name counts: the name comes from a file."""
+    return text.isdecimal() and text.isascii() and len(text) < 19
+
+
 def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in item[0].split(".")]
+    return [(0, int(part), "") if _is_number(part) else (1, 0, part) for part in item[0].split(".")]
 
 
 def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
@@ -307,7 +320,7 @@ class Scope:
         return self._weights.children.get(self._prefix[:-1], [])
 
     def _numbers(self) -> list[int]:
-        return sorted(int(child) for child in self._children() if child.isdigit())
+        return sorted(int(child) for child in self._children() if _is_number(child))
 
     def __len__(self) -> int:
         return len(self._numbers())

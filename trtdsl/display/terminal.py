@@ -38,10 +38,14 @@ def terminal(*, stderr: bool = False) -> Any:
     """rich's console on stdout or stderr."""
     from rich.console import Console
 
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich's own would end the program as if it had failed
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # what is piped is not wrapped
     # Without emoji: the range 1:100:200 is text.
-    return Console(stderr=stderr, highlight=False, emoji=False, width=width)
+    return Terminal(stderr=stderr, highlight=False, emoji=False, width=width)
 
 
 class Progress:

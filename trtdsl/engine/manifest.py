@@ -17,6 +17,7 @@ DTYPES = tuple(TENSORRT_DTYPES.values())
 MANIFEST_SCHEMA = 3
 READ_SCHEMAS = (2, 3)
 """3 adds what is required of sizes, and the figures of the engine's program."""
+VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -75,6 +76,8 @@ def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:
     product, version = backend.get("name", str), backend.get("version", str)
     if product not in ("tensorrt", "tensorrt-rtx"):
         raise backend.wrong("name", "tensorrt or tensorrt-rtx")
+    if not VERSION.fullmatch(version):
+        raise backend.wrong("version", "a version, such as 1.7.1.116")
     sha256, size = engine.get("sha256", str), engine.get("bytes", int)
     if not SHA256.fullmatch(sha256):
         raise engine.wrong("sha256", "64 hexadecimal digits")

@@ -14,6 +14,7 @@ from ..compiling.config import BuildConfig
 from ..compiling.onnx import compile_onnx, parse_onnx
 from ..core.backend import Backend, get_backend
 from ..core.errors import EngineDamagedError, UsageError, nearest
+from ..core.files import is_file
 from ..definition.network import Network
 from ..definition.profile import Range
 from ..definition.shape import Dim
@@ -134,7 +135,7 @@ def _dims_of(source: NetworkSpec | Network | str | Path) -> Collection[str] | No
     """The names of a source's dimensions; None where it says them only when it is read."""
     if isinstance(source, (NetworkSpec, Network)):
         return source.dims
-    if _is_file(source, ".onnx") or not manifest_path(Path(source)).exists():
+    if _is_file(source, ".onnx") or not is_file(manifest_path(Path(source))):
         return None
     profiles = read_manifest(Path(source)).facts["profiles"]
     return {name for profile in profiles for name in profile.get("dims", {})}
@@ -224,7 +225,7 @@ def _in_order(names: Sequence[str], shapes: Shapes) -> list[Sequence[int] | None
 def _of_engine(path: Path, at: At) -> Program:
     data = read_engine_file(path)
     header = read_header(data, str(path))
-    manifest = read_manifest(path) if manifest_path(path).exists() else None
+    manifest = read_manifest(path) if is_file(manifest_path(path)) else None
     if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.sha256:
         raise EngineDamagedError(f"{path} is not the engine that its manifest describes: build it again")
     texts = read_plan(data, header.product, header.version, str(path)).of_profile(at.profile)
