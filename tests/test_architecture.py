@@ -1,6 +1,7 @@
 """Imports go down: each room of the package knows only the rooms below it, and the drawing shows those rooms."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -26,11 +27,60 @@ ROOMS = [
 ]
 
 
+# The files of definition/, from the ground up.
+DEFINITION = [
+    "above",
+    "atoms",
+    "size_text",
+    "size",
+    "shape",
+    "profile",
+    "proof",
+    "function_methods",
+    "methods",
+    "tensor",
+    "precision",
+    "operation",
+    "condition",
+    "constraints",
+    "network",
+    "require",
+    "weights",
+    "spec",
+]
+FILES = {path: path.relative_to(PACKAGE).with_suffix("").parts for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {parts[:-1] if parts[-1] == "__init__" else parts: path for path, parts in FILES.items()}
+
+
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+def imports(path):
+    """The files that a file imports from, at any place in its code besides ``if TYPE_CHECKING``."""
+    folder = FILES[path][:-1]
+    found = set()
+
+    def walk(node):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module = (*folder[: len(folder) - node.level + 1], *(node.module.split(".") if node.module else ()))
+            for alias in node.names:
+                found.add(MODULES.get((*module, alias.name)) or MODULES.get(module))
+        for child in ast.iter_child_nodes(node):
+            walk(child)
+
+    walk(parsed(path))
+    return found - {path, None}
+
+
 def imported_rooms(path):
     """The rooms that a file imports from, at any place in its code."""
     parts = path.relative_to(PACKAGE).parts[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*parts[: len(parts) - node.level + 1], *(node.module or "").split(".")]
             found |= {base[0]} if base[0] else {alias.name for alias in node.names}
@@ -49,6 +99,35 @@ def test_imports_go_down(room):
     for path in (PACKAGE / room).rglob("*.py"):
         up = imported_rooms(path) - below
         assert not up, f"{path.relative_to(ROOT)} imports {', '.join(sorted(up))}, which is above {room}"
+
+
+def test_no_file_is_in_an_import_circle():
+    """Imports inside functions count; those for types alone do not."""
+    graph = {path: imports(path) for path in FILES}
+    assert sum(map(len, graph.values())) > 400
+    while free := [path for path, needed in graph.items() if not needed & graph.keys()]:
+        for path in free:
+            del graph[path]
+    assert not graph, f"in a circle, or above one: {', '.join('.'.join(FILES[path]) for path in graph)}"
+
+
+def test_the_files_of_definition_stand_in_order():
+    paths = {path.stem: path for path in (PACKAGE / "definition").glob("*.py") if path.stem != "__init__"}
+    assert sorted(paths) == sorted(DEFINITION), "a new file has a place in DEFINITION"
+    for place, name in enumerate(DEFINITION):
+        up = {path.stem for path in imports(paths[name]) if path.parent.name == "definition"} - {*DEFINITION[:place]}
+        assert not up, f"definition/{name}.py imports {', '.join(sorted(up))}, which stand above it"
+
+
+@pytest.mark.parametrize("folder", ["trtdsl", "tools", "networks"])
+def test_a_file_is_one_noun_and_a_function_fits_on_two_screens(folder):
+    for path in (ROOT / folder).rglob("*.py"):
+        text = path.read_text()
+        assert text.count("\n") <= 500, f"{path.relative_to(ROOT)} has more than 500 lines"
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= 70, f"{path.relative_to(ROOT)}:{node.lineno}: {node.name} has {lines} lines"
 
 
 def test_names_of_the_floor_above_are_looked_up_in_one_place():

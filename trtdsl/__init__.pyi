@@ -58,8 +58,8 @@ from .engine.program import programs_alike as programs_alike
 from .engine.refit import derive_weights as derive_weights
 from .engine.run import run_files as run_files
 from .engine.triton import export_triton as export_triton
+from .functional.einsum.explain import explain_einsum as explain_einsum
 from .functional.einsum.plan import EinsumPlan as EinsumPlan
-from .functional.einsum.report import explain_einsum as explain_einsum
 from .functional.pointwise.quantization import dequantize as dequantize
 from .functional.pointwise.quantization import quantize as quantize
 from .functional.scanning.control import cond as cond

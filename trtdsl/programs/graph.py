@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from .program import Launch, Operand, Program
+if TYPE_CHECKING:
+    from .program import Launch, Operand, Program
 
 
 class Graph:

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...core.errors import UnsupportedError
 from ...definition.network import MAX_DIMS
-from .equation import Labels, text
+from .equation import ITEM, Labels, text
 from .plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take
 
-ITEM = 4  # bytes of a float32
 # What arithmetic costs beside the traffic: a GPU does this many operations in the time of moving one byte.
 MATRIX_FLOPS_PER_BYTE = 64
 VECTOR_FLOPS_PER_BYTE = 16

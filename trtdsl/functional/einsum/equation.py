@@ -15,6 +15,7 @@ from ...definition.shape import Shape, SizeLike, bounds, shape_text
 Labels = tuple[str, ...]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # what torch's sublists number
 ELLIPSIS = "..."
+ITEM = 4  # bytes of a float32, in which costs are counted
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

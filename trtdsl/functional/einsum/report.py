@@ -1,77 +1,16 @@
-"""An einsum's plan as text and as JSON, and td.explain_einsum."""
+"""An einsum's plan as text and as JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ...core.errors import DefinitionError, UsageError
-from ...definition.shape import Dim, Shape, Size, SizeLike, hint, shape_text
-from .draft import ITEM
-from .equation import parse, text
-from .plan import EinsumPlan, Step
-from .search import make_plan
+from ...definition.shape import Shape, Size, hint, shape_text
+from .equation import ITEM, text
 
-
-def explain_einsum(
-    equation: str,
-    *shapes: Sequence[SizeLike | str],
-    constants: Iterable[int] = (),
-    names: bool | None = None,
-    integers: bool = False,
-    orders: Mapping[int, str | Sequence[int]] | None = None,
-) -> EinsumPlan:
-    """The plan by which F.einsum would compute ``equation``, from the operands' shapes alone; ``print`` it.
-
-    A size is an int, a :class:`Dim` or a name. ``constants`` are the numbers of the operands that are known when the
-    network is written, ``names`` reads einops' long names even where no underscore or digit betrays them, ``integers``
-    plans for operands that IMatrixMultiplyLayer does not take. ``orders`` says of an operand, by its number, in which
-    order its dimensions lie in memory: as labels, ``"ntvkc"``, or as axes; F.einsum knows it (:attr:`Tensor.order`).
-    Needs neither TensorRT nor data.
-
-    Raises DefinitionError for a malformed equation, ShapeError for sizes that disagree, UsageError for a bad size or
-    order.
-
-    >>> plan = td.explain_einsum("nkctv,kvw->nctw", ("N", 3, 64, 300, 18), (3, 18, 18), constants=[1])
-    >>> [step.kind for step in plan.steps], plan.steps[0].contracted
-    (['matrix product'], ('k', 'v'))
-    >>> after_a_convolution = td.explain_einsum(
-    ...     "nkctv,kvw->nctw", ("N", 3, 64, 300, 18), (3, 18, 18), constants=[1], orders={0: "ntvkc"}
-    ... )
-    >>> plan.bytes > after_a_convolution.bytes
-    True
-    """
-    known = tuple(tuple(_size(size) for size in shape) for shape in shapes)
-    chosen = set(constants)
-    if not known:
-        raise DefinitionError("einsum needs at least one operand")
-    if not chosen <= set(range(len(known))):
-        raise UsageError(f"constants are numbers of operands, from 0 to {len(known) - 1}: {sorted(chosen)}")
-    parsed = parse(equation, [len(shape) for shape in known], names=names)
-    given = orders or {}
-    if not given.keys() <= set(range(len(known))):
-        raise UsageError(f"orders are of operands, from 0 to {len(known) - 1}: {sorted(given)}")
-    lies = [_order(given.get(k), labels) for k, labels in enumerate(parsed.terms)]
-    return make_plan(parsed, known, [k in chosen for k in range(len(known))], integers=integers, orders=lies)
-
-
-def _order(order: str | Sequence[int] | None, labels: Sequence[str]) -> tuple[int, ...] | None:
-    if order is None:
-        return None
-    names = order.split() if isinstance(order, str) and " " in order else order
-    axes = tuple(labels.index(x) if isinstance(x, str) and x in labels else x for x in names)
-    if sorted(map(str, axes)) != sorted(map(str, range(len(labels)))):
-        raise UsageError(f"the order {order!r} does not name each dimension of {text(tuple(labels))} once")
-    return axes  # type: ignore[return-value]
-
-
-def _size(size: SizeLike | str) -> SizeLike:
-    if isinstance(size, str):
-        return Dim(size)
-    if isinstance(size, bool) or not isinstance(size, (int, Size)) or (isinstance(size, int) and size < 0):
-        raise UsageError(f"a size is an int from 0 on, a Dim or a name, not {size!r}")
-    return size
+if TYPE_CHECKING:
+    from .plan import EinsumPlan, Step
 
 
 def naive(plan: EinsumPlan) -> dict[str, int]:

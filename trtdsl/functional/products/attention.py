@@ -168,35 +168,21 @@ def multi_head_attention_forward(
     """
     if training and dropout_p:
         raise UnsupportedError("multi_head_attention_forward with dropout is random: use training=False")
-    if query.ndim == 2:
-        q, k, v = (L.unsqueeze(x, [1]) for x in (query, key, value))
-        padding = None if key_padding_mask is None else L.unsqueeze(key_padding_mask, [0])
-        result, weights = multi_head_attention_forward(
-            q, k, v, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, 0.0,
-            out_proj_weight, out_proj_bias, False, padding, need_weights, attn_mask, use_separate_proj_weight,
-            q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights, is_causal,
-        )  # fmt: skip
-        return L.squeeze(result, [1]), None if weights is None else L.squeeze(weights, [0])
+    if not (batched := query.ndim == 3):
+        query, key, value = (L.unsqueeze(x, [1]) for x in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else L.unsqueeze(key_padding_mask, [0])
     length, batch, width = query.shape
     if width != embed_dim_to_check or not isinstance(width, int) or width % num_heads:
         raise ShapeError(
             f"{shape_text(query.shape)} has not the width {embed_dim_to_check}, a multiple of {num_heads} heads"
         )
-    weights = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else None
-    q, k, v = (
-        _heads(x, num_heads, *parameters)
-        for x, *parameters in zip(
-            (query, key, value),
-            weights or _thirds(in_proj_weight, width),
-            _thirds(in_proj_bias, width),
-            (None, bias_k, bias_v),
-            strict=True,
-        )
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    parameters = (separate or _thirds(in_proj_weight, width), _thirds(in_proj_bias, width), (None, bias_k, bias_v))
+    q, k, v = (_heads(x, num_heads, *own) for x, *own in zip((query, key, value), *parameters, strict=True))
+    k, v = (
+        x if given is None else L.shuffle(given, reshape=(batch, num_heads, *given.shape[1:]))
+        for x, given in ((k, static_k), (v, static_v))
     )
-    if static_k is not None:
-        k = L.shuffle(static_k, reshape=(batch, num_heads, *static_k.shape[1:]))
-    if static_v is not None:
-        v = L.shuffle(static_v, reshape=(batch, num_heads, *static_v.shape[1:]))
     if add_zero_attn:
         k, v = (L.slice(x, (0,) * 4, (*x.shape[:2], x.shape[2] + 1, x.shape[3]), mode="FILL") for x in (k, v))
     added = (bias_k is not None) + bool(add_zero_attn)
@@ -206,9 +192,10 @@ def multi_head_attention_forward(
     attention = _attention_weights(q, k, attn_mask, key_padding_mask)
     joined = L.shuffle(matmul(attention, v), (2, 0, 1, 3), (length, batch, width))
     result = linear(joined, out_proj_weight, out_proj_bias)
-    if not need_weights:
-        return result, None
-    return result, L.reduce(attention, "AVG", [1]) if average_attn_weights else attention
+    weights = None if not need_weights else L.reduce(attention, "AVG", [1]) if average_attn_weights else attention
+    if not batched:
+        return L.squeeze(result, [1]), None if weights is None else L.squeeze(weights, [0])
+    return result, weights
 
 
 def _heads(x: Tensor, heads: int, weight: Tensor | None, bias: Tensor | None, extra: Tensor | None) -> Tensor:
