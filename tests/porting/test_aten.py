@@ -112,7 +112,8 @@ def test_the_public_function_computes_what_the_operator_does(call):
 
 def test_every_rule_is_of_an_operator():
     names = {schema.name.removeprefix("aten::") for schema in torch._C._jit_get_all_schemas()}
-    assert {rule.split(".")[0] for rule in RULES} <= names
+    for rule in RULES:
+        assert rule.split(".")[0] in names or hasattr(torch.ops.prims, rule.removeprefix("prims.")), rule
 
 
 class Net(nn.Module):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.lazy import torch
+from .graph import rebuilt
 from .rules import RULES
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -40,20 +41,24 @@ SPACES = {"special_": "special", "linalg_": "linalg", "fft_": "fft"}
 
 
 def is_overload(function: Any) -> bool:
-    """Whether the function is an operator of aten, as ``torch.ops.aten.relu`` or ``torch.ops.aten.relu.default``."""
+    """Whether the function is an operator of torch's, as ``torch.ops.aten.relu`` or ``torch.ops.aten.relu.default``."""
     from torch._ops import OpOverload, OpOverloadPacket
 
-    return isinstance(function, (OpOverload, OpOverloadPacket)) and _namespace(function) == "aten"
+    if function is torch.sym_not:
+        return True
+    return isinstance(function, (OpOverload, OpOverloadPacket)) and _namespace(function) in ("aten", "prims")
 
 
 def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """What makes the same result by public functions; None where there is no such function."""
     from torch._ops import OpOverloadPacket
 
+    if function is torch.sym_not:  # of a tensor of one bool
+        return lambda: torch.logical_not(args[0].reshape(()))
     if isinstance(function, OpOverloadPacket):
         name = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
         function = getattr(function, name or "default")
-    name = function._schema.name.removeprefix("aten::")
+    name = function._schema.name.removeprefix("aten::").replace("::", ".")
     positional, named = _bound(function._schema, args, kwargs)
     rule = RULES.get(f"{name}.{function._overloadname}") or RULES.get(name)
     if rule is not None:
@@ -75,6 +80,9 @@ def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     """Positional and named arguments as the schema has them, without defaults at the end."""
     positional = [argument for argument in schema.arguments if not argument.kwarg_only]
     given = {argument.name: item for argument, item in zip(positional, args)} | kwargs
+    for argument in schema.arguments:
+        if argument.name in given and "Tensor" not in str(argument.type):
+            given[argument.name] = rebuilt(given[argument.name], _number)
     result = [given.get(argument.name, argument.default_value) for argument in positional]
     while (
         result
@@ -91,6 +99,11 @@ def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         and not (argument.has_default_value() and _same(given[argument.name], argument.default_value))
     }
     return result, named
+
+
+def _number(leaf: Any) -> Any:
+    """A constant tensor of one number in the place of a number."""
+    return leaf.item() if type(leaf) is torch.Tensor and leaf.dim() == 0 else leaf
 
 
 def _same(given: Any, default: Any) -> bool:

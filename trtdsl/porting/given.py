@@ -15,6 +15,7 @@ from ..definition.network import Input
 from ..definition.profile import as_bounds
 from ..definition.shape import Dim, Size, SizeLike, substitute, value
 
+TAKEN = {"F", "td", "torch", "math", "reference"}  # names that a file has for something else
 BATCH = (1, 4, 8)  # the range of a first dimension that was given none
 
 
@@ -48,7 +49,7 @@ def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Input | str], d
     wanted = [name for name in taken if parameters[name].default is inspect.Parameter.empty]
     described = ", ".join(str(parameters[name]) for name in taken)
     kind = type(module).__name__
-    if not inputs:
+    if not inputs and (wanted or taken):
         example = " ".join(f"--input {name}=N,3,224,224" for name in wanted or taken[:1])
         raise UsageError(f"{kind}.forward takes ({described}): give its inputs with their shapes, as {example}")
     open_ended = any(given.kind is inspect.Parameter.VAR_KEYWORD for given in parameters.values())
@@ -102,6 +103,8 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
         for atom in (atom for size in spec.shape if isinstance(size, Size) for atom in size.atoms()):
             assert isinstance(atom, Dim)
             given = dims.get(atom.name, atom.range or (BATCH if atom.name in batches else None))
+            if atom.name in TAKEN:
+                raise UsageError(f"dimension {atom.name} has a name that the file has for something else: rename it")
             if given is None:
                 raise UsageError(f"dimension {atom.name} has no range: give --dim {atom.name}=MIN:OPT:MAX")
             low, opt, high = as_bounds(atom.name, given)

@@ -14,6 +14,7 @@ from ..core.lazy import torch
 from ..definition.network import Input
 from .agree import traced_at_all_sizes
 from .given import checked_inputs, parsed
+from .graph import leaves, rebuilt
 from .origin import Origin
 from .trace import copied
 from .write import File
@@ -29,6 +30,7 @@ def spec_of(
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"from_module takes a torch.nn.Module, not a {type(module).__name__}")
     module = copied(module).eval().requires_grad_(False)
+    module.register_forward_hook(_numbers_as_tensors)
     given = checked_inputs(module, _specs(module, inputs), dims)
     trace = traced_at_all_sizes(module, given)
     origin = Origin(lambda: module, None, None, type(module).__name__, {})
@@ -37,6 +39,17 @@ def spec_of(
         setattr(module, path, constant)
     spec = _executed(written.text(), written.name, {written.maker: lambda: copied(module)})
     return replace(spec, weights=dict(module.state_dict())) if written.main.scoped else spec
+
+
+def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:
+    """Where forward gives numbers alone, such as sizes, tensors of them: outputs are tensors."""
+    numbers = list(leaves(result))
+    if not numbers or not all(isinstance(number, (bool, int, float)) for number in numbers):
+        return result
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.float32}
+    return rebuilt(
+        result, lambda n: torch.full((), n, dtype=next(kinds[kind] for kind in kinds if isinstance(n, kind)))
+    )
 
 
 def _executed(text: str, name: str, held: Mapping[str, Any]) -> NetworkSpec:

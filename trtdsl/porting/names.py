@@ -60,6 +60,12 @@ ALIASES = {
     "linalg_vecdot": "vecdot",
     "linalg_diagonal": "diagonal",
     "conj_physical": "positive",
+    # What memory holds before it is written to is nobody's: zeros are as good.
+    "empty": "zeros",
+    "empty_like": "zeros_like",
+    "new_empty": "new_zeros",
+    "empty_strided": "zeros",
+    "empty_permuted": "zeros",
 }
 
 # What does nothing to values: dropout outside of training, copies, and moves in memory.

@@ -19,13 +19,16 @@ from .frames import authors_frame, helper_frames, here, place_of
 from .graph import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
 from .names import canonical, in_place, keeps_value
 from .sizes import TracedFloat, TracedInt, expression_of, traced
+from .unknown import sized
 
 
 class Recorder:
     """What is known while the module runs: which value each tensor is now, and which module is running."""
 
-    def __init__(self, module: torch.nn.Module):
+    def __init__(self, module: torch.nn.Module, count: int = 3):
         self.module = module
+        self.count = count  # the size that is tried where one depends on values
+        self.tried = False
         self.weights: dict[str, Weight] = {}
         self.root: Call = Call("", module, {})
         self.stack: list[Call] = []
@@ -164,11 +167,7 @@ class Recorder:
         target = self._target(function, name, args, kwargs)
         versions = [tensor._version for tensor in before]
         written = _tree_without_stale(self, args) if name == "setitem" else None
-        self.inside = True
-        try:
-            result = function(*args, **kwargs)
-        finally:
-            self.inside = False
+        result = self._made(function, name, args, kwargs)
         self._check_writes(qualified, before, versions, target)
         if target is None and not any(True for _ in _tensors(result)):
             return self._fact(name, args, result)
@@ -195,6 +194,22 @@ class Recorder:
             op.results = _map_tensors(result, lambda tensor: self._new(tensor, op, known))
             self._note(op)
         return result
+
+    def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the call gives, with a size that is tried where it depends on values."""
+        from torch._subclasses.fake_tensor import DynamicOutputShapeException
+
+        self.inside = True
+        try:
+            return function(*args, **kwargs)
+        except DynamicOutputShapeException:
+            result = sized(name, args, kwargs, self.count)
+            if result is None:
+                raise
+            self.tried = True
+            return result
+        finally:
+            self.inside = False
 
     def _target(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
         """The tensor that the call writes to."""

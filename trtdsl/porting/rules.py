@@ -38,7 +38,7 @@ def _group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: 
 
 
 def _native_group_norm(x: Any, weight: Any, bias: Any, n: int, c: int, area: int, groups: int, eps: float) -> Any:
-    split = x.reshape(n, groups, -1)
+    split = x.reshape(x.shape[0], groups, -1)
     mean, variance = split.mean(-1), split.var(-1, correction=0)
     return _group_norm(x, groups, weight, bias, eps), mean, torch.rsqrt(variance + eps)
 
@@ -110,18 +110,22 @@ def _index(x: Any, indices: Any) -> Any:
 
 
 def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any) -> Any:
-    if accumulate:
-        return torch.index_put(x, _without_none(x, indices), values, True)
+    if accumulate or not _has_mask(indices):
+        return torch.index_put(x, _without_none(x, indices), values, accumulate)
     result = x.clone()
     result[_places(indices)] = values
     return result
 
 
 def _index_put_(x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any) -> Any:
-    if accumulate:
-        return x.index_put_(_without_none(x, indices), values, True)
+    if accumulate or not _has_mask(indices):
+        return x.index_put_(_without_none(x, indices), values, accumulate)
     x[_places(indices)] = values
     return x
+
+
+def _has_mask(indices: Any) -> bool:
+    return any(index is not None and index.dtype == torch.bool for index in indices)
 
 
 def _places(indices: Any) -> tuple[Any, ...]:
@@ -148,10 +152,10 @@ def _without_none(x: Any, indices: Any) -> tuple[Any, ...]:
     for axis, index in enumerate(indices):
         if index is None:
             place = free.index(axis)
-            after = len(free) - place - 1 + (rank if place < before else 0) + 0
-            made.append(torch.arange(x.shape[axis]).reshape(-1, *[1] * after))
+            after = len(free) - place - 1 + (rank if place < before else 0)
+            made.append(torch.arange(x.shape[axis]).reshape((-1, *[1] * after)))
         else:
-            made.append(index.reshape(*index.shape, *[1] * (len(free) - before)))
+            made.append(index.reshape((*index.shape, *[1] * (len(free) - before))))
     return tuple(made)
 
 
@@ -291,6 +295,28 @@ def _loss(name: str) -> Callable[..., Any]:
     return rule
 
 
+def _broadcast_in_dim(x: Any, shape: Any, dims: Any) -> Any:
+    """Dimension k of x becomes dimension ``dims[k]``."""
+    kept = [x.shape[dims.index(axis)] if axis in dims else 1 for axis in range(len(shape))]
+    return x.reshape(kept).expand(*shape)
+
+
+def _of_prims(name: str) -> Callable[..., Any]:
+    """A reduction over dimensions, which may be given a dtype."""
+
+    def rule(x: Any, dims: Any, *, output_dtype: Any = None, correction: Any = None) -> Any:
+        named = {} if output_dtype is None else {"dtype": output_dtype}
+        named |= {} if correction is None else {"correction": correction}
+        return getattr(torch, name)(x, tuple(dims), **named)
+
+    return rule
+
+
+def _prims_div(a: Any, b: Any) -> Any:
+    whole = isinstance(a, torch.Tensor) and not a.dtype.is_floating_point
+    return torch.div(a, b, rounding_mode="trunc") if whole else a / b
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "sym_size.int": lambda x, dim: x.shape[dim],
     "sym_size": lambda x: x.shape,
@@ -369,6 +395,13 @@ RULES: dict[str, Callable[..., Any]] = {
     "l1_loss": _loss("l1_loss"),
     "lift_fresh_copy": _method("clone"),
     "lift_fresh": _method("clone"),
+    "prims.broadcast_in_dim": _broadcast_in_dim,
+    "prims.convert_element_type": lambda x, dtype: x.to(dtype),
+    "prims.div": _prims_div,
+    "prims.sum": _of_prims("sum"),
+    "prims.amax": _of_prims("amax"),
+    "prims.amin": _of_prims("amin"),
+    "prims.var": _of_prims("var"),
     "linalg_vector_norm": lambda x, *given, **named: torch.linalg.vector_norm(x, *given, **named),
 }
 _SCALES = {"nearest": False, "linear": True, "bilinear": True, "bicubic": True, "trilinear": True}

@@ -34,10 +34,12 @@ class Trace:
     """Tensors of many numbers that are not the module's, by the paths that they get."""
     remarks: list[str] = field(default_factory=list)
     """What forward does besides and a network does not."""
+    tried: bool = False
+    """Whether a size that depends on values has been tried."""
 
 
-def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> Trace:
-    """Runs ``module.forward`` on inputs of these names, shapes and dtypes.
+def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int = 3) -> Trace:
+    """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
 
     Raises UnsupportedError with the author's line where a value would decide what runs, DefinitionError with it for
     anything that forward raises.
@@ -48,7 +50,7 @@ def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], t
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     with fake:
         tensors = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in inputs.items()}
-    recorder = Recorder(module)
+    recorder = Recorder(module, count)
     values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
@@ -63,7 +65,7 @@ def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], t
         returned = recorder.run(module, tensors)
     tree = recorder.tree(returned)
     remarks = [*_updates(recorder, module), *_left_out(tree)]
-    return Trace(recorder.root, values, outputs(tree), recorder.weights, recorder.constants, remarks)
+    return Trace(recorder.root, values, outputs(tree), recorder.weights, recorder.constants, remarks, recorder.tried)
 
 
 def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:

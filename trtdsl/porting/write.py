@@ -40,6 +40,12 @@ class File:
         self.name = name or target.default_name(self.module)
         if not self.name.isidentifier():
             raise UsageError(f"a network's name must be an identifier, not {self.name!r}: give --name")
+        named = list(trace.results) if isinstance(trace.results, dict) else []
+        for output in [*named, *(["output"] if isinstance(trace.results, Value) else [])]:
+            if output in trace.inputs:
+                raise UsageError(
+                    f"an output and an input are both called {output!r}, which a network cannot have: rename one"
+                )
         self.folder = Path(file).resolve().parent if file is not None else Path.cwd()
         self.weights = weights
         program = program_of(trace, {self.name, *self._imported()})
