@@ -35,6 +35,7 @@ NETWORKS = {
     "vit": ("networks/vit.py", {"N": 4}),
     "ddrnet": ("networks/ddrnet.py", {"N": 1, "H": 128, "W": 128}),
     "crnn": ("networks/crnn.py", {"N": 2, "W": 64}),
+    "yolo": ("networks/yolo.py", {"N": 4, "H32": 5, "W32": 5}),
     "slowfast": ("networks/slowfast.py", {"N": 2, "T": 16, "H": 112, "W": 112}),
 }
 
@@ -62,8 +63,15 @@ def quiet_branches(module):
             parameter.mul_(0.25)
 
 
+def scores_apart(module):
+    """Scores in the middle of the sigmoid: where it is flat, rounding alone would decide which box is the better."""
+    for to_boxes, to_scores in zip(module.model[-1].cv2, module.model[-1].cv3, strict=True):
+        to_boxes[2].weight.mul_(0.25)
+        to_scores[2].weight.mul_(0.125)
+
+
 PREPARATIONS = {"slowfast": quiet_branches}  # before the calibration
-ADJUSTMENTS = {"raft_small": small_steps, "stn": near_identity}  # after it
+ADJUSTMENTS = {"raft_small": small_steps, "stn": near_identity, "yolo": scores_apart}  # after it
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 LINEAR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)

@@ -13,11 +13,18 @@ import trtdsl.functional as F
 ELSEWHERE = {
     "affine_grid",
     "associative_scan",
+    "batched_nms",
     "bilinear_sample",
+    "box_area",
+    "box_convert",
+    "box_iou",
+    "deform_conv2d",
     "dequantize",
     "einops_einsum",
     "linear_recurrence",
+    "nms",
     "quantize",
+    "roi_align",
     "selective_scan",
     "upsample",
 }

@@ -2,7 +2,7 @@
 
     python tools/bench/gpu.py [--runs 200] [--networks networks/stgcn.py …]
 
-`python tools/make_weights.py crnn ddrnet slowfast vit` makes the weights that are not in the repository.
+`python tools/make_weights.py crnn ddrnet slowfast vit yolo` makes the weights that are not in the repository.
 Prints markdown tables for docs/benchmarks.md, with device, versions and date. Says why, and exits with code 6, where
 there is no GPU.
 """

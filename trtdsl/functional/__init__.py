@@ -22,6 +22,13 @@ from .aliases import subtract as subtract
 from .aliases import swapaxes as swapaxes
 from .aliases import swapdims as swapdims
 from .aliases import trapz as trapz
+from .detection.boxes import box_area as box_area
+from .detection.boxes import box_convert as box_convert
+from .detection.boxes import box_iou as box_iou
+from .detection.regions import deform_conv2d as deform_conv2d
+from .detection.regions import roi_align as roi_align
+from .detection.suppression import batched_nms as batched_nms
+from .detection.suppression import nms as nms
 from .einsum import einops_einsum as einops_einsum
 from .einsum import einsum as einsum
 from .indexing.assign import setitem as setitem

@@ -1,0 +1,1 @@
+"""What detectors need, with torchvision's names and meaning."""

@@ -1,0 +1,212 @@
+"""Features read at regions and at shifted positions: roi_align and deformable convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import layers as L
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.shape import SizeLike, shape_text
+from ...definition.tensor import Tensor
+from ..operands import as_tensor, binary, choose, per_axis
+from ..pointwise.arithmetic import add, mul
+from ..products.matmul import matmul
+from ..shaping.create import arange, filled
+from ..shaping.join import cat
+
+Taps = list[tuple[Tensor, Tensor]]
+"""Two neighbours of a coordinate: the index of each, and its weight."""
+
+
+@operation
+def roi_align(
+    input: Tensor,
+    boxes: Tensor | Sequence[Tensor],
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> Tensor:
+    """The means (K, C, h, w) of features (N, C, H, W) in the cells of K boxes, from ``sampling_ratio``² points a cell.
+
+    ``boxes`` are (K, 5), the item's number and the corners, or for each item its boxes (L, 4). ``aligned`` shifts
+    them by half a pixel. Coordinates are float32. Four IGatherLayers, IElementWiseLayers, IReduceLayer AVG.
+    torchvision.ops.roi_align; He et al., "Mask R-CNN", ICCV 2017.
+
+    Raises UnsupportedError for a ``sampling_ratio`` below 1: their number would depend on data.
+
+    >>> net = td.Network()
+    >>> F.roi_align(net.input("x", (1, 8, 32, 32)), net.input("boxes", ("K", 5)), 7, 0.25, 2).shape
+    (K, 8, 7, 7)
+    """
+    if sampling_ratio < 1:
+        raise UnsupportedError(
+            "roi_align(sampling_ratio=-1) takes as many points as a box is large, which depends on data: give a number"
+        )
+    rois = L.cast(_rois(boxes), torch.float32)
+    if input.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 5:
+        raise ShapeError(
+            f"roi_align: features (N, C, H, W), boxes (K, 5), not {shape_text(input.shape)}, {shape_text(rois.shape)}"
+        )
+    count, ratio = rois.shape[0], sampling_ratio
+    item, *corners = (L.slice(rois, (0, place), (count, 1)) for place in range(5))
+    shift = 0.5 if aligned else 0.0
+    x1, y1, x2, y2 = (binary(binary(edge, spatial_scale, "PROD"), shift, "SUB") for edge in corners)
+    points = []
+    for low, high, cells in zip((y1, x1), (y2, x2), per_axis(output_size, 2, "output_size"), strict=True):
+        length = binary(high, low, "SUB")
+        if not aligned:
+            length = binary(length, 1.0, "MAX")
+        places = (torch.arange(cells * ratio, dtype=torch.float32) + 0.5) / (cells * ratio)
+        points.append(binary(low, binary(length, input.network.constant(places[None]), "PROD"), "SUM"))
+    ys, xs = (_clamped_taps(point, size) for point, size in zip(points, input.shape[2:], strict=True))
+    samples = _gathered(input, L.cast(item, torch.int64), ys, xs)  # (K, h * ratio, w * ratio, C)
+    height, width = per_axis(output_size, 2, "output_size")
+    split = L.shuffle(samples, reshape=(count, height, ratio, width, ratio, input.shape[1]))
+    return L.shuffle(L.reduce(split, "AVG", [2, 4]), [0, 3, 1, 2])
+
+
+def _rois(boxes: Tensor | Sequence[Tensor]) -> Tensor:
+    """Boxes by item as one matrix, with the item's number in front."""
+    if isinstance(boxes, Tensor):
+        return boxes
+    rows = []
+    for index, given in enumerate(boxes):
+        if given.ndim != 2 or given.shape[1] != 4:
+            raise ShapeError(f"roi_align takes boxes (L, 4) for each item, not {shape_text(given.shape)}")
+        number = filled(given.network, (given.shape[0], 1), float(index), given.dtype)
+        rows.append(cat([number, given], 1))
+    return cat(rows, 0)
+
+
+def _clamped_taps(point: Tensor, size: SizeLike) -> Taps:
+    """Neighbours as roi_align takes them: clamped to the image, without weight more than one pixel outside."""
+    network = point.network
+    length = as_tensor(size, network, torch.float32)
+    inside = L.elementwise(
+        L.unary(binary(point, -1.0, "LESS"), "NOT"), L.unary(binary(point, length, "GREATER"), "NOT"), "AND"
+    )
+    last = binary(length, 1.0, "SUB")
+    clamped = binary(binary(point, 0.0, "MAX"), last, "MIN")
+    low = L.unary(clamped, "FLOOR")
+    high = binary(binary(low, 1.0, "SUM"), last, "MIN")
+    weight = binary(clamped, low, "SUB")
+    weights = (binary(1.0, weight, "SUB"), weight)
+    return [
+        (L.cast(place, torch.int64), choose(inside, w, 0.0, torch.float32))
+        for place, w in zip((low, high), weights, strict=True)
+    ]
+
+
+def _gathered(input: Tensor, item: Tensor, ys: Taps, xs: Taps) -> Tensor:
+    """Features (K, h, w, C) at the four neighbours of (K, h) rows and (K, w) columns, weighted and summed."""
+    n, c, h, w = input.shape
+    table = L.shuffle(input, [0, 2, 3, 1], (n * h * w, c))
+    first = binary(L.unsqueeze(item, [2]), h, "PROD", torch.int64)  # the item's first row
+    total = None
+    for row, row_weight in ys:
+        for column, column_weight in xs:
+            line = binary(binary(first, L.unsqueeze(row, [2]), "SUM"), w, "PROD", torch.int64)
+            picked = L.gather(table, binary(line, L.unsqueeze(column, [1]), "SUM"), 0)
+            weight = binary(L.unsqueeze(row_weight, [2]), L.unsqueeze(column_weight, [1]), "PROD")
+            term = mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
+            total = term if total is None else add(total, term)
+    assert total is not None
+    return total
+
+
+@operation
+def deform_conv2d(
+    input: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    mask: Tensor | None = None,
+) -> Tensor:
+    """A convolution whose kernel reads at positions shifted by ``offset``, each times ``mask``.
+
+    ``input`` is (N, C, H, W), ``weight`` (Co, C / weight groups, kh, kw), ``offset`` (N, 2 · groups · kh · kw, Ho, Wo)
+    in pixels, y before x, and ``mask`` (N, groups · kh · kw, Ho, Wo). Positions are float32; outside is 0. Four
+    IGatherLayers, IElementWiseLayers, IMatrixMultiplyLayer. torchvision.ops.deform_conv2d; Zhu et al., CVPR 2019.
+
+    >>> net = td.Network()
+    >>> x, offset = net.input("x", ("N", 4, 8, 9)), net.input("offset", ("N", 18, 6, 7))
+    >>> F.deform_conv2d(x, offset, net.constant(torch.ones(5, 4, 3, 3))).shape
+    (N, 5, 6, 7)
+    """
+    n, c = input.shape[:2]
+    out, part, kh, kw = weight.shape
+    rows, columns = offset.shape[2:]
+    taps = kh * kw
+    groups = offset.shape[1] // (2 * taps)
+    if offset.ndim != 4 or offset.shape[1] != 2 * groups * taps or c % groups or c % part:
+        raise ShapeError(
+            f"deform_conv2d: {shape_text(input.shape)}, offsets {shape_text(offset.shape)} and the weight "
+            f"{shape_text(weight.shape)} do not fit"
+        )
+    network = input.network
+    shifts = L.shuffle(L.cast(offset, torch.float32), reshape=(n, groups, taps, 2, rows, columns))
+    points = []
+    settings = zip((kh, kw), *(per_axis(x, 2, "a size") for x in (stride, padding, dilation)), strict=True)
+    for axis, (kernel, step, pad, spread) in enumerate(settings):
+        along = torch.arange(kernel, dtype=torch.float32) * spread - pad
+        grid = along[:, None].expand(kh, kw) if axis == 0 else along[None].expand(kh, kw)
+        with network.current():
+            start = binary(arange((rows, columns)[axis], dtype=torch.float32), float(step), "PROD")
+        base = L.unsqueeze(start, [1] if axis == 0 else [0])  # (Ho, 1) or (1, Wo)
+        fixed = binary(
+            network.constant(grid.reshape(1, 1, taps, 1, 1).contiguous()), L.unsqueeze(base, [0, 1, 2]), "SUM"
+        )
+        shift = L.squeeze(L.slice(shifts, (0, 0, 0, axis, 0, 0), (n, groups, taps, 1, rows, columns)), [3])
+        points.append(L.shuffle(binary(fixed, shift, "SUM"), reshape=(n, groups, taps * rows * columns)))
+    factor = None
+    if mask is not None:
+        factor = L.shuffle(mask, reshape=(n, groups, taps * rows * columns))
+    sampled = _shifted(input, points, groups, factor)  # (N, groups, taps * Ho * Wo, C / groups)
+    per = c // groups
+    read = L.shuffle(sampled, reshape=(n, groups, taps, rows * columns, per))
+    read = L.shuffle(read, [0, 1, 4, 2, 3], (n, c // part, part * taps, rows * columns))
+    matrix = L.shuffle(weight, reshape=(1, c // part, out // (c // part), part * taps))
+    result = L.shuffle(matmul(matrix, read), reshape=(n, out, rows, columns))
+    return result if bias is None else add(result, L.shuffle(bias, reshape=(1, out, 1, 1)))
+
+
+def _shifted(input: Tensor, points: list[Tensor], groups: int, factor: Tensor | None) -> Tensor:
+    """Each group's channels at the points (N, groups, P) of that group, 0 outside: (N, groups, P, C / groups)."""
+    n, c, h, w = input.shape
+    table = L.shuffle(input, reshape=(n, groups, c // groups, h * w))
+    table = L.shuffle(table, [0, 1, 3, 2], (n * groups * h * w, c // groups))
+    with input.network.current():
+        items = L.shuffle(arange(n * groups), reshape=(n, groups, 1))
+    first = binary(items, h * w, "PROD", torch.int64)
+    ys, xs = (_bounded_taps(point, size) for point, size in zip(points, (h, w), strict=True))
+    total = None
+    for row, row_weight in ys:
+        for column, column_weight in xs:
+            place = binary(binary(row, w, "PROD", torch.int64), column, "SUM")
+            picked = L.gather(table, binary(first, place, "SUM"), 0)
+            weight = binary(row_weight, column_weight, "PROD")
+            if factor is not None:
+                weight = binary(weight, L.cast(factor, torch.float32), "PROD")
+            term = mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
+            total = term if total is None else add(total, term)
+    assert total is not None
+    return total
+
+
+def _bounded_taps(point: Tensor, size: SizeLike) -> Taps:
+    """The two neighbours of a coordinate; one outside of the image has no weight."""
+    length = as_tensor(size, point.network, torch.float32)
+    low = L.unary(point, "FLOOR")
+    share = binary(point, low, "SUB")
+    taps = []
+    for place, weight in ((low, binary(1.0, share, "SUB")), (binary(low, 1.0, "SUM"), share)):
+        inside = L.elementwise(L.unary(binary(place, 0.0, "LESS"), "NOT"), binary(place, length, "LESS"), "AND")
+        safe = binary(binary(place, 0.0, "MAX"), binary(length, 1.0, "SUB"), "MIN")
+        taps.append((L.cast(safe, torch.int64), choose(inside, weight, 0.0, torch.float32)))
+    return taps
