@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ... import layers as L
@@ -17,7 +18,7 @@ from .taps import Taps, make_taps, number
 
 MODES = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}  # torch's name -> TensorRT's
 PADDINGS = {"zeros": "FILL", "border": "CLAMP", "reflection": "REFLECT"}
-LOWERINGS = ("auto", "gather", "resize", "native")
+LOWERINGS = ("auto", "taps", "gather", "resize", "native")
 
 
 @operation
@@ -37,9 +38,10 @@ def grid_sample(
     bicubic (four dimensions), ``padding_mode`` zeros, border or reflection. Coordinates are computed in float32
     whatever the dtype. A point that is NaN counts as outside (border and reflection: 0), save that bicubic gives NaN.
 
-    ``lowering``: "gather" reads all taps with one IGatherLayer, channels last, and sums them with weights of each
-    dimension; "resize" is one IResizeLayer, or a matrix product per dimension, for a constant grid along the axes;
-    "native" is IGridSampleLayer; "auto" is IResizeLayer where it means the same, otherwise "gather".
+    ``lowering``: "taps" reads each of a point's neighbours with its own IGatherLayer, channels last, and sums them with
+    their weights; "gather" reads all with one; "resize" is one IResizeLayer, or a matrix product per dimension, for a
+    constant grid along the axes; "native" is IGridSampleLayer; "auto" is IResizeLayer where it means the same,
+    otherwise "taps".
 
     Raises ShapeError for shapes that do not fit, UnsupportedError for a lowering that cannot express the case.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
@@ -64,10 +66,10 @@ def grid_sample(
         if lowering == "resize":
             reason = why_not(input, points)
             if reason:
-                raise UnsupportedError(f"grid_sample: lowering 'resize' cannot express this: {reason}; use 'gather'")
+                raise UnsupportedError(f"grid_sample: lowering 'resize' cannot express this: {reason}; use 'taps'")
             return separable(input, points, mode, padding_mode, align)
         taps = [make_taps(point, size, mode, padding_mode, align) for point, size in zip(points, sizes, strict=True)]
-        return gather_taps(input, taps)
+        return gather_taps(input, taps, apart=lowering != "gather")
 
 
 def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str, lowering: str) -> None:
@@ -116,14 +118,18 @@ def _pixels(grid: Tensor, axis: int, size: SizeLike, align: bool) -> Tensor:
     return (point * number(size, grid.network) - 1.0) * 0.5
 
 
-def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
+def gather_taps(x: Tensor, taps: Sequence[Taps], *, apart: bool = True) -> Tensor:
     """The weighted sum of the taps' pixels: (N, C, *sizes) and taps of shape (N, *out, T) to (N, C, *out).
 
-    One IGatherLayer reads all taps of a point: index and weight of a combination are those of its dimensions, combined
-    by broadcasting. All combinations lie along one dimension, and the points keep theirs: TensorRT then fuses the whole
-    into one kernel, where a reduction of two dimensions or a reshape of the result made it keep the taps in memory.
+    An IGatherLayer for each tap where they are ``apart``: of one that reads all of them the builder makes a kernel that
+    computes their indices again for each, with branches. Otherwise one reads all taps of a point: index and weight of a
+    combination are those of its dimensions, combined by broadcasting. All combinations lie along one dimension, and the
+    points keep theirs: TensorRT then fuses the whole into one kernel, where a reduction of two dimensions or a reshape
+    of the result made it keep the taps in memory.
     """
     sizes, dims = x.shape[2:], len(taps)
+    if apart and all(tap.parts[0][0].shape[-1] == 1 for tap in taps) and any(len(tap.parts) > 1 for tap in taps):
+        return _each_tap(x, taps)
     index = weights = inside = None
     for axis, tap in enumerate(taps):
         position = _spread(tap.positions, axis, dims)
@@ -149,6 +155,30 @@ def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
     if single:
         return L.unsqueeze(values, [1])
     return L.shuffle(values, (0, values.ndim - 1, *range(1, values.ndim - 1)))
+
+
+def _each_tap(x: Tensor, taps: Sequence[Taps]) -> Tensor:
+    """As :func:`gather_taps`: the sum of as many products as a point has neighbours."""
+    sizes, (n, c) = x.shape[2:], x.shape[:2]
+    single = c == 1  # one channel needs no transposing
+    pixels = product(sizes)
+    table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
+    total: Tensor | None = None
+    for parts in itertools.product(*(tap.parts for tap in taps)):
+        index, weight = parts[0]
+        for size, (position, factor) in zip(sizes[1:], parts[1:], strict=True):
+            index = index * as_tensor(size, x.network, torch.int32) + position
+            weight = _combined(weight, factor, "PROD")
+        last = index.ndim - 1
+        values = L.cast(L.gather(table, L.squeeze(index, [last]), 1, num_elementwise_dims=1), torch.float32)
+        if weight is not None:
+            values = values * (L.squeeze(weight, [last]) if single else weight)
+        total = values if total is None else total + values
+    assert total is not None
+    total = L.cast(total, x.dtype)
+    if single:
+        return L.unsqueeze(total, [1])
+    return L.shuffle(total, (0, total.ndim - 1, *range(1, total.ndim - 1)))
 
 
 def _spread(x: Tensor, axis: int, dims: int) -> Tensor:
@@ -185,7 +215,7 @@ def bilinear_sample(
     write by hand do; zeros, border and reflection are those of :func:`grid_sample` (reflection about the centres of the
     outer pixels, or about their outer edges without ``align_corners``). Coordinates are float32; NaN is not valid.
 
-    One IGatherLayer, as ``grid_sample(lowering="gather")``, without the way through normalised coordinates.
+    IGatherLayers, as ``grid_sample(lowering="taps")``, without the way through normalised coordinates.
     Raises ShapeError for shapes that do not fit, UnsupportedError for an unknown padding_mode.
 
     >>> net = td.Network()

@@ -291,7 +291,7 @@ def _taps(network: Network, change: Change) -> Taps:
         point = index * ratio if change.align_corners else (index + 0.5) * ratio - 0.5
         mode = "bicubic" if change.mode == "bicubic" else "bilinear"
         return make_taps(point, change.length, mode, "border", change.align_corners)
-    return Taps(L.cast(minimum(number(change.length - 1, network), point), torch.int32), None)
+    return Taps(((L.cast(minimum(number(change.length - 1, network), point), torch.int32), None),))
 
 
 def count_up(network: Network, size: SizeLike) -> Tensor:

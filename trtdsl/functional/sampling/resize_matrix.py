@@ -87,7 +87,7 @@ def _banded(network: Network, matrix: torch.Tensor) -> Taps:
     inside = taps <= last.unsqueeze(1)
     positions = torch.where(inside, taps, first.unsqueeze(1))
     weights = torch.where(inside, matrix.gather(1, positions), 0.0)
-    return Taps(network.constant(positions.int()), network.constant(weights.float()))
+    return Taps(((network.constant(positions.int()), network.constant(weights.float())),))
 
 
 def _indices(network: Network, length: SizeLike, target: SizeLike, dtype: Any) -> tuple[Tensor, Tensor]:

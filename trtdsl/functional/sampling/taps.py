@@ -6,6 +6,7 @@ NaN it comes second, since TensorRT's MAX and MIN give NaN only when the first o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import layers as L
@@ -24,12 +25,25 @@ CUBIC = -0.75  # the coefficient of torch's bicubic interpolation
 class Taps:
     """Elements that count for points of shape (…, 1)."""
 
-    positions: Tensor
-    """(…, T) int32, all of them inside."""
-    weights: Tensor | None
-    """(…, T) float32; None where each is 1."""
+    parts: tuple[tuple[Tensor, Tensor | None], ...]
+    """Positions (…, T) int32, all of them inside, and weights (…, T) float32 (None where each is 1); T adds up."""
     inside: Tensor | None = None
     """(…, 1) bool: where the one element counts, when there are no weights; None where it always does."""
+
+    @property
+    def positions(self) -> Tensor:
+        """All positions, (…, T)."""
+        return _joined([position for position, _ in self.parts])
+
+    @property
+    def weights(self) -> Tensor | None:
+        """All weights, (…, T); None where each is 1."""
+        weights = [weight for _, weight in self.parts if weight is not None]
+        return _joined(weights) if weights else None
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else L.concatenation(parts, parts[0].ndim - 1)
 
 
 def number(size: SizeLike, network: Network) -> Number:
@@ -63,9 +77,9 @@ def make_taps(point: Tensor, size: SizeLike, mode: str, padding: str, align_corn
     if mode == "nearest":
         rounded = L.unary(point, "ROUND")  # half to even
         if padding != "zeros":
-            return Taps(L.cast(rounded, torch.int32), None)
+            return Taps(((L.cast(rounded, torch.int32), None),))
         position = minimum(last, maximum(0.0, rounded))
-        return Taps(L.cast(position, torch.int32), None, L.elementwise(position, rounded, "EQUAL"))
+        return Taps(((L.cast(position, torch.int32), None),), L.elementwise(position, rounded, "EQUAL"))
     return _linear(point, size, padding)
 
 
@@ -73,18 +87,17 @@ def _linear(point: Tensor, size: SizeLike, padding: str) -> Taps:
     """Two neighbours that are inside, with weights max(0, 1 - distance): no mask is needed for zeros outside."""
     if size == 1:
         position = L.cast(minimum(0.0, maximum(0.0, point)), torch.int32)
-        return Taps(position, None if padding != "zeros" else _hat(point))
-    network, axis = point.network, point.ndim - 1
+        return Taps(((position, None if padding != "zeros" else _hat(point)),))
+    network = point.network
     least = size_max(size - 2, 0)
     first = maximum(0.0, minimum(number(least, network), L.unary(point, "FLOOR")))
-    pair = L.concatenation([first, first + 1.0], axis)
-    weights = _hat(point - pair)
+    second = first + 1.0
+    weights = [_hat(point - position) for position in (first, second)]
     if bounds(size)[0] < 2:  # where the size may turn out to be 1, there is no second neighbour
-        pair = minimum(number(size - 1, network), pair)
-        exists = minimum(1.0, L.unsqueeze(as_tensor(number(size - 1, network), network), range(1)))
-        both = L.concatenation([network.constant(torch.ones(1)), exists], 0)
-        weights = binary(weights, both, "PROD")
-    return Taps(L.cast(pair, torch.int32), weights)
+        last = as_tensor(number(size - 1, network), network)
+        second = minimum(last, second)
+        weights[1] = binary(weights[1], minimum(1.0, last), "PROD")
+    return Taps(((L.cast(first, torch.int32), weights[0]), (L.cast(second, torch.int32), weights[1])))
 
 
 def _hat(distance: Tensor) -> Tensor:
@@ -93,28 +106,28 @@ def _hat(distance: Tensor) -> Tensor:
 
 def _cubic(point: Tensor, size: SizeLike, last: Number, padding: str, align_corners: bool) -> Taps:
     """Four neighbours; each of them, not the point, is brought inside or left out."""
-    network, axis = point.network, point.ndim - 1
     base = L.unary(point, "FLOOR")
     part = point - base
     # The outer distances lie on the far piece of Keys' kernel, the inner ones on the near piece.
-    distance = L.concatenation([part + 1.0, part, 1.0 - part, 2.0 - part], axis)
     near, far = (CUBIC + 2, -(CUBIC + 3), 0.0, 1.0), (CUBIC, -5 * CUBIC, 8 * CUBIC, -4 * CUBIC)
-    pieces = torch.tensor([far, near, near, far], dtype=torch.float32).T
-    weights: Tensor | None = None
-    for coefficients in pieces:  # Horner
-        term = network.constant(coefficients.contiguous())
-        if weights is None:
-            weights = term
-        else:
-            weights = weights * distance + term
-    assert weights is not None
-    wanted = L.concatenation([base - 1.0, base, base + 1.0, base + 2.0], axis)
-    if padding == "reflection":
-        wanted = reflect(wanted, size, align_corners)
-    positions = minimum(last, maximum(0.0, wanted))
-    if padding == "zeros":
-        weights = weights * L.cast(L.elementwise(positions, wanted, "EQUAL"), torch.float32)
-    return Taps(L.cast(positions, torch.int32), weights)
+    parts: list[tuple[Tensor, Tensor | None]] = []
+    for offset, distance, pieces in (
+        (-1.0, part + 1.0, far),
+        (0.0, part, near),
+        (1.0, 1.0 - part, near),
+        (2.0, 2.0 - part, far),
+    ):
+        weight = distance * pieces[0] + pieces[1]  # Horner
+        for coefficient in pieces[2:]:
+            weight = weight * distance + coefficient
+        wanted = base + offset
+        if padding == "reflection":
+            wanted = reflect(wanted, size, align_corners)
+        position = minimum(last, maximum(0.0, wanted))
+        if padding == "zeros":
+            weight = weight * L.cast(L.elementwise(position, wanted, "EQUAL"), torch.float32)
+        parts.append((L.cast(position, torch.int32), weight))
+    return Taps(tuple(parts))
 
 
 def reflect(point: Tensor, size: SizeLike, align_corners: bool) -> Tensor:
