@@ -27,7 +27,8 @@ def test_port_prints_a_file_and_says_where_the_weights_are_to_be(trtdsl, tmp_pat
 
 def test_port_check_and_build_in_three_commands(trtdsl, tmp_path):
     done = trtdsl("port", *SMALL, "-o", "small.py", "--weights", "small.safetensors")
-    assert done.stdout == "" and "next: trtdsl check small.py" in done.stderr
+    assert done.stdout == "" and "next: trtdsl build small.py" in done.stderr
+    assert "checked: it equals the module at " in done.stderr
     assert "equals its torch reference" in trtdsl("check", "small.py").stdout
     trtdsl("build", "small.py")
     assert (tmp_path / "small.engine").exists()
@@ -54,6 +55,11 @@ def test_port_of_what_takes_arguments(trtdsl):
 def test_port_says_what_has_no_counterpart_and_that_is_no_error(trtdsl):
     done = trtdsl("port", f"{MODULES}:Fft", "--input", "x=N,8")
     assert "1 call has no counterpart (torch.fft.rfft): see td.missing in the file" in done.stderr
+    assert "not checked: it cannot be defined before what is missing is written" in done.stderr
+    written = trtdsl("port", f"{MODULES}:Fft", "--input", "x=N,8", "-o", "fft.py", "--weights", "fft.safetensors")
+    assert "next:" not in written.stderr
+    unchecked = trtdsl("port", *SMALL, "-o", "small.py", "--weights", "small.safetensors", "--no-check")
+    assert "checked" not in unchecked.stderr and "next: trtdsl check small.py" in unchecked.stderr
 
 
 def test_port_json_is_one_object(trtdsl):
@@ -64,7 +70,7 @@ def test_port_json_is_one_object(trtdsl):
         "fft",
         ["torch.fft.rfft"],
     )
-    assert "def fft(x, w):" in result["text"]
+    assert "def fft(x, w):" in result["text"] and not result["check"]["passed"]
     error = json.loads(trtdsl("port", f"{MODULES}:Branch", "--input", "x=N,8", "--json", code=3).stdout)["error"]
     assert error["type"] == "UnsupportedError" and error["location"]["file"].endswith("modules.py")
 

@@ -140,3 +140,20 @@ def test_inputs_are_forwards():
         td.from_module(Sizes(), [3])
     with pytest.raises(td.UsageError, match="takes a torch.nn.Module, not a function"):
         td.from_module(equal, [X])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "text"),
+    [
+        ("F.relu(", "F.relu(", 0, "checked: it equals the module at "),
+        ("F.relu(", "F.silu(", 1, "it differs at N = "),
+        ("F.relu(", "F.relu6(1, ", 3, "it cannot be checked: "),
+    ],
+)
+def test_a_port_says_what_its_own_check_says(monkeypatch, old, new, code, text):
+    from trtdsl.porting import ported, write
+
+    whole = write.File.text
+    monkeypatch.setattr(write.File, "text", lambda self: whole(self).replace(old, new))
+    verdict = ported("torch.nn:ReLU", {"input": "N,3"}, check=True).verdict
+    assert (verdict.exit_code, verdict.passed) == (code, code == 0) and verdict.text.startswith(text)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..definition.network import Input
     from ..definition.profile import Range
     from ..definition.spec import NetworkSpec
+    from .verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Ported:
     module: torch.nn.Module
     notes: list[str] = field(default_factory=list)
     """What forward does besides and the network does not."""
+    verdict: Verdict | None = None
+    """What a check of the text says; None where it was not asked for."""
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
         """What the caller should know, and do next."""
@@ -44,8 +47,10 @@ class Ported:
                 f"its weights are to be in {self.name}.safetensors: "
                 f"--weights {self.name}.safetensors writes the module's own"
             )
-        if file is not None and weights is not None:
-            lines.append(f"next: trtdsl check {file}")
+        if self.verdict is not None:
+            lines.append(self.verdict.text)
+        if file is not None and weights is not None and (self.verdict is None or self.verdict.passed):
+            lines.append(f"next: trtdsl {'check' if self.verdict is None else 'build'} {file}")
         return lines
 
 
@@ -130,12 +135,14 @@ def ported(
     name: str | None = None,
     file: str | os.PathLike[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
+    check: bool = False,
 ) -> Ported:
-    """As :func:`port`, with the module and what has no counterpart."""
+    """As :func:`port`, with the module, what has no counterpart and, with ``check``, the verdict of a check."""
     from ..core.errors import UnsupportedError
     from .agree import traced_at_all_sizes
     from .given import checked_inputs
     from .origin import Origin
+    from .verdict import verdict_of
     from .write import File
 
     found = Origin.find(target, dict(arguments or {}))
@@ -149,4 +156,6 @@ def ported(
             location=trace.weights[path].location,
         )
     written = File(found, trace, given, name, file, weights)
-    return Ported(written.text(), written.name, written.missing, module, trace.remarks)
+    text = written.text()
+    judged = verdict_of(text, written, module) if check else None
+    return Ported(text, written.name, written.missing, module, trace.remarks, judged)

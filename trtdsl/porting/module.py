@@ -37,7 +37,7 @@ def spec_of(
     written = File(origin, trace, given, name, None, None)
     for path, constant in trace.constants.items():
         setattr(module, path, constant)
-    spec = _executed(written.text(), written.name, {written.maker: lambda: copied(module)})
+    spec = executed(written.text(), written.name, {written.maker: lambda: copied(module)})
     return replace(spec, weights=dict(module.state_dict())) if written.main.scoped else spec
 
 
@@ -52,7 +52,7 @@ def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:
     )
 
 
-def _executed(text: str, name: str, held: Mapping[str, Any]) -> NetworkSpec:
+def executed(text: str, name: str, held: Mapping[str, Any]) -> NetworkSpec:
     """The spec that the text defines; its lines are shown in errors."""
     place = f"{name} (ported)"
     linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)

@@ -44,9 +44,11 @@ def port(
         typer.Option("--weights", metavar="FILE", help="Write the module's own weights there, as safetensors."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not define and check what is written.")] = False,
 ) -> None:
-    """Print a first network file for a torch module: its functions, weights and calls, from a trace of forward.
+    """Print a network file for a torch module: its functions, weights and calls, from a trace of forward.
 
+    What is written is defined and compared with the module; exit code 1 when it differs, 3 when it cannot be defined.
     With --json, the object has the file's text; with -q, nothing is printed besides the file.
     """
     from ...porting import ported, write_files
@@ -59,16 +61,25 @@ def port(
         name=name,
         file=output,
         weights=weights,
+        check=not no_check,
     )
     write_files(result, output, weights, force=force)
     if out.json:
-        facts = {"name": result.name, "missing": result.missing, "text": result.text}
+        facts: dict[str, Any] = {
+            "name": result.name,
+            "missing": result.missing,
+            "text": result.text,
+            "notes": result.notes,
+        }
+        facts["check"] = result.verdict.to_json() if result.verdict is not None else None
         print_json({"schema": 1, "kind": "port", **facts})
     elif output is None:
         typer.echo(result.text, nl=False)
     if not out.quiet and not out.json:
         for line in result.remarks(output, weights):
             print_note(line)
+    if result.verdict is not None and result.verdict.exit_code:
+        raise typer.Exit(result.verdict.exit_code)
 
 
 def _named(given: list[str] | None, option: str, expected: str) -> dict[str, str]:

@@ -1,0 +1,69 @@
+"""A port checks itself: what was written is defined, and compared with the module that it was written for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import TrtdslError
+from .module import executed
+from .trace import copied
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..checking.check import CheckReport
+    from .write import File
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check of a ported file says: its report, or why there is none."""
+
+    text: str
+    """In one line."""
+    passed: bool
+    exit_code: int
+    report: CheckReport | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        report = self.report.to_json() if self.report is not None else None
+        return {"passed": self.passed, "text": self.text, "report": report}
+
+
+def verdict_of(text: str, written: File, module: torch.nn.Module) -> Verdict:
+    """Defines and checks the text with the module's own weights."""
+    from ..checking.check import check, describe
+
+    if written.missing:
+        return Verdict("not checked: it cannot be defined before what is missing is written", False, 0)
+    try:
+        with _importable():
+            spec = executed(text, written.name, {})
+        weights = dict(module.state_dict()) if written.main.scoped else None
+        spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
+        report = check(spec)
+    except TrtdslError as error:
+        return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
+    wrong = [(case, output) for case in report.cases for output in case.outputs if not output.passed]
+    if wrong:
+        case, output = wrong[0]
+        at = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
+        return Verdict(f"it differs{f' at {at}' * bool(at)}: {output.name}: {describe(output)}", False, 1, report)
+    sizes = f"at {len(report.cases)} sets of sizes" if len(report.cases) > 1 else "at its sizes"
+    return Verdict(f"checked: it equals the module {sizes}", True, 0, report)
+
+
+@contextlib.contextmanager
+def _importable() -> Any:
+    """The working directory can be imported from meanwhile, as where the module was found."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(os.getcwd())
