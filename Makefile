@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup stgcn test docs lint bench
+.PHONY: setup stgcn test docs lint bench contents
 
 NEWER := import sys; sys.exit(sys.version_info < (3, 11) and "make needs Python 3.11 or newer, as the versions in \
 	constraints.txt do: say which with make PYTHON=python3.11. On 3.10, pip install -e . takes other versions")
@@ -30,6 +30,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+
+contents: $(READY)  ## what follows from the functions: contents pages, Tensor's methods, the table of layer types
+	$(BIN)/python tools/make_contents.py
+	$(BIN)/python tools/coverage.py
 
 bench: $(READY)
 	for bench in tools/bench/[a-z]*.py; do $(BIN)/python $$bench; done

@@ -17,7 +17,7 @@ import trtdsl as td
 from trtdsl.compiling import config
 from trtdsl.core.backend import DTYPES, MODULES, get_backend
 from trtdsl.layers.base import add_layer
-from trtdsl.layers.evaluation import CLASSES, KINDS
+from trtdsl.layers.evaluation import KINDS, class_name
 
 ROOT = Path(__file__).parents[1]
 SURFACES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "tests/data/api").glob("*.json"))}
@@ -197,8 +197,32 @@ def test_arguments(surface):
 def test_each_layer_type_has_its_class(surface):
     types = set(surface["enums"]["LayerType"])
     for name in KINDS.keys() & types:
-        cls = CLASSES.get(name) or f"I{name.title().replace('_', '')}Layer"
-        assert cls in surface["classes"] or cls == "IPluginV2Layer", f"{name}: {cls}"
+        assert class_name(name, surface["classes"]) in surface["classes"], name
+
+
+def test_classes_of_layer_types_in_tensorrts_capitals(surface):
+    """The names as NvInfer.h has them, written down from there."""
+    named = {
+        "ELEMENTWISE": "IElementWiseLayer",
+        "SOFTMAX": "ISoftMaxLayer",
+        "TOPK": "ITopKLayer",
+        "RAGGED_SOFTMAX": "IRaggedSoftMaxLayer",
+        "PARAMETRIC_RELU": "IParametricReLULayer",
+        "CONDITIONAL_INPUT": "IIfConditionalInputLayer",
+        "CONDITIONAL_OUTPUT": "IIfConditionalOutputLayer",
+        "CONDITION": "IConditionLayer",
+        "CONVOLUTION": "IConvolutionLayer",
+        "TRIP_LIMIT": "ITripLimitLayer",
+        "NMS": "INMSLayer",
+        "LRN": "ILRNLayer",
+        "KV_CACHE_UPDATE": "IKVCacheUpdateLayer",
+        "MOE": "IMoELayer",
+        "PLUGIN_V2": "IPluginV2Layer",
+        "PLUGIN_V3": "IPluginV3Layer",
+    }
+    for type, name in named.items():
+        if name in surface["classes"]:
+            assert class_name(type, surface["classes"]) == name
 
 
 def test_enums_of_options(surface):

@@ -139,3 +139,37 @@ def test_the_drawing_shows_the_rooms_in_their_order():
     drawing = (ROOT / "docs" / "architecture.md").read_text().split("```")[1]
     drawn = re.findall(r"^ (\w+)/", drawing, re.MULTILINE)
     assert drawn == ROOMS[::-1]
+
+
+# Rooms whose files are tested by a suite that runs each of their functions, evaluators, calls or engines.
+SUITES = {
+    "functional": "functional/test_records.py",
+    "layers": "layers/test_cases.py",
+    "porting": "porting/test_modules.py",
+    "cli": "cli/test_main.py",
+    "engine": "device/test_machine.py",
+}
+# Files that are tested through another one.
+THROUGH = {
+    "definition/atoms.py": "definition/test_shape.py",
+    "definition/size.py": "definition/test_shape.py",
+    "display/program.py": "cli/test_program.py",
+    "display/results.py": "cli/test_main.py",
+    "programs/launches.py": "programs/test_reading.py",
+    "programs/sizes.py": "programs/test_reading.py",
+}
+
+
+def test_the_test_of_a_file_is_found_by_its_path_or_its_name():
+    """tests/ROOM/test_FILE.py; or a test that imports the file; or the room's suite; or the one in THROUGH."""
+    tests = {path: path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    for suite in (*SUITES.values(), *THROUGH.values()):
+        assert ROOT / "tests" / suite in tests, suite
+    for path, parts in FILES.items():
+        if parts[0] in SUITES or path.name == "__init__.py" or path.read_text().count("\n") < 100:
+            continue
+        module = ".".join(("trtdsl", *parts))
+        mirrored = [test for test in tests if test.name == f"test_{path.stem}.py" and parts[0] in test.parts]
+        imported = [test for test, text in tests.items() if module in text]
+        through = path.relative_to(PACKAGE).as_posix() in THROUGH
+        assert mirrored or imported or through, f"no test for {path.relative_to(ROOT)}"

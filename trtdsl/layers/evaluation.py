@@ -7,7 +7,7 @@ knows no layer type, finds both through :func:`kind`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,22 +19,17 @@ from ..core.lazy import torch
 T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
 
-# TensorRT's class for each layer type, where it is not I<CamelCase>Layer.
-CLASSES = {
-    "ELEMENTWISE": "IElementWiseLayer",
-    "SOFTMAX": "ISoftMaxLayer",
-    "TOPK": "ITopKLayer",
-    "RAGGED_SOFTMAX": "IRaggedSoftMaxLayer",
-    "PARAMETRIC_RELU": "IParametricReLULayer",
-    "CONDITIONAL_INPUT": "IIfConditionalInputLayer",
-    "CONDITIONAL_OUTPUT": "IIfConditionalOutputLayer",
-    "NMS": "INMSLayer",
-    "LRN": "ILRNLayer",
-    "KV_CACHE_UPDATE": "IKVCacheUpdateLayer",
-    "MOE": "IMoELayer",
-    "PLUGIN_V2": "IPluginV2Layer",
-    "PLUGIN_V3": "IPluginV3Layer",
-}
+OTHER_NAMES = {"CONDITIONAL_INPUT": "IF_CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT": "IF_CONDITIONAL_OUTPUT"}
+
+
+def class_name(type: str, names: Iterable[str]) -> str | None:
+    """The name among ``names`` of TensorRT's class for a layer type; None where there is none.
+
+    >>> class_name("TOPK", ["ITensor", "ITopKLayer"]), class_name("CONDITIONAL_INPUT", ["IIfConditionalInputLayer"])
+    ('ITopKLayer', 'IIfConditionalInputLayer')
+    """
+    wanted = f"I{OTHER_NAMES.get(type, type).replace('_', '')}Layer".lower()
+    return next((name for name in names if name.lower() == wanted), None)
 
 
 def storage(dtype: torch.dtype) -> torch.dtype:
@@ -44,8 +39,9 @@ def storage(dtype: torch.dtype) -> torch.dtype:
 
 @functools.cache
 def _type_and_class(trt: Any, member: Any) -> tuple[str, Any]:
-    name: str = member.name
-    return name, getattr(trt, CLASSES.get(name) or f"I{name.title().replace('_', '')}Layer", None)
+    type: str = member.name
+    name = class_name(type, dir(trt))
+    return type, None if name is None else getattr(trt, name)
 
 
 class Node:

@@ -1,0 +1,139 @@
+"""The author's call: its name, place and scope go to the layers and errors below it, and the outermost call counts."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.definition.operation import Operation, operation
+
+HERE = Path(__file__).name
+
+
+def line_of(net, name):
+    place = net.locations[name]
+    return Path(place.file).name, place.line
+
+
+def here():
+    return inspect.currentframe().f_back.f_lineno
+
+
+def test_the_outermost_call_names_the_layers_and_their_line():
+    net = td.Network()
+    x = net.input("x", (2, 3))
+    line = here() + 1
+    y = F.softplus(x)  # several layers, by calls of its own
+    assert net.definition.num_layers > 1
+    assert y.name.startswith("softplus")
+    for index in range(net.definition.num_layers):
+        name = net.definition.get_layer(index).name
+        assert name.startswith(("softplus", "constant"))
+        assert line_of(net, name) == (HERE, line)
+
+
+def test_an_error_gets_the_line_and_the_operands_of_the_outermost_call_once():
+    net = td.Network()
+    a, b = net.input("a", (2, 3)), net.input("b", (4, 5))
+    line = here() + 2
+    with pytest.raises(td.ShapeError) as caught:
+        F.linear(a, b)
+    assert (Path(caught.value.location.file).name, caught.value.location.line) == (HERE, line)
+    assert caught.value.context == ["in linear(…)", "input: (2, 3) float32", "weight: (4, 5) float32"]
+
+
+def test_operands_in_lists_and_keywords_are_named_by_where_they_stand():
+    net = td.Network()
+    a, b = net.input("a", (2, 3)), net.input("b", (4, 5))
+    with pytest.raises(td.DefinitionError) as caught:
+        F.cat([a, b], dim=0)
+    assert caught.value.context[0] == "in cat(…)"
+    assert caught.value.context[1].endswith("[0]: (2, 3) float32")
+    assert caught.value.context[2].endswith("[1]: (4, 5) float32")
+    with pytest.raises(td.ShapeError) as caught:
+        F.conv2d(a, weight=b)
+    assert caught.value.context == ["in conv2d(…)", "input: (2, 3) float32", "weight: (4, 5) float32"]
+
+
+def test_an_operation_ends_with_its_call_and_after_an_error():
+    net = td.Network()
+    x = net.input("x", (2, 3))
+    F.relu(x)
+    assert net._operation is None
+    with pytest.raises(td.ShapeError):
+        F.reshape(x, (7,))
+    assert net._operation is None
+
+
+def test_one_inside_another_gives_way_and_the_first_is_current_again():
+    net = td.Network()
+    with net.operation("outer", td.core.errors.Location("file.py", 7)) as outer:
+        assert net._operation is outer
+        with net.operation("inner"):
+            assert net._operation is outer
+        with Operation(net, "resumed"):  # entered by itself it counts: a shuffle that is added later
+            assert net._operation.name == "resumed"
+        assert net._operation is outer
+        with outer:  # and the current one can be entered again
+            assert net._operation is outer
+        assert net._operation is outer
+    assert net._operation is None
+    assert (outer.name, outer.location.line) == ("outer", 7)
+
+
+def test_a_shuffle_is_added_later_in_the_name_scope_and_line_of_its_own_call():
+    net = td.Network()
+    x = net.input("x", (2, 3))
+    with net.scope("encoder"):
+        line = here() + 1
+        y = x.transpose(0, 1)
+    assert net.definition.num_layers == 0
+    with net.scope("decoder"):
+        F.relu(y)
+    names = [net.definition.get_layer(index).name for index in range(net.definition.num_layers)]
+    assert names == ["encoder.transpose", "decoder.relu"]
+    assert line_of(net, "encoder.transpose") == (HERE, line)
+
+
+def test_a_shuffle_that_waits_does_not_keep_its_calls_operands():
+    net = td.Network()
+    y = net.input("x", (2, 3)).transpose(0, 1)
+    assert y.pending.operation._call is None
+
+
+def test_arrays_become_constants_in_the_authors_call_alone():
+    seen = []
+
+    @operation
+    def inner(x, y):
+        seen.append(type(y))
+        return x
+
+    @operation
+    def outer(x, y):
+        inner(x, torch.ones(1))
+        seen.append(type(y))
+        return x
+
+    x = td.Network().input("x", (2,))
+    outer(x, torch.ones(1))
+    assert seen == [torch.Tensor, type(x)]
+
+
+def test_a_composed_function_leaves_precision_to_its_parts():
+    """torch.autocast runs the products of an attention low, and its softmax in float32."""
+    net = td.Network(precision="fp16")
+    x, w = net.input("x", (5, 2, 8)), net.constant(torch.ones(24, 8))
+    F.multi_head_attention_forward(
+        x, x, x, 8, 2, w, None, None, None, False, 0.0, net.constant(torch.ones(8, 8)), None, False
+    )
+    kinds = {}
+    for index in range(net.definition.num_layers):
+        layer = net.definition.get_layer(index)
+        kinds.setdefault(layer.type.name, set()).add(layer.get_output(0).dtype.name)
+    assert kinds["MATRIX_MULTIPLY"] == {"HALF"}
+    assert kinds["SOFTMAX"] == {"FLOAT"}
+    assert net.precision == torch.float16
