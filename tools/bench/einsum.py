@@ -1,8 +1,9 @@
-"""F.einsum in its three lowerings: what TensorRT's builder says of each, side by side; latencies where there is a GPU.
+"""F.einsum in its three lowerings: what the GPU would run of each, side by side; latencies where there is a GPU.
 
     python tools/bench/einsum.py
 
-Activation memory is the builder's figure for the profile's maximum, FLOPs and bytes are the plan's for its optimum.
+Activation memory is the builder's figure for the profile's maximum; launches and bytes are those of the engine's
+program at its optimum, and FLOPs those of the equation's plan.
 On a machine with a GPU (and a torch that uses it) each engine is run at the optimum, beside torch.einsum and
 torch.compile.
 """
@@ -16,6 +17,7 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.program import program_of_plan
 
 LOWERINGS = ("matmul", "native", "broadcast")
 N, B = td.Dim("N", min=1, opt=8, max=16), td.Dim("B", min=1, opt=4, max=8)
@@ -54,12 +56,6 @@ def define(equation, shapes, constants, lowering):
     return net
 
 
-def layers(net):
-    """The layers without the constants."""
-    types = [net.trt.ILayer.type.fget(net.definition.get_layer(k)).name for k in range(net.definition.num_layers)]
-    return len(types) - types.count("CONSTANT")
-
-
 def microseconds(run):
     """The median time of a run on the GPU."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -90,7 +86,10 @@ def engine_latency(plan, net):
 
 
 def measure(equation, shapes, constants, lowering):
-    """Layers, activation memory, engine bytes, seconds to build, and on a GPU the latency; None where it cannot be."""
+    """Launches, bytes, rearranged bytes, activation memory, engine bytes, seconds to build; on a GPU the latency.
+
+    None where it cannot be.
+    """
     try:
         net = define(equation, shapes, constants, lowering)
         plan = compile_engine(net)
@@ -98,7 +97,9 @@ def measure(equation, shapes, constants, lowering):
         return None
     memory, seconds = plan.statistics.activation_memory, plan.statistics.seconds
     latency = [engine_latency(plan, net)] if torch.cuda.is_available() else []
-    return [layers(net), memory, len(plan.data), seconds, *latency]
+    program = program_of_plan(plan, net)
+    moved = [program.launch_count, program.bytes, program.rearranged_bytes]
+    return [*moved, memory, len(plan.data), seconds, *latency]
 
 
 def cell(value):
@@ -116,12 +117,13 @@ def main():
         "",
         "equation",
         "lowering",
-        "layers",
+        "launches",
+        "bytes moved",
+        "rearranged",
         "activation memory",
         "engine, bytes",
         "build, s",
         "FLOPs",
-        "bytes moved",
     ]
     heads += ["latency, µs"] if gpu else []
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
@@ -133,10 +135,9 @@ def main():
         memory = {}
         for lowering in LOWERINGS:
             values = measure(equation, shapes, constants, lowering)
-            memory[lowering] = values and values[1]
-            cost = work.get(lowering, {})
-            row = [*(values or [None] * (5 if gpu else 4))]
-            row[4:4] = [cost.get("flops"), cost.get("bytes")]
+            memory[lowering] = values and values[3]
+            row = [*(values or [None] * (7 if gpu else 6))]
+            row[6:6] = [work.get(lowering, {}).get("flops")]
             print(f"| {name} | `{equation}` | {lowering} | " + " | ".join(map(cell, row)) + " |", flush=True)
         if gpu:
             for how, latency in zip(("torch.einsum", "torch.compile"), torch_latencies(equation, shapes), strict=True):

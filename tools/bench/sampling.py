@@ -1,4 +1,4 @@
-"""Ways to sample an image bilinearly, side by side: layers, activation memory, engine, build time; latency on a GPU.
+"""Ways to sample an image bilinearly, side by side: launches, bytes, memory, engine, build time; latency on a GPU.
 
     python tools/bench/sampling.py
 
@@ -22,6 +22,7 @@ import trtdsl.layers as L
 from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core.backend import has_cuda_device
 from trtdsl.engine import Engine
+from trtdsl.engine.program import program_of_plan
 
 CASES = {  # image, points
     "(1, 1, 480, 640)": ((1, 1, 480, 640), (480, 640)),
@@ -185,7 +186,9 @@ def verify():
 def row(name, network, latency=None):
     plan = compile_engine(network)
     seconds = plan.statistics.seconds
-    cells = [name, network.definition.num_layers, f"{plan.statistics.activation_memory:,}", f"{len(plan.data):,}"]
+    program = program_of_plan(plan, network)
+    cells = [name, f"{program.launch_count:,}", f"{program.bytes:,}", f"{program.rearranged_bytes:,}"]
+    cells += [f"{plan.statistics.activation_memory:,}", f"{len(plan.data):,}"]
     cells.append(f"{seconds:.2f} s")
     if latency is not None:
         cells.append(latency(plan))
@@ -217,7 +220,7 @@ def engine_latency(feeds, plan):
 
 def torch_rows(feeds):
     for name, function in (("torch", torch_sample), ("torch.compile", torch.compile(torch_sample))):
-        print(f"| {name} | | | | | {microseconds(functools.partial(function, **feeds))} |", flush=True)
+        print(f"| {name} | | | | | | | {microseconds(functools.partial(function, **feeds))} |", flush=True)
 
 
 def main():
@@ -231,8 +234,9 @@ def main():
     latency = " latency |" if gpu else ""
     for title, (image, size) in CASES.items():
         coords = (image[0], *size, 2)
-        print(f"\n| {title} | layers | activation memory, bytes | engine, bytes | build |{latency}")
-        print("|---|---|---|---|---|" + ("---|" if gpu else ""), flush=True)
+        heads = "launches | bytes moved | rearranged | activation memory, bytes | engine, bytes | build"
+        print(f"\n| {title} | {heads} |{latency}")
+        print("|---" * 7 + "|" + ("---|" if gpu else ""), flush=True)
         feeds, timed = {}, None
         if gpu:
             generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""F.selective_scan in its two lowerings at Mamba's sizes: what TensorRT's builder says of each.
+"""F.selective_scan in its lowerings at Mamba's sizes: what the GPU would run of each.
 
 python tools/bench/scan.py
 """
@@ -11,6 +11,7 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.program import program_of_plan
 
 CHANNELS, STATE = 1536, 16  # of mamba-130m
 
@@ -23,23 +24,30 @@ def measure(longest, lowering):
     torch.manual_seed(0)
     a = net.constant(-torch.rand(CHANNELS, STATE))
     net.output(F.selective_scan(u, delta, a, b, c, delta_softplus=True, lowering=lowering), "y")
-    return net.definition.num_layers, compile_engine(net)
+    plan = compile_engine(net)
+    return program_of_plan(plan, net), plan
 
 
 def main():
     backend = td.Network().backend
     print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {backend.name} {backend.version}.\n")
-    print("| longest | h for all t, bytes | lowering | layers | activation memory | engine, bytes | build, s |")
-    print("|---|---|---|---|---|---|---|")
+    heads = "launches | bytes moved | rearranged | activation memory | engine, bytes | build, s"
+    print(f"| longest | h for all t, bytes | lowering | {heads} |")
+    print("|---" * 9 + "|")
     measure(16, "loop")  # the builder's own set-up is no row's
     for longest in (64, 256, 1024, 4096):
         states = longest * CHANNELS * STATE * 4
         for lowering in ("parallel", "loop"):
-            layers, plan = measure(longest, lowering)
-            memory, seconds = plan.statistics.activation_memory, plan.statistics.seconds
-            print(
-                f"| {longest} | {states:,} | {lowering} | {layers} | {memory:,} | {len(plan.data):,} | {seconds:.2f} |"
-            )
+            program, plan = measure(longest, lowering)
+            cells = [longest, states, lowering, program.launch_count, program.bytes, program.rearranged_bytes]
+            cells += [program.memory, len(plan.data), plan.statistics.seconds]
+            print("| " + " | ".join(map(cell, cells)) + " |", flush=True)
+
+
+def cell(value):
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
 
 
 if __name__ == "__main__":

@@ -72,17 +72,25 @@ class Graph:
 
     def neighbours(self, launch: Launch) -> tuple[Launch | None, Launch | None]:
         """The nearest launches before and after it that compute something, past others that only rearrange."""
-        return self._through(launch, self.producers), self._through(launch, self.consumers)
+        return next(iter(self.before(launch)), None), next(iter(self.after(launch)), None)
 
-    def _through(self, launch: Launch, step: Callable[[Launch], list[Launch]]) -> Launch | None:
+    def before(self, launch: Launch) -> list[Launch]:
+        """The launches that computed what it reads, past those that only rearrange, the nearest first."""
+        return self._through(launch, self.producers)
+
+    def after(self, launch: Launch) -> list[Launch]:
+        """The launches that compute with what it writes, past those that only rearrange, the nearest first."""
+        return self._through(launch, self.consumers)
+
+    def _through(self, launch: Launch, step: Callable[[Launch], list[Launch]]) -> list[Launch]:
         seen, near = {launch.index}, step(launch)
+        found: list[Launch] = []
         while near:
-            for other in near:
-                if not other.rearranges:
-                    return other
+            found += [other for other in near if not other.rearranges]
             seen |= {other.index for other in near}
-            near = [far for other in near for far in step(other) if far.index not in seen]
-        return None
+            passed = [far for other in near if other.rearranges for far in step(other)]
+            near = list({far.index: far for far in passed if far.index not in seen}.values())
+        return found
 
     def is_callers(self, operand: Operand) -> bool:
         """Whether it is an input or an output of the network."""

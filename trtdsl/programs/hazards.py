@@ -48,6 +48,15 @@ def megabytes(count: int) -> str:
     return f"{count} bytes"
 
 
+SCALED = "a convolution is multiplied by one number a channel when it is written"
+ACROSS = frozenset({SCALED})
+"""Told once for all lines: it costs little at each."""
+FOLD = "Fold the batch norm into the weights: F.batch_norm does it where the convolution has no other use."
+ATTENTION = (
+    "F.scaled_dot_product_attention in float16 or bfloat16 is one launch; in float32 TensorRT-RTX was not seen to fuse "
+    "it."
+)
+PADDING = "TensorRT pads an odd size that a product sums over: an even one, better a multiple of 8, needs no copy."
 EPILOGUE = (
     "Let what follows be one of bias, relu, gelu, tanh or sigmoid in the product's own order; TensorRT fuses it where "
     "no reshape or transpose stands between."
@@ -68,7 +77,7 @@ def find_hazards(program: Program) -> tuple[Hazard, ...]:
     merged: dict[tuple[str, str, str], tuple[list[Launch], int, str]] = {}
     for check in CHECKS:
         for name, launch, moved, text, advice in check(program, graph):
-            line = ", ".join(graph.lines(launch)[-1:])
+            line = "" if text in ACROSS else ", ".join(graph.lines(launch)[-1:])
             launches, before, _ = merged.setdefault((name, line, text), ([], 0, ""))
             launches.append(launch)
             merged[name, line, text] = (launches, before + moved, advice)
@@ -76,6 +85,9 @@ def find_hazards(program: Program) -> tuple[Hazard, ...]:
     for (name, line, text), (launches, moved, advice) in merged.items():
         if moved / total < (REARRANGED if name == "rearranging" else LEAST.get(name, WORTH_TELLING)):
             continue
+        if text in ACROSS:
+            lines = list(dict.fromkeys(", ".join(graph.lines(launch)[-1:]) for launch in launches))
+            line = lines[0] if len(lines) == 1 else f"{lines[0]} and {len(lines) - 1} more"
         times = sum(launch.times for launch in launches)
         words = text if times == 1 else f"{text}, {times} times"
         hazards.append(
@@ -89,6 +101,11 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
         if launch.kind != "rearranging":
             continue
         cause = graph.cause(launch)
+        padded = _padded(program, launch)
+        if padded is not None:
+            text = f"an operand of {padded[0]} is padded to {padded[1]}"
+            yield "padding", launch, launch.bytes * launch.times, text, PADDING
+            continue
         what = "a concatenation" if "Conc" in parts(launch.name) else "a transpose or copy"
         around = {other.kind for other in graph.neighbours(launch) if other is not None}
         if "Conc" in parts(launch.name):
@@ -104,6 +121,17 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
             advice = "Give the tensor the order in which it is read."
         text = f"{what} computes nothing{f', {_kinds(cause)}' if cause else ''}"
         yield "rearranging", launch, launch.bytes * launch.times, text, advice
+
+
+def _padded(program: Program, launch: Launch) -> tuple[int, int] | None:
+    """The size that a kernel pads and what it becomes: it joins one operand with a constant, or a value it repeats."""
+    read = [program.tensors[operand.tensor] for operand in launch.reads]
+    read = [tensor.shape for tensor in read if not tensor.constant]
+    if "Conc" not in parts(launch.name) or len(read) != 1 or len(launch.writes) != 1:
+        return None
+    written = program.tensors[launch.writes[0].tensor].shape
+    changed = [pair for pair in zip(sorted(read[0]), sorted(written), strict=False) if pair[0] != pair[1]]
+    return changed[0] if len(read[0]) == len(written) and len(changed) == 1 and changed[0][0] < changed[0][1] else None
 
 
 def _kinds(cause: str) -> str:
@@ -135,18 +163,24 @@ def _is_softmax(launch: Launch) -> bool:
     return launch.kind == "reduction" and {"Maxr", "Exp", "Sum"}.issubset(made_of)
 
 
+def _products(launch: Launch, step: Callable[[Launch], list[Launch]]) -> list[Launch]:
+    """The products next to a launch, past at most one kernel that scales, masks or divides."""
+    near = step(launch)
+    further = [far for other in near if other.kind == "pointwise" for far in step(other)]
+    return [other for other in (*near, *further) if other.kind == "product"]
+
+
 def _attention(program: Program, graph: Graph) -> Iterable[Found]:
     for launch in program.launches:
         if not _is_softmax(launch):
             continue
-        before = [other for other in graph.producers(launch) if other.kind == "product"]
-        after = [other for other in graph.consumers(launch) if other.kind == "product"]
+        before, after = _products(launch, graph.before), _products(launch, graph.after)
         if before and after:
-            moved = sum(each.bytes * each.times for each in (before[-1], launch, after[0]))
+            moved = sum(each.bytes * each.times for each in (before[0], launch, after[0]))
             yield (
                 "attention not fused", launch, moved,
                 "attention is a product, a softmax and a product",
-                "F.scaled_dot_product_attention in float16 or bfloat16 is one launch; in float32 TensorRT fuses none.",
+                ATTENTION,
             )  # fmt: skip
         else:
             yield (
@@ -219,10 +253,10 @@ def _scale_not_folded(program: Program, graph: Graph) -> Iterable[Found]:
         if launch.kind != "convolution" or not any(_is_constant(program, operand.tensor) for operand in launch.reads):
             continue
         if launch.epilogue[:2] == ("Mul", "Add") and _scale_and_shift(program, launch):
+            channels = program.tensors[launch.writes[0].tensor].shape[1]
             yield (
-                "a scale not folded", launch, launch.bytes * launch.times,
-                "the convolution is multiplied by one number a channel when it is written",
-                "Fold the batch norm into the weights: F.fuse_conv_bn_weights.",
+                "a scale not folded", launch, 2 * channels * 4 * launch.times,
+                SCALED, FOLD,
             )  # fmt: skip
         for reader in graph.consumers(launch):
             made_of = parts(reader.name)[:2]
@@ -230,7 +264,7 @@ def _scale_not_folded(program: Program, graph: Graph) -> Iterable[Found]:
                 yield (
                     "a scale not folded", reader, reader.bytes * reader.times,
                     f"the {described(launch).partition(' at ')[0]}'s result is multiplied by one number a channel",
-                    "Fold the batch norm into the weights: F.fuse_conv_bn_weights.",
+                    FOLD,
                 )  # fmt: skip
 
 
@@ -251,5 +285,5 @@ def _scale_and_shift(program: Program, launch: Launch) -> bool:
 CHECKS: tuple[Callable[[Program, Graph], Iterable[Found]], ...] = (
     _rearranging, _unfused_epilogue, _attention, _casts, _loops, _constants, _scale_not_folded
 )  # fmt: skip
-LEAST = {"a launch per loop step": 0.0, "attention not fused": 0.0}
+LEAST = {"a launch per loop step": 0.0, "attention not fused": 0.0, "a scale not folded": 0.0}
 """Told whatever it moves: it costs launches."""

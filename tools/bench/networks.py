@@ -1,0 +1,102 @@
+"""The networks of the gallery by what the GPU will run: trtdsl in three precisions beside both exporters of torch.onnx.
+
+    python tools/bench/networks.py [NAME …] [--device GPU]
+
+Every road builds for the sizes that the network is tuned for, and those alone. No GPU is needed: launches, bytes and
+memory are read from the engines' programs (docs/program.md). Weights that are not in the repository are made by
+tools/make_weights.py. The dynamo-based exporter needs the package onnxscript; without it its rows say so.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import trtdsl as td  # noqa: E402
+from trtdsl.core.backend import get_backend  # noqa: E402
+from trtdsl.definition.spec import load_module  # noqa: E402
+
+NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "raft_small")
+HEADS = (
+    "road", "definition, s", "build, s", "launches", "bytes moved", "rearranged", "activation memory", "engine, bytes",
+    "floor, ms",
+)  # fmt: skip
+
+
+def row(road, program, definition, device):
+    floor = td.floor_of(program, device).seconds * 1e3
+    cells = [
+        road, f"{definition:.2f}", f"{program.build_seconds:.2f}", f"{program.launch_count:,}", f"{program.bytes:,}",
+        f"{program.rearranged_bytes:,}", f"{program.memory:,}", f"{program.engine_bytes:,}", f"{floor:.3f}",
+    ]  # fmt: skip
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def refused(road, error):
+    words = " ".join(str(error).replace(tempfile.gettempdir(), "").split())
+    print(f"| {road} | {type(error).__name__}: {words[:160]} |" + " |" * (len(HEADS) - 2), flush=True)
+
+
+def ours(spec, weights, sizes, precision, device):
+    road = f"trtdsl, {precision or 'fp32'}"
+    try:
+        start = time.perf_counter()
+        network = spec.define(weights=weights, dims=sizes, profiles=[], precision=precision)
+        definition = time.perf_counter() - start
+        row(road, td.program(network), definition, device)
+    except td.TrtdslError as error:
+        refused(road, error)
+
+
+def exported(spec, weights, sizes, dynamo, device):
+    """torch's own ONNX of the reference, read by TensorRT's parser."""
+    road = "torch.onnx, dynamo" if dynamo else "torch.onnx, TorchScript"
+    module = spec.reference_module(spec.open_weights(weights))
+    feeds = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.onnx"
+        try:
+            start = time.perf_counter()
+            torch.onnx.export(
+                module, tuple(feeds.values()), str(path), dynamo=dynamo, input_names=list(feeds), verbose=False
+            )
+            definition = time.perf_counter() - start
+            row(road, td.program(path), definition, device)
+        except Exception as error:  # an exporter fails in its own ways
+            refused(road, error)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--device", default="rtx-4090")
+    options = parser.parse_args()
+    tool = load_module(ROOT / "tools" / "make_weights.py")
+    backend = get_backend()
+    print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, ", end="")
+    print(f"{backend.name} {backend.version}, no GPU needed; floors are estimates for {options.device}.")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.names:
+            spec = td.load_spec(str(ROOT / "networks" / f"{name}.py"))
+            weights = None if spec.weights and spec.weights.exists() else tool.make(name, Path(folder))
+            sizes = (spec.profiles[0] if spec.profiles else td.Profile()).within(spec.dims).at("opt")
+            at = ", ".join(f"{key} = {size}" for key, size in sizes.items())
+            print(f"\n| {name}, {at} | " + " | ".join(HEADS[1:]) + " |\n|" + "---|" * len(HEADS), flush=True)
+            for precision in (None, "fp16", "bf16"):
+                ours(spec, weights, sizes, precision, options.device)
+            for dynamo in (False, True):
+                exported(spec, weights, sizes, dynamo, options.device)
+
+
+if __name__ == "__main__":
+    main()
