@@ -90,16 +90,18 @@ def raft(first, second, w, updates=12, every=False):
 
     y, x = F.meshgrid(F.arange(rows, dtype="float32"), F.arange(columns, dtype="float32"), indexing="ij")
     start = F.stack([x, y], 0).reshape(1, 2, rows, columns).expand(n, 2, rows, columns)
-    points = start
-    flows = []
-    for _ in range(updates):
-        flow = points - start
-        features = motion(flow, look_up(pyramid, points), w.update_block.motion_encoder)
+
+    def update(state, _):
+        hidden, points = state
+        features = motion(points - start, look_up(pyramid, points), w.update_block.motion_encoder)
         hidden = gru(hidden, F.cat([context, features], 1), w.update_block.recurrent_block.convgru1)
         head = w.update_block.flow_head
         points = points + convolution(F.relu(convolution(hidden, head.conv1)), head.conv2)
-        flows.append(points - start)
-    wanted = flows if every else flows[-1:]
+        return (hidden, points), points - start if every else ()
+
+    # In a loop, which holds the layers of one update.
+    (_, points), flows = td.scan(update, (hidden, start), F.arange(updates))
+    wanted = F.unbind(flows) if every else [points - start]
     enlarged = [8 * F.interpolate(flow, (height, width), mode="bilinear", align_corners=True) for flow in wanted]
     return enlarged if every else enlarged[0]
 
