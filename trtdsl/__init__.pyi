@@ -7,12 +7,13 @@ from .building.build import Build as Build
 from .building.build import build as build
 from .checking.buildable import Obstacle as Obstacle
 from .checking.buildable import obstacles as obstacles
-from .checking.check import CheckReport as CheckReport
 from .checking.check import check as check
-from .checking.check import compare as compare
 from .checking.compare_layers import LayerReport as LayerReport
 from .checking.compare_layers import compare_layers as compare_layers
 from .checking.compare_layers import locate_difference as locate_difference
+from .checking.judge import Tolerance as Tolerance
+from .checking.judge import compare as compare
+from .checking.report import CheckReport as CheckReport
 from .compiling.config import BuildConfig as BuildConfig
 from .core.diagnosis import diagnose as diagnose
 from .core.errors import BackendError as BackendError
@@ -113,6 +114,7 @@ __all__ = [
     "Size",
     "Summary",
     "Tensor",
+    "Tolerance",
     "TrtdslError",
     "UnsupportedError",
     "UsageError",

@@ -9,12 +9,12 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.checking.sizes import sizes_to_try
 from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core.backend import get_backend
 from trtdsl.definition.spec import load_spec
 from trtdsl.engine.loader import open_engine
 from trtdsl.engine.manifest import read_manifest
-from trtdsl.interpreter.feeds import profile_points
 
 N = td.Dim("N", min=1, opt=4, max=8)
 T = td.Dim("T", min=10, opt=50, max=100)
@@ -131,10 +131,10 @@ def test_a_dimension_that_is_given_another_range_or_fixed():
 
 def test_a_check_tries_every_profiles_corners_once():
     net = spec(td.Profile(N=1, T=(10, 50)), td.Profile(N=(2, 4, 8))).define()
-    points = [tuple(point.values()) for point in profile_points(net)]
+    points = [tuple(point.values()) for point in sizes_to_try(net)]
     assert points[:5] == [(1, 10), (1, 50), (2, 10), (4, 50), (8, 100)]
     assert len(set(points)) == len(points)
-    assert set(points[5:]) == {(1, 30), (5, 55), (8, 10), (2, 100)}
+    assert set(points[5:]) == {(1, 11), (1, 13), (2, 100), (8, 10), (3, 13), (5, 11)}
 
 
 def test_points_between_are_bounded():
@@ -142,7 +142,7 @@ def test_points_between_are_bounded():
     profiles = [td.Profile(A=(low, low + 2, low + 8)) for low in range(1, 31)]
     net = spec(*profiles, shape=tuple(dims)).define()
     corners = {tuple(p.at(which).values()) for p in net.profiles for which in ("min", "opt", "max")}
-    points = [tuple(point.values()) for point in profile_points(net)]
+    points = [tuple(point.values()) for point in sizes_to_try(net)]
     assert corners < set(points)
     assert len(points) == len(corners) + 16
 

@@ -6,10 +6,12 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.checking.check import compare, named_outputs
+from trtdsl.checking.judge import compare
+from trtdsl.checking.sizes import sizes_to_try
+from trtdsl.checking.structure import leaves, match
 from trtdsl.definition.spec import NetworkSpec, load_module
 from trtdsl.engine import engine_of
-from trtdsl.interpreter.feeds import make_feeds, profile_points
+from trtdsl.interpreter.feeds import make_feeds
 
 NETWORKS = Path(__file__).parents[2] / "networks"
 SPECS = [
@@ -37,10 +39,10 @@ def three_ways(spec, env_index, weights):
     network = spec.define(weights=weights)
     run = engine_of(network)
     reference = spec.reference_module(spec.open_weights(weights))
-    env = profile_points(network)[env_index % len(profile_points(network))]
+    env = sizes_to_try(network)[env_index % len(sizes_to_try(network))]
     feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(7))
     with torch.inference_mode():
-        expected = named_outputs(reference(*feeds.values()), list(network.outputs))
+        expected = match(leaves(reference(*feeds.values())), list(network.outputs))
     return run(feeds), td.interpret(network, feeds), expected
 
 

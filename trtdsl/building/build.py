@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..checking.check import CheckReport, check
+from ..checking.check import check
+from ..checking.report import CheckReport
 from ..compiling.compiler import Plan, Progress, compile_engine, input_shapes
 from ..compiling.config import BuildConfig
 from ..core.backend import Backend
@@ -187,7 +188,7 @@ def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]
         "passed": report.passed,
         "on": report.on,
         "statement": report.statement,
-        "cases": [case.dims for case in report.cases],
+        "cases": report.sizes,
         "max_abs": max((output.max_abs for output in outputs), default=0.0),
         "max_relative_to_scale": max(
             (output.max_abs / output.scale for output in outputs if output.scale), default=0.0

@@ -1,130 +1,33 @@
-"""A network against its torch reference: what is fed, what counts as equal, and the report."""
+"""A network against its torch reference: the loop over sizes and values."""
 
 from __future__ import annotations
 
-import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..compiling.compiler import Progress
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError, MismatchError, UsageError
+from ..core.errors import DefinitionError, UsageError
+from ..core.files import check_writable
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.profile import Profile, Range
-from ..definition.spec import NetworkSpec, authors_errors, call_reference
+from ..definition.spec import NetworkSpec, authors_errors
 from ..definition.weights import Source
-from ..interpreter.feeds import make_feeds, profile_points
-from ..interpreter.interpret import Interpreter
+from ..interpreter.feeds import DRAWS, has_draw, make_feeds
+from . import saved
+from .coverage import TIES, Coverage, watching, watching_torch
+from .evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
+from .exercise import Exercise, weights_without_effect
+from .isolate import Reference
+from .report import Case, CheckReport
+from .sizes import Sizes, sizes_to_try
 
-SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """An element passes when ``|a - b| <= scale * max|b| + relative * |b|``, compared in float64."""
-
-    relative: float
-    scale: float
-
-
-# Rounding errors of a sum grow with its terms, not with its result: an element's error is measured against the scale
-# of the whole output. Integers and bool must be equal.
-TOLERANCES = {
-    "float32": Tolerance(1e-5, 1e-5),
-    "float16": Tolerance(1e-2, 5e-3),
-    "bfloat16": Tolerance(4e-2, 2e-2),
-    "float8_e4m3fn": Tolerance(0.13, 0.02),
-}
-EXACT = Tolerance(0, 0)
-
-
-@dataclass(frozen=True)
-class OutputComparison:
-    """One output beside its reference."""
-
-    name: str
-    passed: bool
-    dtype: str
-    shape: tuple[int, ...]
-    problem: str | None = None
-    """What differs before any value does: dtype, rank or shape."""
-    max_abs: float = 0.0
-    max_rel: float = 0.0
-    scale: float = 0.0
-    """The greatest absolute value of the reference."""
-    cosine: float = 1.0
-    snr_db: float | None = None
-    """Signal to noise in decibels; None when there is no noise."""
-    wrong: int = 0
-    """Elements out of tolerance."""
-    elements: int = 0
-    worst_index: tuple[int, ...] | None = None
-    worst_value: float | None = None
-    worst_expected: float | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """One set of input shapes, compared."""
-
-    dims: dict[str, int]
-    outputs: list[OutputComparison]
-
-    @property
-    def passed(self) -> bool:
-        return all(output.passed for output in self.outputs)
-
-
-@dataclass(frozen=True)
-class CheckReport:
-    """What :func:`check` found. ``on`` says whether an engine was executed or only the network interpreted."""
-
-    network: str
-    backend: str
-    on: str
-    cases: list[Case]
-    seed: int
-    tolerances: dict[str, Tolerance] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        """Whether every output passed in every case."""
-        return bool(self.cases) and all(case.passed for case in self.cases)
-
-    @property
-    def statement(self) -> str:
-        """What was compared, in one sentence."""
-        if self.on == "engine":
-            return "The engine itself was executed on this machine's GPU."
-        return "The network was interpreted on the CPU, layer by layer; no engine was executed."
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything as one JSON object."""
-        return {"schema": SCHEMA, "kind": "check", "passed": self.passed, "statement": self.statement, **asdict(self)}
-
-    def raise_for_mismatch(self) -> CheckReport:
-        """The report itself; MismatchError naming the first output that differs when it did not pass."""
-        for case in self.cases:
-            for output in case.outputs:
-                if not output.passed:
-                    at = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
-                    raise MismatchError(
-                        f"{self.network}: output {output.name!r} differs{f' at {at}' * bool(at)}: {describe(output)}"
-                    )
-        return self
-
-
-def describe(output: OutputComparison) -> str:
-    """An output's failure in one line."""
-    if output.problem:
-        return output.problem
-    return (
-        f"{output.wrong} of {output.elements} elements are out of tolerance, the worst at {output.worst_index}: "
-        f"{output.worst_value:.9g} instead of {output.worst_expected:.9g}"
-    )
+NOISY = 1e-2  # of an output's scale: where torch itself is so far from the truth, an equal result says little
 
 
 def check(
@@ -139,151 +42,246 @@ def check(
     seed: int = 0,
     network: Network | None = None,
     allow_nonfinite: bool = False,
+    sizes: Sizes = None,
+    feeds: Any = None,
+    tolerance: Tolerances = None,
+    leave_out: Sequence[str] = (),
+    trivial: Sequence[str] = (),
+    save: str | os.PathLike[str] | None = None,
+    against: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Compares a network with its torch reference at the ends of every profile's ranges and in between.
+    """Compares a network with its torch reference at many sizes and with several kinds of values.
+
+    The truth is the reference in float64; the network may be as far from it as torch's own result in the network's
+    precision, times a small factor, in every slice: see ``docs/checking.md``, which says what a pass proves.
 
     ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
-    the spec already defined, where the caller has it. The report says per output: greatest absolute and relative error,
-    cosine, signal to noise, and the worst element with both values. ``progress`` is told when a size begins and ends.
+    the spec already defined, where the caller has it. ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
+    themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy files, several in a list, a folder, or a
+    function) takes the place of what is drawn. ``tolerance`` (a part of a slice such as 1e-3, a
+    :class:`Tolerance`, or these by output), ``leave_out`` (outputs of the reference that the network has not) and
+    ``trivial`` (outputs that may be constant, empty or NaN) add to the spec's own. ``save`` keeps feeds and reference
+    outputs in a file, ``against`` compares with those of such a file instead of running the reference.
+    ``progress`` is told when a size begins and ends.
 
-    Raises UsageError when there is no reference, DefinitionError when the network cannot be defined.
+    Raises UsageError when there is no reference, FeedError for feeds that do not fit, DefinitionError when the network
+    or the reference fails, with the author's line.
+
+    >>> class Double(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x + x
+    >>> double = td.network(inputs={"x": td.Input(("N", 3))}, reference=Double)(lambda x: x * 2)
+    >>> check(double, dims={"N": (1, 4)}).passed
+    True
     """
     if on not in ("interpreter", "engine"):
         raise UsageError(f"on is 'interpreter' or 'engine', not {on!r}")
+    if sum(given is not None for given in (sizes, feeds, against)) > 1:
+        raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
+    if save is not None:
+        check_writable(Path(save))
     if network is None:
-        network = spec.define(
-            weights=weights,
-            dims=dims,
-            profiles=profiles,
-            precision=precision,
-            backend=backend,
-            allow_nonfinite=allow_nonfinite,
-        )
-    run: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
-    if on == "engine":
-        from ..engine import engine_of
-
-        run = engine_of(network)
+        how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
+        network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
+    rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
+    run = _Run(spec, network, on, seed, rules, weights, progress or (lambda phase, done, total: None))
+    if against is not None:
+        cases = run.saved_cases(saved.load(against, network))
+    elif feeds is not None:
+        cases = run.given_cases(saved.given_feeds(network, feeds))
     else:
-        run = Interpreter(network)
-    network.check_sizes()
-    tell = progress or (lambda phase, done, total: None)
-    reference = spec.reference_module(spec.open_weights(weights))
-    cases = []
-    for env in profile_points(network):
-        at = ", ".join(f"{name} = {size}" for name, size in env.items())
-        phase = f"checking against torch ({at or 'the one shape'})"
-        tell(phase, 0, 1)
-        feeds = make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed))
-        with authors_errors(reference.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
-            returned = _reference_outputs(reference, feeds, network.precision)
-            expected = named_outputs(returned, list(network.outputs))
-        tolerance = None
-        if network.precision is not None:  # outputs keep float32, with the errors of what ran inside
-            tolerance = TOLERANCES[dtype_name(network.precision)]
-            expected = {name: tensor.float() if _is_half(tensor) else tensor for name, tensor in expected.items()}
-        cases.append(Case(env, compare_outputs(run(feeds), expected, tolerance)))
-        tell(phase, 1, 1)
-    return CheckReport(
-        spec.name, f"{network.backend.name} {network.backend.version}", on, cases, seed, dict(TOLERANCES)
-    )
+        cases = run.drawn_cases(sizes_to_try(network, sizes))
+    results = run.judged(cases, keep=save is not None)
+    if save is not None:
+        saved.save(save, network, run.kept)
+    return run.report(results, (*spec.trivial, *trivial))
 
 
-def _reference_outputs(
-    reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor], precision: torch.dtype | None
-) -> Any:
-    """What the reference gives, under autocast where the network has a precision."""
-    with torch.inference_mode(), torch.autocast("cpu", precision, enabled=precision is not None):
-        return call_reference(reference, feeds)
+Planned = tuple[dict[str, int], str, Callable[[], Evidence | None]]
 
 
-def _is_half(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in (torch.float16, torch.bfloat16)
+@dataclass
+class _Run:
+    """One check: the network made ready to run, its reference, and what was noticed on the way."""
 
+    spec: NetworkSpec
+    network: Network
+    on: str
+    seed: int
+    rules: Rules
+    weights: Source | None
+    tell: Progress
+    coverage: Coverage = field(default_factory=Coverage)
+    torch_coverage: Coverage = field(default_factory=Coverage)
+    called: set[str] = field(default_factory=set)
+    exercise: Exercise = field(default_factory=Exercise)
+    kept: list[tuple[str, Evidence]] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
+    noise: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Torch's own error in float64 for normal values, by output: at how many elements fed, and how great."""
 
-def named_outputs(returned: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """What the reference returned, by the network's output names: a mapping by its own, a tuple in order.
+    def __post_init__(self) -> None:
+        self.reference: Reference | None = None
+        self.execute: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
+        if self.on == "engine":
+            from ..engine.engine import engine_of
 
-    Raises DefinitionError for anything else.
-    """
-    if isinstance(returned, torch.Tensor):
-        returned = (returned,)
-    if is_dataclass(returned) and not isinstance(returned, (type, Mapping)):
-        returned = {part.name: getattr(returned, part.name) for part in fields(returned)}
-    if isinstance(returned, Mapping):
-        return {str(name): tensor for name, tensor in returned.items() if isinstance(tensor, torch.Tensor)}
-    if not isinstance(returned, (tuple, list)):
-        raise DefinitionError(
-            f"the reference gives a {type(returned).__name__}, not a tensor, a tuple or a dict of them"
-        )
-    tensors = list(_flatten(returned))
-    labels = [*names, *(f"reference output {index}" for index in range(len(names), len(tensors)))]
-    return dict(zip(labels, tensors, strict=False))
-
-
-def _flatten(returned: Any) -> Iterator[torch.Tensor]:
-    for item in returned:
-        if isinstance(item, torch.Tensor):
-            yield item
-        elif isinstance(item, (tuple, list)):
-            yield from _flatten(item)
-
-
-def compare_outputs(
-    got: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], tolerance: Tolerance | None = None
-) -> list[OutputComparison]:
-    """Every output of either side compared; one that only one side has fails. ``tolerance``: of floats."""
-    results = []
-    for name in dict.fromkeys((*got, *expected)):
-        if name not in got or name not in expected:
-            side, tensor = ("reference", expected[name]) if name in expected else ("network", got[name])
-            problem = f"only the {side} has this output"
-            results.append(OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem))
+            self.execute = engine_of(self.network)
         else:
-            floating = got[name].dtype.is_floating_point
-            results.append(compare(name, got[name], expected[name], tolerance if floating else None))
-    return results
+            self.execute = watching(self.network, self.coverage)
+        self.network.check_sizes()
 
+    # -- what is fed -----------------------------------------------------------------------------------------------
 
-def compare(
-    name: str, got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance | None = None
-) -> OutputComparison:
-    """One output beside its reference; NaN and Inf must stand where the reference has the same."""
-    dtype, shape = dtype_name(got.dtype), tuple(got.shape)
-    if got.dtype != expected.dtype:
-        return OutputComparison(
-            name, False, dtype, shape, f"dtype {dtype}, the reference has {dtype_name(expected.dtype)}"
+    def drawn_cases(self, points: Sequence[dict[str, int]]) -> Iterator[Planned]:
+        """Normal values at every size, then the other kinds of values at the cheapest one."""
+        self._open_reference()
+        for place, env in enumerate(points):
+            yield env, "normal", lambda env=env, place=place: self._drawn(env, "normal", corner=place < 3)
+        cheapest = min(points, key=self._elements)
+        draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
+        for draw in draws or ["again"] * bool(self.network.inputs):
+            yield cheapest, draw, lambda draw=draw: self._drawn(cheapest, draw)
+        wider = [env for env in points if all(size > 1 for size in env.values()) and env != cheapest]
+        if wider and self.exercise.constant(self.network):  # a softmax over one element is 1 whatever is fed
+            point = min(wider, key=self._elements)
+            yield point, "large", lambda: self._drawn(point, "large" if "large" in draws else "again")
+
+    def _elements(self, env: Mapping[str, int]) -> int:
+        shapes = [self.network.input_shape(name, env) for name in self.network.inputs]
+        return sum(torch.Size(shape).numel() for shape in shapes)
+
+    def _drawn(self, env: Mapping[str, int], draw: str, *, corner: bool = False) -> Evidence | None:
+        """The evidence for feeds that are drawn; None where the reference itself does not run, but for the corners."""
+        seed = self.seed + (draw == "again")
+        kind = draw if draw in DRAWS else "normal"
+        feeds = make_feeds(self.spec.inputs, self.network, env, torch.Generator().manual_seed(seed), kind)
+        try:
+            return self._evidence(feeds, env, draw)
+        except DefinitionError as error:
+            if corner:
+                raise
+            text = error.message.removeprefix("the reference fails").strip(" :")
+            self.notes[f"not tried, since the reference itself fails there: {text}"] = None
+            return None
+
+    def given_cases(self, given: Sequence[dict[str, torch.Tensor]]) -> Iterator[Planned]:
+        """The author's own feeds."""
+        self._open_reference()
+        for index, feeds in enumerate(given):
+            env = saved.sizes_of(self.network, feeds)
+            draw = f"given {index}" if len(given) > 1 else "given"
+            yield env, draw, lambda feeds=feeds, env=env, draw=draw: self._evidence(feeds, env, draw)
+
+    def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
+        """Those of a file."""
+        for case in cases:
+            env = saved.sizes_of(self.network, case.feeds)
+            yield env, case.draw, lambda case=case: case.evidence(self.network, self.rules)
+
+    def _open_reference(self) -> None:
+        module = self.spec.reference_module(self.spec.open_weights(self.weights))
+        self.reference = Reference(module, self.network.precision)
+        self.reference.watch = lambda: watching_torch(self.torch_coverage, self.called)
+
+    def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str) -> Evidence:
+        assert self.reference is not None
+        at = Case(dict(env), [], draw).at
+        with authors_errors(self.reference.module.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
+            move = draw not in EXACT_DRAWS or not self.called.isdisjoint(TIES)
+            names = list(self.network.outputs)
+            fed = sum(feed.numel() for feed in feeds.values())
+            noise = {name: part for name, (size, part) in self.noise.items() if size < fed and draw == "normal"}
+            return gather(self.reference, feeds, names, self.rules, seed=self.seed, move_inputs=move, noise=noise)
+
+    # -- judging ---------------------------------------------------------------------------------------------------
+
+    def judged(self, cases: Iterator[Planned], *, keep: bool) -> list[Case]:
+        """Every case, compared."""
+        results = []
+        for env, draw, make in cases:
+            phase = f"checking against torch ({Case(env, [], draw).at or 'the one shape'})"
+            self.tell(phase, 0, 1)
+            evidence = make()
+            if evidence is not None:
+                got = self._executed(evidence.feeds, env)
+                self.exercise.note(got, evidence.feeds)
+                results.append(Case(env, evidence.compare(got), draw))
+                self._learn(results[-1], evidence)
+                if keep:
+                    self.kept.append((draw, evidence))
+            self.tell(phase, 1, 1)
+        return results
+
+    def _learn(self, case: Case, evidence: Evidence) -> None:
+        """Keeps torch's own error of the greatest size at which it was measured."""
+        fed = sum(feed.numel() for feed in evidence.feeds.values())
+        for output in case.outputs:
+            measured = case.draw == "normal" and output.passed and output.truth in ("float64", "perturbed")
+            if measured and fed > self.noise.get(output.name, (0, 0.0))[0]:
+                self.noise[output.name] = fed, output.own_part
+
+    def _executed(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> Mapping[str, torch.Tensor]:
+        try:
+            return self.execute(feeds)
+        except DefinitionError as error:
+            at = ", ".join(f"{name} = {size}" for name, size in env.items())
+            error.message += f" (at {at}, where the reference runs)" if at else ""
+            raise
+
+    def report(self, cases: list[Case], trivial: Sequence[str]) -> CheckReport:
+        """All that was found."""
+        backend = self.network.backend
+        findings = [] if len(cases) == 0 else self.exercise.findings(self.network, trivial)
+        findings += self._unused_weights()
+        tolerances = {name: self.rules.of(name) for name in self.network.outputs}
+        dtypes = {name: self.network.precision or tensor.dtype for name, tensor in self.network.outputs.items()}
+        relaxed = [
+            f"output {name!r} has more room than by default: {tolerances[name]}"
+            for name, dtype in dtypes.items()
+            if self.rules.relaxed(name, dtype_name(dtype))
+        ]
+        return CheckReport(
+            self.spec.name,
+            f"{backend.name} {backend.version}",
+            self.on,
+            cases,
+            self.seed,
+            tolerances,
+            findings,
+            self._unproven(cases),
+            relaxed,
         )
-    if got.shape != expected.shape:
-        return OutputComparison(name, False, dtype, shape, f"shape {shape}, the reference has {tuple(expected.shape)}")
-    if got.numel() == 0:
-        return OutputComparison(name, True, dtype, shape)
-    tolerance = tolerance or TOLERANCES.get(dtype, EXACT)
-    a, b = got.detach().double().flatten(), expected.detach().double().flatten()
-    finite = torch.isfinite(a) & torch.isfinite(b)
-    same = (a == b) | (torch.isnan(a) & torch.isnan(b))
-    error = torch.where(finite, (a - b).abs(), torch.where(same, 0.0, math.inf))
-    size = torch.where(torch.isfinite(b), b.abs(), 0.0)
-    scale = float(size.max())
-    wrong = (error > tolerance.scale * scale + tolerance.relative * size) & ~same
-    worst = int(error.argmax())
-    noise, signal = float(error.square().sum()), float(size.square().sum())
-    a, b = torch.where(finite, a, 0.0), torch.where(finite, b, 0.0)
-    norms = float(a.norm() * b.norm())
-    return OutputComparison(
-        name,
-        not bool(wrong.any()),
-        dtype,
-        shape,
-        max_abs=float(error.max()),
-        max_rel=float((error / size.clamp(min=1e-30)).where(size > 0, torch.zeros(())).max()),
-        scale=scale,
-        cosine=float(a @ b) / norms if norms else 1.0,
-        snr_db=10 * math.log10(signal / noise) if noise and signal and math.isfinite(noise) else None,
-        wrong=int(wrong.sum()),
-        elements=got.numel(),
-        worst_index=tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), shape)),
-        worst_value=float(got.detach().double().flatten()[worst]),
-        worst_expected=float(expected.detach().double().flatten()[worst]),
-    )
+
+    def _unused_weights(self) -> list[str]:
+        opened = self.spec.open_weights(self.weights)
+        if opened is None:
+            return []
+        names = [name for name in opened.shapes if not opened.is_counter(name)]
+        left = weights_without_effect(self.network, names, self.spec.unused)
+        return [f"no output depends on the weight {name!r} (unused={name!r} says that it is meant)" for name in left]
+
+    def _unproven(self, cases: Sequence[Case]) -> list[str]:
+        lines = list(self.notes)
+        if self.rules.leave_out:
+            lines.append(f"left out of the reference's outputs: {', '.join(self.rules.leave_out)}")
+        if self.reference is not None:
+            lines += self.reference.notes
+            if self.reference.no_truth is not None:
+                lines.append(
+                    "the reference does not run in float64, so torch's own error was measured by moving feeds and "
+                    f"weights: {self.reference.no_truth}"
+                )
+        lines += self.exercise.unproven(self.network)
+        noisy = {
+            output.name: output.own_abs / output.scale
+            for case in cases
+            for output in case.outputs
+            if output.passed and output.scale and output.own_abs > NOISY * output.scale
+        }
+        for name, error in noisy.items():
+            lines.append(f"torch's own result for {name!r} is {error:.1%} of its scale off the truth: little is proven")
+        lines += self.coverage.missed()
+        lines += [line.replace(": ", ": the reference's ", 1) for line in self.torch_coverage.missed()]
+        return list(dict.fromkeys(lines))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Real
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from ..core.backend import Backend, get_backend
@@ -33,8 +36,8 @@ class Input:
 
     ``shape`` has an int, a :class:`Dim`, a name (a Dim whose range comes later) or a Size such as ``8 * H`` per
     dimension. ``dtype`` is a torch dtype or its name. ``sample`` says what a check feeds: ``(low, high)`` for uniform
-    values (integers: ``low <= value < high``), or ``sample(shape, generator) -> torch.Tensor``; None draws from the
-    normal distribution (floating-point inputs only).
+    values (integers: ``low <= value < high``), ``sample(shape, generator) -> torch.Tensor``, or an .npy file, which is
+    repeated or cut to the size; None draws from the normal distribution (floating-point inputs only).
 
     Raises UsageError for a shape or a sample that is none of these.
 
@@ -44,7 +47,9 @@ class Input:
 
     shape: tuple[Any, ...]
     dtype: Any = "float32"
-    sample: tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | None = None
+    sample: (
+        tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | str | PathLike[str] | None
+    ) = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, (tuple, list)):
@@ -59,8 +64,14 @@ class Input:
                 raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
         sample = self.sample
         pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
-        if not (sample is None or callable(sample) or pair):
-            raise UsageError(f"an input's sample is (low, high) or a function of shape and generator, not {sample!r}")
+        if not (sample is None or callable(sample) or pair or isinstance(sample, (str, PathLike))):
+            raise UsageError(
+                f"an input's sample is (low, high), a function of shape and generator or an .npy file, not {sample!r}"
+            )
+        if isinstance(sample, (str, PathLike)):  # beside the file that says it
+            author = Path(sys._getframe(2).f_code.co_filename)  # this method's caller is the dataclass's own
+            folder = author.parent if author.is_file() else Path()
+            object.__setattr__(self, "sample", str(folder / sample))
         object.__setattr__(self, "shape", shape)
 
 
@@ -123,6 +134,8 @@ class Network:
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
         """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
+        self.weight_names: dict[str, tuple[str, ...]] = {}
+        """The weights (by their names in the state_dict) that a layer uses, by layer name."""
         self.target = LayerTarget(self, self.definition)
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
@@ -172,7 +185,7 @@ class Network:
         ``data`` is a torch tensor, a numpy array or a number: Python floats are float32, ints int64.
         ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
         """
-        weight_names = (source,) if source else ()
+        weight_names, given = (source,) if source else (), data
         if isinstance(data, Tensor):
             if dtype is None or as_dtype(dtype) == data.dtype:
                 return data
@@ -183,6 +196,8 @@ class Network:
         tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
         if dtype is not None:
             tensor = tensor.to(as_dtype(dtype))
+        if isinstance(given, (torch.Tensor, np.ndarray)):  # the caller may change his own
+            tensor = tensor.clone()
         elif isinstance(data, float):
             tensor = tensor.to(torch.float32)
         if not tensor.is_cpu:
@@ -266,9 +281,11 @@ class Network:
     def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
         """Gives a layer its place and a unique name, by the module whose weights it uses; and its users' scope."""
         owners: frozenset[str] = frozenset()
+        weight_names: tuple[str, ...] = ()
         scope = prefix = ""
         for tensor in reversed(operands):
             if tensor.weight_names:
+                weight_names += tensor.weight_names
                 owners = owners | tensor.owners if owners else tensor.owners
             elif tensor.data is None:
                 scope = tensor.scope
@@ -285,6 +302,8 @@ class Network:
         layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)
         self.owners[name] = owners
+        if weight_names:
+            self.weight_names[name] = weight_names
         return name, scope
 
     def locate(self, layer: Any, name: str) -> None:
@@ -310,6 +329,8 @@ class Network:
         name = "*".join(tensor.weight_names) if len(tensor.weight_names) in (1, 2) else "constant"
         layer.name = name = self._take_name(name)
         self.locate(layer, name)
+        if tensor.weight_names:
+            self.weight_names[name] = tensor.weight_names
         handle = layer.get_output(0)
         handle.name = name
         if key is not None and not tensor.weight_names:

@@ -37,6 +37,10 @@ class NetworkSpec:
     """What an engine serves and is tuned for; without any, the whole ranges of the dimensions."""
     unused: tuple[str, ...] = ()
     buffers: bool = False
+    tolerance: Any = None
+    """What a check allows of the outputs; see :func:`trtdsl.check`."""
+    leave_out: tuple[str, ...] = ()
+    trivial: tuple[str, ...] = ()
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -252,6 +256,11 @@ def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
+def _as_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def _as_inputs(given: Any) -> dict[str, Input]:
     """The inputs by name; UsageError for anything else."""
     if not isinstance(given, Mapping):
@@ -269,8 +278,11 @@ def network(
     reference: str | Callable[[], torch.nn.Module] | None = None,
     profiles: Sequence[Profile] = (),
     name: str | None = None,
-    unused: Sequence[str] = (),
+    unused: str | Sequence[str] = (),
     buffers: bool = False,
+    tolerance: Any = None,
+    leave_out: str | Sequence[str] = (),
+    trivial: str | Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], NetworkSpec]:
     """Makes a :class:`NetworkSpec` of the function below it.
 
@@ -281,6 +293,10 @@ def network(
     the whole ranges of the dimensions; an engine serves each feed by the first that holds it. Weights that the network
     leaves aside are named in ``unused``, one by one or by module. With ``buffers`` the scope also has what the
     reference makes for itself and does not store: buffers and attributes that are not in its state_dict.
+
+    Three say what a check allows, and it repeats them: ``tolerance`` is a part of each slice such as 1e-3, or a mapping
+    of these by output; ``leave_out`` names outputs of the reference that the network has not, ``trivial`` outputs that
+    may be constant, empty or not finite.
 
     Raises UsageError, with its line, for what is none of these, and for a profile with an unknown dimension or a range
     that is not within its Dim's.
@@ -307,8 +323,11 @@ def network(
             reference,
             located,
             profiles=as_profiles(profiles),
-            unused=tuple(unused),
+            unused=_as_names(unused),
             buffers=buffers,
+            tolerance=tolerance,
+            leave_out=_as_names(leave_out),
+            trivial=_as_names(trivial),
         )
 
     return make

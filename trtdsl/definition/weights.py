@@ -53,7 +53,7 @@ class Weights:
         self._tensors: dict[str, torch.Tensor] = {}
         if isinstance(source, Mapping):
             self.path = None
-            self._tensors.update((name, _plain(name, tensor)) for name, tensor in source.items())
+            self._given = {name: _plain(name, tensor) for name, tensor in source.items()}
             self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
             self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
@@ -93,7 +93,9 @@ class Weights:
 
     def _value(self, name: str) -> torch.Tensor:
         tensor = self._tensors.get(name)
-        if tensor is None:  # a view of the mapped file: its pages are read when they are needed
+        if tensor is None and self.path is None:  # the caller may change his own, and so may a reference
+            tensor = self._tensors[name] = self._given[name].clone()
+        elif tensor is None:  # a view of the mapped file: its pages are read when they are needed
             mapped = self._mapped if self.dtypes[name] == "float32" else None
             if mapped is None:
                 tensor = self._read(name)
@@ -111,6 +113,11 @@ class Weights:
             return self._file.get_tensor(name)
         except (SafetensorError, AttributeError, RuntimeError) as error:  # a dtype that torch does not have
             raise WeightsError(f"{self.label}: {name} is {self.dtypes[name]}, which torch does not read") from error
+
+    @staticmethod
+    def is_counter(name: str) -> bool:
+        """Whether it is batch norm's counter of training steps, which no network uses."""
+        return name.endswith(IGNORED)
 
     def metadata(self) -> Mapping[str, str] | None:
         """What the safetensors file says of itself; None for a mapping or where it says nothing."""
@@ -148,7 +155,7 @@ class Weights:
     def add_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
         """Further tensors, which are not the file's: those that a module makes for itself."""
         for name, tensor in buffers.items():
-            self._tensors[name] = _plain(name, tensor)
+            self._tensors[name] = _plain(name, tensor).clone()  # it may be the reference's own, which forward changes
             self.shapes[name], self.dtypes[name] = tuple(tensor.shape), dtype_name(tensor.dtype)
             self.used.add(name)
 

@@ -13,37 +13,51 @@ from .terminal import print_error, print_line, terminal
 if TYPE_CHECKING:
     from ..building.batch import Outcome
     from ..building.build import Build
-    from ..checking.check import CheckReport
     from ..checking.compare_layers import LayerReport
+    from ..checking.report import CheckReport
     from ..engine.bench import BenchReport
     from ..programs.compare import Comparison
     from .summary import Summary
 
 
-def print_check(report: CheckReport) -> None:
-    """A row per output and case, a line for each that differs, and a sentence saying what was compared."""
+UNPROVEN = 6  # lines of what is not proven, without -v
+
+
+def print_check(report: CheckReport, *, verbose: bool = False) -> None:
+    """A row per output with its worst case (every case with ``verbose``), what differs, what is not proven, verdict."""
     from rich.text import Text
 
-    from ..checking.check import describe
-
-    rows, failures = [], []
-    for case in report.cases:
+    rows = []
+    worst = [(case, output) for case, output in report.worst().values()]
+    every = [(case, output) for case in report.cases for output in case.outputs]
+    for case, output in every if verbose else worst:
+        verdict = Text("equal", "green") if output.passed else Text("differs", "red")
+        numbers = ("", "")
+        if output.problem is None:
+            numbers = (f"{output.max_abs / output.scale:.1e}" if output.scale else "0", f"{output.ratio:.2g}")
+        shape = "×".join(map(str, output.shape)) or "scalar"
         at = " ".join(f"{name}={size}" for name, size in case.dims.items())
-        for output in case.outputs:
-            verdict = Text("equal", "green") if output.passed else Text("differs", "red")
-            numbers = ("", "", "")
-            if output.problem is None:
-                relative = f"{output.max_abs / output.scale:.2e}" if output.scale else "0"
-                noise = "exact" if output.snr_db is None else f"{output.snr_db:.0f} dB"
-                numbers = (f"{output.max_abs:.2e}", relative, noise)
-            rows.append((verdict, at, output.name, "×".join(map(str, output.shape)) or "scalar", *numbers))
-            if not output.passed:
-                failures.append(f"output {output.name!r}{f' at {at}' * bool(at)}: {describe(output)}")
-    head = ("", "at", "output", "shape", "max abs", "of scale", "SNR")
-    terminal().print(make_table(head, rows, numbers=head[-3:]))
-    for failure in failures:
-        print_line(failure)
+        rows.append((verdict, at, "" if case.draw == "normal" else case.draw, output.name, shape, *numbers))
+    head = ("", "at" if verbose else "worst at", "fed", "output", "shape", "error", "of limit")
+    terminal().print(make_table(head, rows, numbers=head[-2:]))
+    for problem in report.problems():
+        print_line(problem)
+    for line in report.relaxed:
+        print_line(f"relaxed: {line}")
+    shown = report.unproven if verbose else report.unproven[:UNPROVEN]
+    for line in shown:
+        print_line(f"not proven: {line}")
+    if len(shown) < len(report.unproven):
+        print_line(f"not proven: {len(report.unproven) - len(shown)} more (-v prints them)")
+    sizes = "; ".join(", ".join(f"{name} = {size}" for name, size in point.items()) for point in report.sizes if point)
+    print_line(f"tried: {sizes or 'the one shape'}, with {', '.join(report.draws)} values")
+    print_verdict(report)
+
+
+def print_verdict(report: CheckReport) -> None:
+    """Whether a network equals its reference, and on what that was tried."""
     verdict = "equals its torch reference" if report.passed else "DIFFERS from its torch reference"
+    verdict += ", within relaxed tolerances" if report.passed and report.relaxed else ""
     terminal().print(f"{report.network} ({report.backend}) {verdict}. {report.statement}")
 
 
@@ -76,7 +90,7 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
 
     manifest = result.manifest
     if verbose and result.report is not None:
-        print_check(result.report)
+        print_check(result.report, verbose=True)
     if dry_run:
         print_line(f"dry run: {result.engine} would be built from {manifest['layers']} layers; nothing was written")
     elif result.built:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..checking.check import SCHEMA
 from ..core.backend import Backend
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -24,6 +23,7 @@ from .table import as_text, make_table
 if TYPE_CHECKING:
     from rich.table import Table
 
+SCHEMA = 1
 BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
 WEIGHTS = ("kernel", "bias", "scale", "shift", "power", "weights")
 """The attributes in which layers of any type keep constants."""

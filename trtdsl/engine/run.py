@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..core.backend import Backend
-from ..core.errors import FeedError, UsageError
-from ..core.files import file_name, is_file, write_all_atomically
+from ..core.errors import UsageError
+from ..core.files import file_name, write_all_atomically
 from ..core.lazy import np
+from ..interpreter.feeds import read_array
 from . import load_engine
 from .arrays import view
 from .loader import open_engine
@@ -18,21 +19,7 @@ from .loader import open_engine
 
 def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:
     """Arrays by input name. Raises UsageError for a file that is not there, FeedError for one that is no array."""
-    arrays = {}
-    for name, path in files.items():
-        if not is_file(path):
-            raise UsageError(f"input {name}: {path} cannot be read: there is no such file")
-        try:
-            loaded = np.load(path, allow_pickle=False)
-        except OSError as error:
-            raise UsageError(f"input {name}: {path} cannot be read: {error.strerror or error}") from None
-        except Exception as error:  # its header is Python text that numpy parses: there are many ways to be wrong
-            reason = str(error).partition("\n")[0][:200]
-            raise FeedError(f"input {name}: {path} is not an .npy file: {reason}") from None
-        if not isinstance(loaded, np.ndarray):
-            raise FeedError(f"input {name}: {path} is an archive of several arrays, not an .npy file")
-        arrays[name] = loaded
-    return arrays
+    return {name: read_array(name, path) for name, path in files.items()}
 
 
 def run_files(

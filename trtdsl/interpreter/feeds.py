@@ -1,54 +1,35 @@
-"""Feeds of a network: which sizes to try, and tensors drawn as its inputs say."""
+"""Feeds of a network: tensors drawn as its inputs say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from os import PathLike, fspath
 
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, TrtdslError, UsageError
-from ..core.lazy import torch
+from ..core.files import is_file
+from ..core.lazy import np, torch
 from ..definition.network import Input, Network
-from ..definition.profile import Profile
 from ..definition.shape import shape_text, value
 from ..definition.spec import NetworkSpec, authors_errors
 
-MIXED = 16  # points between the corners that a check of several profiles tries
-
-
-def profile_points(network: Network) -> list[dict[str, int]]:
-    """The sizes to try: every profile's min, opt and max, and up to 16 points among them; each once.
-
-    Sizes that the network does not serve (:func:`trtdsl.require`) give way to the nearest that it does. The points
-    among them are one between, and one dimension high while the others are low: where one dimension is taken for
-    another, equal corners would hide it.
-    """
-    corners = [profile.at(which) for profile in network.profiles for which in ("min", "opt", "max")]
-    mixed = [point for profile in network.profiles for point in _mixed(profile)]
-    points = dict.fromkeys(tuple(point.items()) for point in corners)
-    further = [point for point in dict.fromkeys(tuple(point.items()) for point in mixed) if point not in points]
-    chosen = [dict(point) for point in (*points, *further[:MIXED])]
-    ranges = [next(p.ranges for p in network.profiles if _holds(p, point)) for point in chosen]
-    served = [network.constraints.nearest(point, inside) for point, inside in zip(chosen, ranges, strict=True)]
-    return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in served)]
-
-
-def _holds(profile: Profile, point: Mapping[str, int]) -> bool:
-    return all(low <= point[name] <= high for name, (low, _, high) in profile.ranges.items())
-
-
-def _mixed(profile: Profile) -> Iterator[dict[str, int]]:
-    low, opt, high = profile.at("min"), profile.at("opt"), profile.at("max")
-    middle = {name: (low[name] + high[name]) // 2 for name in low}
-    yield {name: min(size + (size == opt[name]), high[name]) for name, size in middle.items()}
-    if len(low) > 1:
-        for odd in low:
-            yield {name: high[name] if name == odd else low[name] for name in low}
+DRAWS = ("normal", "small", "large", "ties", "sparse")
+"""The kinds of values that a check feeds, what they are for each input: see :func:`make_feeds`."""
 
 
 def make_feeds(
-    inputs: Mapping[str, Input], network: Network, env: Mapping[str, int], generator: torch.Generator
+    inputs: Mapping[str, Input],
+    network: Network,
+    env: Mapping[str, int],
+    generator: torch.Generator,
+    draw: str = "normal",
 ) -> dict[str, torch.Tensor]:
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
+
+    ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` and
+    ``large`` the same times 1e-3 and 30, ``ties`` halves from -3 to 3, ``sparse`` mostly zeros with a part that is
+    all zeros. For bool: even chances, all False, all True, even chances, one in ten with a part that is all False. For
+    a range: uniform, uniform, its ends, few values, its low end mostly. A callable and a file have one kind.
 
     Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
     DefinitionError for one that fails, TrtdslError where there is not the memory for one.
@@ -56,12 +37,28 @@ def make_feeds(
     feeds = {}
     for name, tensor in network.inputs.items():
         shape = tuple(value(size, env) for size in tensor.shape)
-        feeds[name] = _draw(name, inputs[name], shape, generator)
+        feeds[name] = _draw(name, inputs[name], shape, generator, draw)
     return feeds
 
 
-def _draw(name: str, spec: Input, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+def has_draw(inputs: Mapping[str, Input], draw: str) -> bool:
+    """Whether some input has this kind of values."""
+    for spec in inputs.values():
+        dtype, sample = as_dtype(spec.dtype), spec.sample
+        if isinstance(sample, tuple):
+            if draw != "small" and (draw == "normal" or float(sample[1]) - float(sample[0]) > 1):
+                return True
+        elif sample is None and (dtype.is_floating_point or dtype == torch.bool):
+            return True
+    return draw == "normal"
+
+
+def _draw(
+    name: str, spec: Input, shape: tuple[int, ...], generator: torch.Generator, draw: str = "normal"
+) -> torch.Tensor:
     dtype, sample = as_dtype(spec.dtype), spec.sample
+    if isinstance(sample, (str, PathLike)):
+        return _from_file(name, sample, shape, dtype)
     if callable(sample):
         with authors_errors(sample, f"the sample of input {name!r} fails: "):
             drawn = sample(shape, generator)
@@ -70,29 +67,91 @@ def _draw(name: str, spec: Input, shape: tuple[int, ...], generator: torch.Gener
             if tuple(drawn.shape) != shape or drawn.dtype != dtype:
                 kind = f"{drawn.dtype} {tuple(drawn.shape)}"
                 raise FeedError(f"the sample of input {name!r} is {kind}, not {dtype} {shape}")
-        return drawn
+        return drawn.clone()
     if sample is None and not dtype.is_floating_point and dtype != torch.bool:
         raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
     try:
-        return _random(dtype, sample, shape, generator)
+        if sample is None:
+            return _values(dtype, shape, generator, draw)
+        return _in_range(dtype, sample, shape, generator, draw)
     except RuntimeError as error:  # of torch's allocator, which has no MemoryError
         reason = str(error).split("\n")[0]
         raise TrtdslError(f"input {name!r} of shape {shape_text(shape)} cannot be drawn: {reason}") from error
 
 
-def _random(
-    dtype: torch.dtype, sample: tuple[float, float] | None, shape: tuple[int, ...], generator: torch.Generator
+def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator, draw: str) -> torch.Tensor:
+    """Values of an input that says nothing of them."""
+    if dtype == torch.bool:
+        if draw in ("small", "large"):
+            return torch.full(shape, draw == "large")
+        chosen = torch.rand(shape, generator=generator) < (0.1 if draw == "sparse" else 0.5)
+        return _with_empty_part(chosen) if draw == "sparse" else chosen
+    values = torch.randn(shape, generator=generator)
+    if draw == "sparse":
+        values = _with_empty_part(values * (torch.rand(shape, generator=generator) < 0.3))
+    elif draw == "ties":
+        values = (values * 2).round().clamp(-6, 6) / 2
+    return (values * {"small": 1e-3, "large": 30.0}.get(draw, 1.0)).to(dtype)
+
+
+def _with_empty_part(values: torch.Tensor) -> torch.Tensor:
+    """The values with a row of zeros, or a half of one where there is but one."""
+    if values.ndim >= 2 and values.shape[-2] > 1:
+        values[..., -1, :] = 0
+    elif values.ndim:
+        values[..., values.shape[-1] // 2 :] = 0
+    return values
+
+
+def _in_range(
+    dtype: torch.dtype, sample: tuple[float, float], shape: tuple[int, ...], generator: torch.Generator, draw: str
 ) -> torch.Tensor:
-    if sample is None and dtype == torch.bool:
-        return torch.rand(shape, generator=generator) < 0.5
-    if sample is None:
-        return torch.randn(shape, generator=generator).to(dtype)
     low, high = sample
-    if dtype.is_floating_point:
-        return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
-    if int(low) >= int(high):
+    whole = not dtype.is_floating_point
+    if whole and int(low) >= int(high):
         raise UsageError(f"there is no {dtype_name(dtype)} in a sample of {sample}: high is not in it")
+    last = int(high) - 1 if whole else high
+    if draw in ("large", "sparse"):  # the ends: even, or mostly the low one
+        chosen = torch.rand(shape, generator=generator) < (0.5 if draw == "large" else 0.2)
+        return torch.where(chosen, last, int(low) if whole else low).to(dtype)
+    if draw == "ties":
+        few = torch.randint(0, 3, shape, generator=generator)
+        step = (last - low) / 2
+        return (low + (few * step).round() if whole else low + few * step).to(dtype)
+    if not whole:
+        return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
     return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
+
+
+def _from_file(name: str, file: str | PathLike[str], shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """The array of a .npy file, repeated or cut to the shape along each axis."""
+    tensor = torch.as_tensor(read_array(name, file))
+    if tensor.ndim != len(shape):
+        raise FeedError(f"the sample of input {name!r}, {fspath(file)}, has shape {tuple(tensor.shape)}, not {shape}")
+    if tensor.dtype != dtype:
+        raise FeedError(f"the sample of input {name!r}, {fspath(file)}, is {tensor.dtype}, not {dtype}")
+    for axis, size in enumerate(shape):
+        if tensor.shape[axis] != size:
+            if tensor.shape[axis] == 0:
+                raise FeedError(f"the sample of input {name!r}, {fspath(file)}, is empty")
+            tensor = tensor.index_select(axis, torch.arange(size) % tensor.shape[axis])
+    return tensor.contiguous()
+
+
+def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
+    """The array in a .npy file. Raises UsageError for a file that is not there, FeedError for one that is no array."""
+    if not is_file(path):
+        raise UsageError(f"input {name}: {fspath(path)} cannot be read: there is no such file")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"input {name}: {fspath(path)} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # its header is Python text that numpy parses: there are many ways to be wrong
+        reason = str(error).partition("\n")[0][:200]
+        raise FeedError(f"input {name}: {fspath(path)} is not an .npy file: {reason}") from None
+    if not isinstance(loaded, np.ndarray):
+        raise FeedError(f"input {name}: {fspath(path)} is an archive of several arrays, not an .npy file")
+    return loaded
 
 
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:

@@ -14,11 +14,12 @@ from ..core.errors import DefinitionError, FeedError, Location, ShapeError, Trtd
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.shape import linear, shape_text, value
-from ..layers.evaluation import Node, kind, storage
+from ..layers.evaluation import Evaluate, Node, kind, storage
 from ..layers.region import Region, partition
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]
+Wrap = Callable[[Node, Evaluate], Evaluate]
 Part = TypeVar("Part", bound="Node | Region")
 
 
@@ -71,9 +72,13 @@ Steps = list[Step]
 
 
 class Interpreter:
-    """A network made ready to be evaluated many times: its layers read and sorted once."""
+    """A network made ready to be evaluated many times: its layers read and sorted once.
 
-    def __init__(self, network: Network | Any):
+    ``wrap(node, evaluate)`` gives what stands for each layer's evaluator: to watch its operands, or to change it.
+    """
+
+    def __init__(self, network: Network | Any, *, wrap: Wrap | None = None):
+        self.wrap = wrap
         self.network = network if isinstance(network, Network) else None
         self.definition = network.definition if isinstance(network, Network) else network
         self.backend = network.backend if isinstance(network, Network) else backend_of(network)
@@ -126,6 +131,8 @@ class Interpreter:
                 inputs = [self.slots[name] for name in part.needs]
             else:
                 run = kind(part).prepare(part)
+                if self.wrap is not None:
+                    run = self.wrap(part, run)
                 if not part.inputs and not kind(part).moves:  # a view of the network's own memory
                     self.borrowed.add(run().untyped_storage().data_ptr())
                 inputs = [-1 if tensor is None else self.slots[tensor.name] for tensor in part.inputs]

@@ -98,23 +98,26 @@ def _flat(results: Any) -> Iterator[Any]:
 
 
 def outputs(results: Any) -> Any:
-    """What a check compares of what forward gave: a tensor, tensors by name, or all tensors of a tuple."""
-    if isinstance(results, dict):
-        results = {name: item for name, item in results.items() if isinstance(item, Value)}
-    elif not isinstance(results, Value):
-        results = tuple(_listed(results))
-    if not isinstance(results, Value) and not results:
+    """What a check compares of what forward gave: a tensor, tensors by name, or all tensors of a tuple.
+
+    Those inside a mapping's tuples and mappings have the names of the way to them, joined by dots.
+    """
+    if isinstance(results, Value):
+        return results
+    found = dict(_named_values(results, ()))
+    if not found:
         raise UsageError("forward gives no tensor")
-    return results
+    return found if isinstance(results, dict) else tuple(found.values())
 
 
-def _listed(results: Any) -> Iterator[Value]:
-    """The tensors of nested tuples and lists."""
-    for item in results if isinstance(results, (tuple, list)) else ():
-        if isinstance(item, Value):
-            yield item
-        else:
-            yield from _listed(item)
+def _named_values(results: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+    """The tensors of nested tuples, lists and mappings, by the way to them."""
+    if isinstance(results, Value):
+        yield ".".join(path), results
+    elif isinstance(results, (tuple, list, dict)):
+        items = results.items() if isinstance(results, dict) else enumerate(results)
+        for key, item in items:
+            yield from _named_values(item, (*path, str(key)))
 
 
 def live_operations(trace: Trace) -> dict[Op, None]:

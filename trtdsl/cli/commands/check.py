@@ -3,18 +3,68 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import trtdsl as td
 
-from ...display.results import print_check, print_layers
+from ...core.errors import UsageError
+from ...display.results import print_check, print_layers, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Definition, NetworkName
+from ..options import Definition, NetworkName, pairs_of
 
 app = typer.Typer()
+
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option("--sizes", metavar="SIZES", help="auto, quick, all, or sizes such as H=65,N=3 (may be repeated)."),
+]
+Feed = Annotated[
+    list[str] | None,
+    typer.Option("--feed", metavar="NAME=FILE.npy", help="What to feed: a file for each input, or one folder of them."),
+]
+Tolerances = Annotated[
+    list[str] | None,
+    typer.Option("--tolerance", metavar="[OUTPUT=]PART", help="Let an output differ by this part of a slice: 1e-3."),
+]
+LeaveOut = Annotated[
+    list[str] | None, typer.Option("--leave-out", metavar="OUTPUT", help="An output that only the reference has.")
+]
+Trivial = Annotated[
+    list[str] | None,
+    typer.Option("--trivial", metavar="OUTPUT", help="An output that may be constant, empty or not finite."),
+]
+Save = Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Keep feeds and the reference's outputs.")]
+Against = Annotated[
+    Path | None, typer.Option("--against", metavar="FILE", help="Compare with what --save kept, without the reference.")
+]
+
+
+def rule_options(
+    sizes: Sizes = None,
+    feed: Feed = None,
+    tolerance: Tolerances = None,
+    leave_out: LeaveOut = None,
+    trivial: Trivial = None,
+    save: Save = None,
+    against: Against = None,
+) -> dict[str, Any]:
+    """What is tried and what counts as equal, as :func:`~trtdsl.check` takes it."""
+    return {
+        "sizes": sizes[0] if sizes and len(sizes) == 1 else sizes or None,
+        "feeds": _feeds(feed),
+        "tolerance": _tolerances(tolerance),
+        "leave_out": leave_out or (),
+        "trivial": trivial or (),
+        "save": save,
+        "against": against,
+    }
+
+
+Rules = Annotated[dict[str, Any], rule_options]
 
 
 @app.command()
@@ -23,23 +73,27 @@ def check(
     out: Output,
     network: NetworkName,
     definition: Definition,
+    rules: Rules,
     on: Annotated[str, typer.Option("--on", help="interpreter (any machine) or engine (needs a GPU).")] = "interpreter",
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
     layers: Annotated[
         bool, typer.Option("--layers", help="Find the first submodule, layer and line that differ.")
     ] = False,
 ) -> None:
-    """Compare a network with its torch reference at the ends of every profile; exit code 1 when it differs."""
+    """Compare a network with its torch reference at many sizes and values; exit code 1 when it differs.
+
+    With -q the verdict alone is printed.
+    """
     with out.progress() as progress:
         spec = td.load_spec(network)
         defined = spec.define(**definition)
         weights = definition["weights"]
-        report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step)
+        report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)
         found = td.locate_difference(spec, defined, report, weights) if layers else None
         unbuildable = td.obstacles(defined)
 
     def show() -> None:
-        print_check(report)
+        print_check(report, verbose=out.verbose)
         if found is not None:
             print_layers(found)
         for obstacle in unbuildable:
@@ -47,5 +101,28 @@ def check(
 
     more: dict[str, Any] = {"layers": found.to_json() if found is not None else None}
     out.result({**report.to_json(), **more, "unbuildable": [asdict(each) for each in unbuildable]}, show)
+    if out.quiet and not out.json:
+        print_verdict(report)
     if not report.passed:
         raise typer.Exit(1)
+
+
+def _feeds(given: list[str] | None) -> dict[str, str] | str | None:
+    """Of ``--feed``: a folder, or a file for each input."""
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    return pairs_of(given, "--feed", "NAME=FILE.npy, or one folder", lambda name, path: bool(name and path))
+
+
+def _tolerances(given: list[str] | None) -> dict[str | None, float] | None:
+    """Of ``--tolerance``: parts by output, None for all of them."""
+    found: dict[str | None, float] = {}
+    for text in given or []:
+        name, _, part = text.rpartition("=")
+        try:
+            found[name or None] = float(part)
+        except ValueError:
+            raise UsageError(f"--tolerance {text}: expected a part of a slice such as 1e-3, or OUTPUT=1e-3") from None
+    return found or None

@@ -9,7 +9,7 @@ from ... import layers as L
 from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.operation import Operation
-from ...definition.tensor import Tensor
+from ...definition.tensor import Tensor, weight_names_of
 from ...layers.evaluation import Node
 from ...layers.shuffle import PendingShuffle
 from .fusion import in_dtype, made_of, scaled_weight, values_of
@@ -73,7 +73,9 @@ class PendingConvolution:
                 source.give(*weights)
                 source.used = self
                 network = source.result.network
-                network.owners[source.result.name] |= frozenset().union(*(tensor.owners for tensor in self.given))
+                name = source.result.name
+                network.owners[name] |= frozenset().union(*(tensor.owners for tensor in self.given))
+                network.weight_names[name] = network.weight_names.get(name, ()) + weight_names_of(self.given)
                 return source.result
         before, plain = source.used, PendingConvolution(source)
         if before is None or before.scale is not None:

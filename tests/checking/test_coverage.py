@@ -1,0 +1,88 @@
+"""Which sides of a choice the feeds reached: in the network, and in torch."""
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.checking.coverage import Coverage, depends_on_values, watching, watching_torch
+
+ONES, MIXED = torch.ones(2, 3), torch.tensor([[-9.0, 0.5, 9.0], [-1.0, 0.0, 1.0]])
+
+
+def missed_by_network(function, *feeds):
+    net = td.Network()
+    net.output(function(net.input("x", (2, 3))), "y")
+    coverage = Coverage()
+    run = watching(net, coverage)
+    for feed in feeds:
+        run({"x": feed})
+    return [line.split(": ", 1)[1] for line in coverage.missed()]
+
+
+def missed_by_torch(function, *feeds):
+    coverage = Coverage()
+    with torch.inference_mode(), watching_torch(coverage, set()):
+        for feed in feeds:
+            function(feed)
+    return [line.split(": ", 1)[1] for line in coverage.missed()]
+
+
+CHOICES = [
+    (F.relu, torch.relu, ["relu: a negative value never occurred"]),
+    (
+        lambda x: F.clamp(x, -4, 4),
+        lambda x: x.clamp(-4, 4),
+        ["clip: a value below -4 never occurred", "clip: a value above 4 never occurred"],
+    ),
+    (lambda x: F.where(x > 5, x, -x), lambda x: torch.where(x > 5, x, -x), ["greater: true never occurred"]),
+    (lambda x: F.maximum(x, x * 0), lambda x: torch.maximum(x, x * 0), ["max: the second greater never occurred"]),
+]
+
+
+@pytest.mark.parametrize(("network", "reference", "said"), CHOICES, ids=["relu", "clamp", "where", "maximum"])
+def test_a_side_that_nothing_reached_is_named(network, reference, said):
+    missed = missed_by_network(network, ONES)
+    assert set(said) <= set(missed)
+    assert missed_by_network(network, ONES, MIXED) == []
+    torchs = missed_by_torch(reference, ONES)
+    words = {line.split(": ")[1] for line in said}
+    assert words <= {line.split(": ")[1] for line in torchs}
+    assert missed_by_torch(reference, ONES, MIXED) == []
+
+
+def test_choices_of_torch_in_place_see_what_was_there_before():
+    assert missed_by_torch(lambda x: x.clone().relu_(), MIXED) == []
+
+
+def test_torchs_operations_are_named():
+    called = set()
+    with watching_torch(Coverage(), called):
+        MIXED.argmax()
+        MIXED.topk(2)
+    assert {"argmax", "topk"} <= called
+
+
+def test_what_depends_on_sizes_alone_is_no_choice():
+    net = td.Network()
+    x = net.input("x", ("N", 3))
+    with net.current():
+        y = x + F.where(F.arange(x.shape[0]) > 100, 1.0, 0.0).unsqueeze(1)
+    net.output(y, "y")
+    coverage = Coverage()
+    watching(net, coverage)({"x": torch.ones(2, 3)})
+    assert coverage.missed() == []
+    assert "y" in depends_on_values(net)
+
+
+def test_a_report_names_the_lines_that_nothing_reached():
+    class Reference(torch.nn.Module):
+        def forward(self, x):
+            return x.clamp(max=1e4)
+
+    spec = td.network(inputs={"x": td.Input((2, 3))}, reference=Reference)(lambda x: x * 1)
+    report = td.check(spec)
+    assert report.passed  # nothing tells the two apart, and the report says what was not seen
+    (line,) = [line for line in report.unproven if "clamp" in line]
+    assert line.endswith("the reference's clamp: a value above 10000 never occurred")
+    assert "test_coverage.py:" in line

@@ -1,0 +1,228 @@
+"""Which sides of the choices in a network and its reference the feeds reached: select, min, max, clip, comparisons."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.errors import PACKAGE, Location
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..interpreter.interpret import Interpreter
+from ..layers.evaluation import Evaluate, Node
+
+Sides = Mapping[str, "torch.Tensor"]
+UNBOUNDED = 1e30  # a bound that nothing reaches
+
+
+class Coverage:
+    """The choices that were seen, and what of each was reached.
+
+    A choice is known by the author's line and its name; of several in one line all must be reached, and what is reached
+    of each counts by itself.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, str, Location | None], dict[str, bool]] = {}
+
+    def note(self, site: str, what: str, location: Location | None, sides: Callable[[], Sides]) -> None:
+        """Takes note of what was reached; ``sides`` gives a mask for each side, and is asked only while some miss."""
+        reached = self.seen.get((site, what, location))
+        if reached is None or not all(reached.values()):
+            masks = sides()
+            reached = self.seen.setdefault((site, what, location), dict.fromkeys(masks, False))
+            for side, mask in masks.items():
+                reached[side] = reached[side] or bool(mask.any())
+
+    def missed(self) -> list[str]:
+        """A line for each side of a choice that nothing reached, each once."""
+        lines = {}
+        for (_, what, location), reached in self.seen.items():
+            place = f"{location}: " if location else ""
+            for side, there in reached.items():
+                if not there:
+                    lines[f"{place}{what}: {side} never occurred"] = None
+        return list(lines)
+
+
+# -- the network -------------------------------------------------------------------------------------------------------
+
+
+def watching(network: Network, coverage: Coverage) -> Interpreter:
+    """An interpreter of the network that takes note of what its choices see."""
+    varying, about_nan = depends_on_values(network), _tests_for_nan(network)
+
+    def wrap(node: Node, evaluate: Evaluate) -> Evaluate:
+        sides = _sides_of(node)
+        if sides is None or not varying.intersection(node.needs) or not about_nan.isdisjoint(node.needs):
+            return evaluate
+        location, what = network.locations.get(node.name), _named(node)
+
+        def watched(*operands: Any) -> Any:
+            if all(operand is None or operand.numel() for operand in operands):
+                coverage.note(node.name, what, location, lambda: sides(*operands))
+            return evaluate(*operands)
+
+        return watched
+
+    return Interpreter(network, wrap=wrap)
+
+
+def _tests_for_nan(network: Network) -> set[str]:
+    """The names of the tensors that say where another is NaN: lowerings ask for that, and not the author."""
+    definition = network.definition
+    nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+    return {name for node in nodes if node.type == "UNARY" and node.layer.op.name == "ISNAN" for name in node.makes}
+
+
+def depends_on_values(network: Network) -> set[str]:
+    """The names of the tensors that depend on what is fed, and not on the sizes alone."""
+    definition = network.definition
+    nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+    varying = {definition.get_input(index).name for index in range(definition.num_inputs)}
+    before = -1
+    while before != len(varying):  # layers are not sorted, and loops lead back
+        before = len(varying)
+        for node in nodes:
+            if node.type != "SHAPE" and not varying.isdisjoint(node.needs):
+                varying.update(node.makes)
+    return varying
+
+
+def _named(node: Node) -> str:
+    kind = {"ACTIVATION": "type", "ELEMENTWISE": "op"}.get(node.type)
+    return (getattr(node.layer, kind).name if kind else node.type).lower()
+
+
+def _sides_of(node: Node) -> Callable[..., Sides] | None:
+    """What gives the sides of a layer's choice from its operands; None for a layer that makes none."""
+    if node.type == "SELECT":
+        return lambda condition, *rest: _of_condition(condition)
+    if node.type == "PARAMETRIC_RELU":
+        return lambda x, slope: _of_sign(x)
+    if node.type == "ELEMENTWISE":
+        return _COMPARISONS.get(node.layer.op.name)
+    if node.type == "ACTIVATION":
+        name, alpha, beta = node.layer.type.name, node.layer.alpha, node.layer.beta
+        if name in ("RELU", "LEAKY_RELU", "ELU", "SELU"):
+            return _of_sign
+        if name == "CLIP":
+            return lambda x: _of_bounds(x, alpha, beta)
+        if name == "HARD_SIGMOID" and alpha:
+            return lambda x: _of_bounds(x, -beta / alpha, (1 - beta) / alpha)
+        if name == "THRESHOLDED_RELU":
+            return lambda x: _of_bounds(x, alpha, None)
+    return None
+
+
+def _of_condition(condition: torch.Tensor) -> Sides:
+    return {"true": condition, "false": ~condition}
+
+
+def _of_sign(x: torch.Tensor) -> Sides:
+    return {"a negative value": x < 0, "a positive value": x > 0}
+
+
+def _of_order(a: torch.Tensor, b: torch.Tensor) -> Sides:
+    return {"the first greater": a > b, "the second greater": a < b}
+
+
+def _of_bounds(x: torch.Tensor, low: Any, high: Any) -> Sides:
+    """Bounds are numbers, tensors or None."""
+    sides: dict[str, torch.Tensor] = {}
+    if _bounds(low):
+        sides[f"a value below {_text(low)}"] = x < low
+    if _bounds(high):
+        sides[f"a value above {_text(high)}"] = x > high
+    inside = torch.ones((), dtype=torch.bool)
+    for side in list(sides.values()):
+        inside = inside & ~side
+    return {**sides, "a value within": inside} if sides else {}
+
+
+def _bounds(bound: Any) -> bool:
+    return bound is not None and (isinstance(bound, torch.Tensor) or abs(bound) < UNBOUNDED)
+
+
+def _text(bound: Any) -> str:
+    return "the bound" if isinstance(bound, torch.Tensor) else f"{bound:g}"
+
+
+_COMPARISONS: dict[str, Callable[..., Sides]] = {
+    "MAX": _of_order,
+    "MIN": _of_order,
+    "EQUAL": lambda a, b: _of_condition(a == b),
+    "GREATER": lambda a, b: _of_condition(a > b),
+    "LESS": lambda a, b: _of_condition(a < b),
+}
+
+
+# -- the reference -----------------------------------------------------------------------------------------------------
+
+# torch's own operations that choose, by their names in aten: the sides from arguments and result.
+_ATEN: dict[str, Callable[..., Sides]] = {
+    "relu": lambda out, x: _of_sign(x),
+    "leaky_relu": lambda out, x, *rest: _of_sign(x),
+    "elu": lambda out, x, *rest: _of_sign(x),
+    "_prelu_kernel": lambda out, x, slope: _of_sign(x),
+    "clamp": lambda out, x, min=None, max=None: _of_bounds(x, min, max),
+    "clamp_min": lambda out, x, low: _of_bounds(x, low, None),
+    "clamp_max": lambda out, x, high: _of_bounds(x, None, high),
+    "hardtanh": lambda out, x, low=-1.0, high=1.0: _of_bounds(x, low, high),
+    "hardsigmoid": lambda out, x: _of_bounds(x, -3.0, 3.0),
+    "hardswish": lambda out, x: _of_bounds(x, -3.0, 3.0),
+    "threshold": lambda out, x, low, *rest: _of_bounds(x, low, None),
+    "where": lambda out, condition, *rest: _of_condition(condition.bool()),
+    "masked_fill": lambda out, x, mask, *rest: _of_condition(mask),
+    "maximum": lambda out, a, b: _of_order(a, b),
+    "minimum": lambda out, a, b: _of_order(a, b),
+    **{name: lambda out, a, b: _of_condition(out) for name in ("gt", "lt", "ge", "le", "eq", "ne")},
+}
+TIES = {"topk", "sort", "argsort", "argmax", "argmin", "max", "min", "kthvalue", "median", "mode", "_unique2"}
+"""Operations of which torch does not say what they make of equal values."""
+
+
+@contextmanager
+def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
+    """Inside, torch's choices are noted, and the names of all operations are added to ``called``."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = func._schema.name.partition("::")[2]
+            in_place = name.endswith("_") and not name.startswith("_")
+            plain = name.rstrip("_") if in_place else name
+            called.add(plain)
+            sides = _ATEN.get(plain)
+            if sides is None or _is_small(args):
+                return func(*args, **(kwargs or {}))
+            before = tuple(args)
+            if in_place and args:
+                before = (args[0].clone(), *args[1:])
+            out = func(*args, **(kwargs or {}))
+            location = _author()
+            if location is not None:
+                coverage.note(plain, plain, location, lambda: sides(out, *before, **(kwargs or {})))
+            return out
+
+    with Watch():
+        yield
+
+
+def _is_small(args: Sequence[Any]) -> bool:
+    """Whether nothing is there to choose: no tensor, or empty ones."""
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    return not tensors or any(not tensor.numel() for tensor in tensors)
+
+
+def _author() -> Location | None:
+    """The innermost line that is neither torch's nor trtdsl's."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        file: str = frame.f_code.co_filename
+        if not (file.startswith((PACKAGE, "<")) or "/torch/" in file):
+            return Location(file, frame.f_lineno)
+        frame = frame.f_back
+    return None

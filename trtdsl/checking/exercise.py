@@ -1,0 +1,95 @@
+"""Whether a check exercised anything: outputs that are never finite or never change, weights that nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..layers.evaluation import Node
+from .coverage import depends_on_values
+
+Feeds = Mapping[str, "torch.Tensor"]
+
+
+@dataclass
+class Exercise:
+    """What the outputs were in all cases: finite somewhere, of some size, and different for different feeds."""
+
+    finite: dict[str, bool] = field(default_factory=dict)
+    present: dict[str, bool] = field(default_factory=dict)
+    partly: dict[str, int] = field(default_factory=dict)
+    first: dict[tuple[str, tuple[int, ...]], tuple[torch.Tensor, Feeds]] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+
+    def note(self, got: Mapping[str, torch.Tensor], feeds: Feeds) -> None:
+        """The outputs of one case."""
+        for name, tensor in got.items():
+            self.present[name] = self.present.get(name, False) or tensor.numel() > 0
+            finite = torch.isfinite(tensor) if tensor.is_floating_point() else torch.ones_like(tensor, dtype=torch.bool)
+            self.finite[name] = self.finite.get(name, False) or bool(finite.any())
+            if tensor.numel() and not bool(finite.all()):
+                self.partly[name] = self.partly.get(name, 0) + 1
+            if name in self.changed:
+                continue
+            first = self.first.get((name, tuple(tensor.shape)))
+            if first is None:
+                self.first[name, tuple(tensor.shape)] = tensor.clone(), feeds
+            elif not all(name in feeds and torch.equal(feed, feeds[name]) for name, feed in first[1].items()):
+                self.repeated[name] = self.repeated.get(name, 0) + 1
+                if not torch.equal(first[0].nan_to_num(), tensor.nan_to_num()):
+                    self.changed.add(name)
+
+    def constant(self, network: Network) -> list[str]:
+        """The outputs that were fed differently, and did not change."""
+        return [name for name in network.outputs if name not in self.changed and self.repeated.get(name)]
+
+    def findings(self, network: Network, trivial: Collection[str]) -> list[str]:
+        """A line for each output that shows nothing, but for those in ``trivial``."""
+        varying = depends_on_values(network) if network.inputs else set()
+        lines, constant = [], self.constant(network)
+        for name in network.outputs:
+            problem = None
+            if not self.present.get(name, True):
+                problem = "is empty in every case"
+            elif not self.finite.get(name, True):
+                problem = "has no finite value in any case"
+            elif network.inputs and name not in varying:
+                problem = "depends on no input"
+            elif name in constant and _is_float(network, name):
+                problem = "is the same whatever is fed"
+            if problem and name not in trivial:
+                lines.append(f"output {name!r} {problem}: equal, but nothing is proven (trivial={name!r} allows it)")
+        return lines
+
+    def unproven(self, network: Network) -> list[str]:
+        """A line for what is worth knowing and no error."""
+        lines = [f"output {name!r} is NaN or infinite in places, in {n} cases" for name, n in self.partly.items()]
+        for name in self.constant(network):
+            if not _is_float(network, name):
+                lines.append(f"output {name!r} is the same whatever was fed")
+        return lines
+
+
+def _is_float(network: Network, output: str) -> bool:
+    return network.outputs[output].dtype.is_floating_point
+
+
+def weights_without_effect(network: Network, names: Collection[str], unused: Sequence[str] = ()) -> list[str]:
+    """The weights, of those ``names``, that no output depends on; ``unused`` modules are left out."""
+    definition = network.definition
+    nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+    needed = {definition.get_output(index).name for index in range(definition.num_outputs)}
+    reached: set[int] = set()
+    before = -1
+    while before != len(reached):  # layers are not sorted, and loops lead back
+        before = len(reached)
+        for index, node in reversed(list(enumerate(nodes))):
+            if index not in reached and (not node.makes or not needed.isdisjoint(node.makes)):
+                reached.add(index)
+                needed.update(node.needs)
+    used = {name for index in reached for name in network.weight_names.get(nodes[index].name, ())}
+    known = tuple(f"{part}." for part in unused)
+    return [name for name in names if name not in used and not f"{name}.".startswith(known)]

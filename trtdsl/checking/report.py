@@ -1,0 +1,106 @@
+"""What a check found, and what it did not prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..core.errors import MismatchError
+from .judge import OutputComparison, Tolerance, describe
+
+SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of feeds, compared: its sizes, and the kind of values."""
+
+    dims: dict[str, int]
+    outputs: list[OutputComparison]
+    draw: str = "normal"
+
+    @property
+    def passed(self) -> bool:
+        return all(output.passed for output in self.outputs)
+
+    @property
+    def at(self) -> str:
+        """The sizes and the values in words; empty for the one shape and normal values."""
+        sizes = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
+        return ", ".join(filter(None, (sizes, "" if self.draw == "normal" else f"{self.draw} values")))
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What :func:`check` found. ``on`` says whether an engine was executed or only the network interpreted."""
+
+    network: str
+    backend: str
+    on: str
+    cases: list[Case]
+    seed: int
+    tolerances: dict[str, Tolerance] = field(default_factory=dict)
+    """The tolerance of each output."""
+    findings: list[str] = field(default_factory=list)
+    """What is wrong besides values: outputs that are NaN, empty or constant, weights that nothing depends on."""
+    unproven: list[str] = field(default_factory=list)
+    """What the check does not prove: choices that no feed reached, what was left out, what was not tried."""
+    relaxed: list[str] = field(default_factory=list)
+    """Outputs that have more room than by default."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output passed in every case, and nothing else is wrong."""
+        return bool(self.cases) and all(case.passed for case in self.cases) and not self.findings
+
+    @property
+    def statement(self) -> str:
+        """What was compared, in one sentence."""
+        if self.on == "engine":
+            return "The engine itself was executed on this machine's GPU."
+        return "The network was interpreted on the CPU, layer by layer; no engine was executed."
+
+    @property
+    def sizes(self) -> list[dict[str, int]]:
+        """The sizes that were tried, each once."""
+        return [dict(items) for items in dict.fromkeys(tuple(case.dims.items()) for case in self.cases)]
+
+    @property
+    def draws(self) -> list[str]:
+        """The kinds of values that were fed."""
+        return list(dict.fromkeys(case.draw for case in self.cases))
+
+    def worst(self) -> dict[str, tuple[Case, OutputComparison]]:
+        """For each output the case in which it is furthest from what it may be."""
+        found: dict[str, tuple[Case, OutputComparison]] = {}
+        for case in self.cases:
+            for output in case.outputs:
+                before = found.get(output.name)
+                if before is None or _badness(output) > _badness(before[1]):
+                    found[output.name] = case, output
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        facts = {"passed": self.passed, "statement": self.statement, "sizes": self.sizes, "draws": self.draws}
+        return {"schema": SCHEMA, "kind": "check", **facts, **asdict(self)}
+
+    def problems(self) -> Iterator[str]:
+        """One line for each output that differs, with its worst case, and one for each finding."""
+        for name, (case, output) in self.worst().items():
+            if not output.passed:
+                others = sum(1 for other in self.cases for o in other.outputs if o.name == name and not o.passed) - 1
+                more = f" (and in {others} other case{'s' * (others > 1)})" if others else ""
+                yield f"output {name!r} differs{f' at {case.at}' * bool(case.at)}: {describe(output)}{more}"
+        yield from self.findings
+
+    def raise_for_mismatch(self) -> CheckReport:
+        """The report itself; MismatchError naming what differs when it did not pass."""
+        for problem in self.problems():
+            raise MismatchError(f"{self.network}: {problem}")
+        return self
+
+
+def _badness(output: OutputComparison) -> tuple[bool, bool, float]:
+    return not output.passed, output.problem is not None, output.ratio

@@ -1,0 +1,112 @@
+"""Which sizes a check tries: the ends of every range in pairs, one more than the least, odd and prime ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..core.errors import UsageError
+from ..definition.network import Network
+from ..definition.profile import Profile, read_ranges
+
+Sizes = str | Mapping[str, int] | Sequence[str | Mapping[str, int]] | None
+Point = dict[str, int]
+
+SMALL = 6  # sizes of a range that are all tried
+FURTHER = 16  # points besides every profile's min, opt and max
+MOST = 64  # sizes of a range that `all` tries
+FACTORS = 10  # dimensions whose corners are all weighed
+
+
+def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
+    """The sizes that a check tries, the profiles' own first.
+
+    By default (``"auto"``): each profile's min, opt and max; its ends in every pair of dimensions (not every corner);
+    and for each dimension min + 1 and an odd prime, or all of a range of at most six sizes, the dimensions of one point
+    as different as they can be. ``"quick"`` is min, opt and max; ``"all"`` every size of ranges of up to 64.
+    ``"H=65,N=3"`` or a mapping is one point, in which a dimension that is not named is at its opt; several in a list.
+
+    Raises UsageError for an unknown dimension, and for a size that no profile has.
+    """
+    if sizes in (None, "auto", "quick", "all"):
+        points = [point for profile in network.profiles for point in _points(profile, str(sizes or "auto"))]
+        first = [profile.at(which) for profile in network.profiles for which in ("min", "opt", "max")]
+        corners = dict.fromkeys(tuple(point.items()) for point in first)
+        others = [items for items in dict.fromkeys(tuple(point.items()) for point in points) if items not in corners]
+        return [dict(items) for items in (*corners, *(others if sizes == "all" else others[:FURTHER]))]
+    given = [sizes] if isinstance(sizes, (str, Mapping)) else list(sizes or ())
+    return [_point(network, item) for item in given]
+
+
+def _served(network: Network, points: Sequence[Point]) -> list[Point]:
+    """The points, and for those that the network does not serve (:func:`trtdsl.require`) the nearest that it does."""
+    ranges = [next(profile.ranges for profile in network.profiles if _holds(profile, point)) for point in points]
+    served = [network.constraints.nearest(point, inside) for point, inside in zip(points, ranges, strict=True)]
+    return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in served)]
+
+
+def _holds(profile: Profile, point: Point) -> bool:
+    return all(low <= point[name] <= high for name, (low, _, high) in profile.ranges.items())
+
+
+def _point(network: Network, given: str | Mapping[str, int]) -> Point:
+    if isinstance(given, str):
+        ranges = read_ranges(filter(None, given.split(",")), "--sizes")
+        if not ranges or not all(isinstance(size, int) for size in ranges.values()):
+            raise UsageError(f"--sizes {given}: expected all, quick, auto or sizes such as H=65,N=3")
+        given = {name: size for name, size in ranges.items() if isinstance(size, int)}
+    for name in given:
+        if name not in network.dims:
+            raise UsageError(f"{network.name} has no dimension {name!r}: it has {', '.join(network.dims) or 'none'}")
+    for profile in network.profiles:
+        if all(profile.ranges[name][0] <= size <= profile.ranges[name][2] for name, size in given.items()):
+            return {**profile.at("opt"), **given}
+    at = ", ".join(f"{name} = {size}" for name, size in given.items())
+    raise UsageError(f"no profile of {network.name} has {at}: {'; '.join(map(str, network.profiles))}")
+
+
+def _points(profile: Profile, extent: str) -> Iterator[Point]:
+    ranges = profile.ranges
+    moving = [name for name, (low, _, high) in ranges.items() if low < high]
+    if extent == "quick" or not moving:
+        return
+    for corner in _pairs_of_ends(profile, moving):
+        yield {name: ranges[name][2 if name in corner else 0] for name in ranges}
+    columns = {name: _between(*ranges[name], everything=extent == "all") for name in moving}
+    columns = {name: column for name, column in columns.items() if column}
+    for row in range(max(map(len, columns.values()), default=0)):
+        yield {
+            name: columns[name][(row + place) % len(columns[name])] if name in columns else ranges[name][0]
+            for place, name in enumerate(ranges)
+        }
+
+
+def _pairs_of_ends(profile: Profile, moving: list[str]) -> Iterator[frozenset[str]]:
+    """The dimensions that are high, in as few corners as have every pair of ends; cheap corners first."""
+    names = moving[:FACTORS]
+    cost = {name: math.log(max(profile.ranges[name][2], 1) / max(profile.ranges[name][0], 1)) for name in names}
+    corners = [frozenset(high) for count in range(len(names) + 1) for high in itertools.combinations(names, count)]
+    wanted = {(a, b) for a in names for b in names if a != b}  # a high while b is low: min and max have the others
+    while wanted:
+        gains = [sum(1 for a, b in wanted if a in corner and b not in corner) for corner in corners]
+        prices = [sum(cost[name] for name in corner) for corner in corners]
+        best = min(zip(gains, prices, corners, strict=True), key=lambda entry: (-entry[0], entry[1]))[2]
+        wanted -= {(a, b) for a, b in wanted if a in best and b not in best}
+        yield best
+
+
+def _between(low: int, opt: int, high: int, *, everything: bool) -> list[int]:
+    """Sizes of one range besides its min, opt and max."""
+    if high - low < (MOST if everything else SMALL):
+        return [size for size in range(low + 1, high) if size != opt]
+    start = max(low + 2, low + low // 4)
+    found = [low + 1, next((size for size in range(start, high) if size % 2 and _is_prime(size)), low + 1)]
+    if everything:
+        step = (high - low) / MOST
+        found += [low + round(step * place) for place in range(1, MOST)]
+    return [size for size in dict.fromkeys(found) if size not in (low, opt, high)]
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % factor for factor in range(2, math.isqrt(number) + 1))
