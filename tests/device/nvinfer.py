@@ -37,6 +37,9 @@ class Forwarding:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
+    def __dir__(self) -> list[str]:
+        return dir(self._real)
+
     def __setattr__(self, name: str, given: Any) -> None:
         if name in self.__dict__ or name.startswith("_"):
             object.__setattr__(self, name, given)
