@@ -47,7 +47,7 @@ def mixer(x, w, lowering):
     return F.linear(y.transpose(1, 2), w.out_proj.weight)
 
 
-def language_model(ids, w, lowering="parallel"):
+def language_model(ids, w, lowering="auto"):
     embeddings = w.backbone.embeddings.weight
     x = F.embedding(ids, embeddings)
     for layer in w.backbone.layers:
@@ -84,7 +84,7 @@ def mamba_130m(input_ids, w):
     return language_model(input_ids, w)
 
 
-def checkpoint(path, lowering="parallel"):
+def checkpoint(path, lowering="auto"):
     """The network of any checkpoint of the family, checked against a reference of the same configuration."""
     model = mamba.reference_class()
     config = model.configuration(td.Weights(path).shapes)

@@ -37,7 +37,7 @@ def main():
     measure(16, "loop")  # the builder's own set-up is no row's
     for longest in (64, 256, 1024, 4096):
         states = longest * CHANNELS * STATE * 4
-        for lowering in ("parallel", "loop"):
+        for lowering in ("parallel", "chunked", "loop"):
             program, plan = measure(longest, lowering)
             cells = [longest, states, lowering, program.launch_count, program.bytes, program.rearranged_bytes]
             cells += [program.memory, len(plan.data), plan.statistics.seconds]

@@ -16,6 +16,7 @@ import trtdsl.functional as F
 from trtdsl.compiling.compiler import compile_engine
 
 LOWERINGS = ["parallel", "loop"]
+SELECTIVE = [*LOWERINGS, "chunked"]
 T = td.Dim("T", min=1, opt=16, max=70)
 
 
@@ -141,7 +142,7 @@ def at_time(x, t, batch, channels):
 FORMS = {"fixed": lambda n, t: (6, n), "by time": lambda n, t: (2, n, t), "by group": lambda n, t: (2, 3, n, t)}
 
 
-@pytest.mark.parametrize("lowering", LOWERINGS)
+@pytest.mark.parametrize("lowering", SELECTIVE)
 @pytest.mark.parametrize("form_b", FORMS)
 @pytest.mark.parametrize("form_c", FORMS)
 def test_selective_scan(lowering, form_b, form_c):
@@ -168,7 +169,7 @@ def test_selective_scan(lowering, form_b, form_c):
     assert_close(last, state)
 
 
-@pytest.mark.parametrize("lowering", LOWERINGS)
+@pytest.mark.parametrize("lowering", SELECTIVE)
 def test_selective_scan_without_its_options(lowering):
     u, delta = torch.randn(1, 4, 5), torch.rand(1, 4, 5)
     A, B, C = -torch.rand(4, 3), torch.randn(1, 3, 5), torch.randn(1, 3, 5)
@@ -178,7 +179,7 @@ def test_selective_scan_without_its_options(lowering):
     assert half.dtype == torch.float16
 
 
-@pytest.mark.parametrize("lowering", LOWERINGS)
+@pytest.mark.parametrize("lowering", SELECTIVE)
 def test_engines_are_built(lowering):
     net = td.Network()
     n, t = td.Dim("N", min=1, opt=2, max=4), td.Dim("T", min=1, opt=16, max=40)
@@ -188,8 +189,35 @@ def test_engines_are_built(lowering):
     y, last = F.selective_scan(u, delta, a, b, c, delta_softplus=True, return_last_state=True, lowering=lowering)
     net.output(y, "y")
     net.output(last, "last")
-    net.output(F.associative_scan(F.maximum, u, 2, lowering=lowering), "running")
+    if lowering in LOWERINGS:
+        net.output(F.associative_scan(F.maximum, u, 2, lowering=lowering), "running")
     assert compile_engine(net).data
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 150])
+def test_chunks_of_any_length(length, dynamic):
+    u, delta = torch.randn(2, 4, length), torch.rand(2, 4, length)
+    A, B, C = -torch.rand(4, 3), torch.randn(2, 3, length), torch.randn(2, 3, length)
+    values = (u, delta, A, B, C)
+    dims = [tuple("T" if axis == 2 else size for axis, size in enumerate(x.shape)) for x in values] if dynamic else None
+
+    def scan(*arguments):
+        return F.selective_scan(*arguments, return_last_state=True, lowering="chunked" if not dynamic else "auto")
+
+    y, last = evaluate(scan, *values, dims=dims)
+    expected, state = reference(*values)
+    assert_close(y, expected)
+    assert_close(last, state)
+
+
+@pytest.mark.parametrize(("longest", "loops"), [(256, False), (257, True)])
+def test_long_lengths_are_computed_in_chunks(longest, loops):
+    net = td.Network()
+    t = td.Dim("T", min=1, opt=16, max=longest)
+    u, b = net.input("u", (1, 8, t)), net.input("b", (1, 4, t))
+    net.output(F.selective_scan(u, u, net.constant(-torch.rand(8, 4)), b, b), "y")
+    assert ("RECURRENCE" in layer_types(net)) == loops
 
 
 def test_refusals():
@@ -199,6 +227,9 @@ def test_refusals():
         F.linear_recurrence(x, x, 1)
     with pytest.raises(td.UnsupportedError, match="lowering is 'parallel' or 'loop', not 'fast'"):
         F.linear_recurrence(x, x, 1, lowering="fast")
+    w, b = net.input("w", (1, 8, 5)), net.input("projection", (1, 4, 5))
+    with pytest.raises(td.UnsupportedError, match="'auto' or one of parallel, loop, chunked, not 'fast'"):
+        F.selective_scan(w, w, net.constant(-torch.ones(8, 4)), b, b, lowering="fast")
     with pytest.raises(td.UnsupportedError, match="combine_mode"):
         F.associative_scan(F.maximum, x, 1, combine_mode="generic")
     with pytest.raises(td.ShapeError, match="sizes of dimension 1 differ"):

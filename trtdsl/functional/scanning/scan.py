@@ -21,6 +21,10 @@ from ..shaping.create import arange, filled
 from ..shaping.reshape import reshape
 
 LOWERINGS = ("parallel", "loop")
+CHUNK = 64  # steps that are put together at once, where a loop runs over chunks of them
+# The longest length of which F.selective_scan computes all states at once by default. Chunks move a fifth more bytes at
+# this length, and take a quarter of the memory; docs/benchmarks.md, "Scans".
+AT_ONCE = 256
 SHORT = 32  # up to this length a scan is made by doubling, which has fewer passes but touches everything in each
 
 
@@ -270,7 +274,7 @@ def selective_scan(
     delta_softplus: bool = False,
     return_last_state: bool = False,
     *,
-    lowering: str = "parallel",
+    lowering: str = "auto",
 ) -> Any:
     """Mamba's recurrence: ``h[t] = exp(delta[t] A) h[t-1] + delta[t] B[t] u[t]``, ``y[t] = C[t] h[t] + D u[t]``.
 
@@ -280,7 +284,9 @@ def selective_scan(
     result has the dtype of ``u``. As ``selective_scan_fn`` of https://github.com/state-spaces/mamba (Gu and Dao, 2023).
 
     ``lowering="parallel"`` computes h for all t at once, as :func:`linear_recurrence`, in values of (batch, dim,
-    length, state); ``"loop"`` is an ILoop that holds one h. Both use :func:`einsum`.
+    length, state); ``"loop"`` is an ILoop that holds one h; ``"chunked"`` an ILoop over chunks of 64 steps, each of
+    which is computed as a whole from the last h of the one before. All use :func:`einsum`. ``"auto"`` is "chunked"
+    where the length may be greater than 256, otherwise "parallel".
 
     Raises ShapeError naming the label whose sizes disagree, UnsupportedError as :func:`linear_recurrence`.
 
@@ -291,7 +297,8 @@ def selective_scan(
     >>> F.selective_scan(u, delta, net.constant(-torch.ones(8, 4)), b, c, delta_softplus=True).shape
     (N, 8, T)
     """
-    _check_lowering("selective_scan", lowering)
+    if lowering not in SELECTIVE and lowering != "auto":
+        raise UnsupportedError(f"selective_scan: lowering is 'auto' or one of {', '.join(SELECTIVE)}, not {lowering!r}")
     if u.ndim != 3 or A.ndim != 2:
         raise ShapeError(
             "selective_scan takes u of (batch, dim, length) and A of (dim, state), "
@@ -303,8 +310,9 @@ def selective_scan(
         delta = add(delta, L.unsqueeze(L.cast(delta_bias, torch.float32), [1]))
     if delta_softplus:
         delta = softplus(delta)
-    compute = _selective_loop if lowering == "loop" else _selective_parallel
-    y, last = compute(u, delta, A, _Projection("B", B), _Projection("C", C), return_last_state)
+    if lowering == "auto":
+        lowering = "chunked" if bounds(u.shape[2])[1] > AT_ONCE else "parallel"
+    y, last = SELECTIVE[lowering](u, delta, A, _Projection("B", B), _Projection("C", C), return_last_state)
     if D is not None:
         y = add(y, mul(u, L.unsqueeze(L.cast(D, torch.float32), [1])))
     if z is not None:
@@ -328,6 +336,13 @@ class _Projection:
         here = object.__new__(_Projection)
         here.__dict__.update(self.__dict__)
         here.value = loop.iterator(self.value, self.value.ndim - 1) if self.varies else self.value
+        return here
+
+    def chunk(self, loop: L.Loop) -> _Projection:
+        """The same for the loop's chunk of time."""
+        here = object.__new__(_Projection)
+        here.__dict__.update(self.__dict__)
+        here.value = _chunk(loop, self.value) if self.varies else self.value
         return here
 
     def spread(self, x: Tensor, time: str) -> Tensor:
@@ -378,3 +393,33 @@ def _selective_loop(
     loop.next(before, after)
     y = loop.concatenate(C.at(loop).gathered(after, ""), length, 2)
     return y, loop.last_value(before) if return_last_state else None
+
+
+def _selective_chunks(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
+) -> tuple[Tensor, Tensor | None]:
+    """A step that is added at the end, with delta 0, leaves h as it is: exp(0) h + 0."""
+    length = u.shape[2]
+    loop = L.Loop(u.network)
+    count = (length + (CHUNK - 1)) // CHUNK
+    loop.count(count)
+    step, driven = _chunk(loop, delta), _chunk(loop, mul(delta, u))
+    state = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
+    h = linear_recurrence(exp(einsum("bdl,dn->bdln", step, A)), B.chunk(loop).spread(driven, "l"), 2, state)
+    end = L.slice(h, (0, 0, CHUNK - 1, 0), (*h.shape[:2], 1, h.shape[3]))
+    loop.next(state, L.squeeze(end, [2]))
+    y = loop.concatenate(C.chunk(loop).gathered(h, "l"), count, 2)
+    y = L.shuffle(y, reshape=(*u.shape[:2], count * CHUNK))
+    return L.slice(y, (0, 0, 0), u.shape), loop.last_value(state) if return_last_state else None
+
+
+def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
+    """The loop's chunk of the last dimension, which zeros make a multiple of its size."""
+    length, lead = x.shape[-1], x.shape[:-1]
+    count = (length + (CHUNK - 1)) // CHUNK
+    padded = L.slice(x, (0,) * x.ndim, (*lead, count * CHUNK), mode="FILL", fill=_scalar(x, 0.0))
+    chunks = L.shuffle(padded, reshape=(*lead, count, CHUNK))
+    return loop.iterator(chunks, x.ndim - 1)
+
+
+SELECTIVE = {"parallel": _selective_parallel, "loop": _selective_loop, "chunked": _selective_chunks}
