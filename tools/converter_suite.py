@@ -270,7 +270,9 @@ def judged(case: Case) -> Outcome:
 
 
 def _checked(td: Any, case: Case, way: str) -> Outcome:
-    from trtdsl.checking.check import compare_outputs, describe, named_outputs
+    from trtdsl.checking.evidence import Evidence, Rules
+    from trtdsl.checking.judge import PLAIN, describe
+    from trtdsl.checking.structure import leaves, match
 
     module = case.module.eval() if hasattr(case.module, "eval") else case.module
     specs, feeds = _inputs(td, case, way)
@@ -288,14 +290,15 @@ def _checked(td: Any, case: Case, way: str) -> Outcome:
         if not isinstance(expected, (torch.Tensor, tuple, list, dict)):
             expected = torch.tensor(expected)
         got = td.interpret(network, dict(zip(spec.inputs, tensors)))
-        expected = named_outputs(expected, list(network.outputs))
+        expected = match(leaves(expected), list(network.outputs))
         if case.comparators:
             for compare, arguments in case.comparators:
                 pairs = zip(got.values(), expected.values())
                 if not all(compare(mine, its, *arguments) for mine, its in pairs):
                     return Outcome(case.name, "wrong", f"the test's own {compare.__name__} says so")
             continue
-        for compared in compare_outputs(got, expected):
+        plain = Rules({None: PLAIN})  # its own inputs have no truth in float64: the module's own result stands for it
+        for compared in Evidence({}, list(network.outputs), plain, None, expected, lambda: None).compare(got):
             if not compared.passed:
                 return Outcome(case.name, "wrong", f"{compared.name}: {describe(compared)}")
     if case.comparators:
@@ -306,10 +309,8 @@ def _checked(td: Any, case: Case, way: str) -> Outcome:
         if "the reference fails" in str(error):  # on what was drawn; on the test's own inputs it does not
             return Outcome(case.name, "equal")
         raise
-    for each in report.cases:
-        for output in each.outputs:
-            if not output.passed:
-                return Outcome(case.name, "drawn wrong", f"{each.dims}: {output.name}: {describe(output)}")
+    for problem in report.problems():
+        return Outcome(case.name, "drawn wrong", problem)
     return Outcome(case.name, "equal")
 
 

@@ -10,11 +10,11 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.checking.sizes import sizes_to_try
 from trtdsl.core.errors import FeedProfileError, ManifestDamagedError
 from trtdsl.definition.constraints import where_it_holds
 from trtdsl.engine.arrays import view
 from trtdsl.engine.manifest import parse_manifest
-from trtdsl.interpreter.feeds import profile_points
 
 H = td.Dim("H", min=60, opt=128, max=256)
 
@@ -69,10 +69,10 @@ def test_a_branch_on_what_follows_is_decided():
 
 
 def test_a_check_draws_only_sizes_that_are_served():
-    assert profile_points(windows.define()) == [{"H": 64}, {"H": 128}, {"H": 256}, {"H": 160}]
+    assert sizes_to_try(windows.define()) == [{"H": 64}, {"H": 128}, {"H": 256}, {"H": 96}, {"H": 160}]
     report = td.check(windows)
     assert report.passed
-    assert [case.dims for case in report.cases] == [{"H": 64}, {"H": 128}, {"H": 256}, {"H": 160}]
+    assert report.sizes == [{"H": 64}, {"H": 128}, {"H": 256}, {"H": 96}, {"H": 160}]
 
 
 def test_the_sizes_to_tune_for_must_be_served():

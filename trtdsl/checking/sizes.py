@@ -30,11 +30,13 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
     Raises UsageError for an unknown dimension, and for a size that no profile has.
     """
     if sizes in (None, "auto", "quick", "all"):
-        points = [point for profile in network.profiles for point in _points(profile, str(sizes or "auto"))]
+        points = [point for profile in network.profiles for point in _points(network, profile, str(sizes or "auto"))]
         first = [profile.at(which) for profile in network.profiles for which in ("min", "opt", "max")]
         corners = dict.fromkeys(tuple(point.items()) for point in first)
         others = [items for items in dict.fromkeys(tuple(point.items()) for point in points) if items not in corners]
-        return [dict(items) for items in (*corners, *(others if sizes == "all" else others[:FURTHER]))]
+        return _served(
+            network, [dict(items) for items in (*corners, *(others if sizes == "all" else others[:FURTHER]))]
+        )
     given = [sizes] if isinstance(sizes, (str, Mapping)) else list(sizes or ())
     return [_point(network, item) for item in given]
 
@@ -66,14 +68,14 @@ def _point(network: Network, given: str | Mapping[str, int]) -> Point:
     raise UsageError(f"no profile of {network.name} has {at}: {'; '.join(map(str, network.profiles))}")
 
 
-def _points(profile: Profile, extent: str) -> Iterator[Point]:
+def _points(network: Network, profile: Profile, extent: str) -> Iterator[Point]:
     ranges = profile.ranges
     moving = [name for name, (low, _, high) in ranges.items() if low < high]
     if extent == "quick" or not moving:
         return
     for corner in _pairs_of_ends(profile, moving):
         yield {name: ranges[name][2 if name in corner else 0] for name in ranges}
-    columns = {name: _between(*ranges[name], everything=extent == "all") for name in moving}
+    columns = {name: _between(_served_alone(network, profile, name), ranges[name], extent == "all") for name in moving}
     columns = {name: column for name, column in columns.items() if column}
     for row in range(max(map(len, columns.values()), default=0)):
         yield {
@@ -96,16 +98,28 @@ def _pairs_of_ends(profile: Profile, moving: list[str]) -> Iterator[frozenset[st
         yield best
 
 
-def _between(low: int, opt: int, high: int, *, everything: bool) -> list[int]:
-    """Sizes of one range besides its min, opt and max."""
-    if high - low < (MOST if everything else SMALL):
-        return [size for size in range(low + 1, high) if size != opt]
-    start = max(low + 2, low + low // 4)
-    found = [low + 1, next((size for size in range(start, high) if size % 2 and _is_prime(size)), low + 1)]
-    if everything:
-        step = (high - low) / MOST
-        found += [low + round(step * place) for place in range(1, MOST)]
-    return [size for size in dict.fromkeys(found) if size not in (low, opt, high)]
+def _served_alone(network: Network, profile: Profile, name: str) -> Sequence[int]:
+    """The sizes of one dimension that the network serves, the others at their opt."""
+    low, _, high = profile.ranges[name]
+    if not network.constraints.required or high - low > 1 << 14:
+        return range(low, high + 1)
+    opt = profile.at("opt")
+    return [size for size in range(low, high + 1) if network.constraints.allow({**opt, name: size})] or [low, high]
+
+
+def _between(served: Sequence[int], bounds: tuple[int, int, int], everything: bool) -> list[int]:
+    """Sizes of one range besides its min, opt and max, of those that are ``served``."""
+    low, high = served[0], served[-1]
+    if len(served) <= (MOST if everything else SMALL):
+        found = list(served)
+    elif len(served) <= high - low:  # with gaps: the second one, and one further on
+        found = [served[1], served[len(served) // 3 | 1]]
+    else:
+        start = max(low + 2, low + low // 4)
+        found = [low + 1, next((size for size in range(start, high) if size % 2 and _is_prime(size)), low + 1)]
+    if everything and len(served) > MOST:
+        found += [served[round(place * (len(served) - 1) / MOST)] for place in range(1, MOST)]
+    return [size for size in dict.fromkeys(found) if size not in (low, high, *bounds)]
 
 
 def _is_prime(number: int) -> bool:
