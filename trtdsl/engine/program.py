@@ -12,7 +12,7 @@ from typing import Any
 from ..compiling.compiler import Plan, Progress, compile_engine
 from ..compiling.config import BuildConfig
 from ..compiling.onnx import compile_onnx, parse_onnx
-from ..core.backend import Backend, get_backend
+from ..core.backend import Backend, get_backend, has_cuda_device
 from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..core.files import is_file
 from ..definition.network import Network
@@ -25,6 +25,8 @@ from ..definition.weights import Source
 from ..programs.plan import plain, read_plan
 from ..programs.program import Program
 from ..programs.reader import Given, make_program
+from .inspector import program_of_inspector
+from .loaded import Loaded
 from .loader import read_engine_file, read_header
 from .manifest import Manifest, manifest_path, read_manifest
 
@@ -58,7 +60,7 @@ def program(
 
     ``source`` is a network (built here, in memory), a network file (``FILE.py:NAME``), an engine file, or an ONNX file,
     which TensorRT's own parser reads. No GPU is needed: a plan of TensorRT-RTX holds its program as text, which is read
-    and never guessed at.
+    and never guessed at. Of an engine of TensorRT, its IEngineInspector tells, on a machine with a GPU.
 
     ``dims`` are sizes of the dynamic dimensions, by default those that the ``profile`` is tuned for; a range instead of
     a size is what the engine is built for. An engine without a manifest has no names for them, and takes the ``shapes``
@@ -228,9 +230,6 @@ def _of_engine(path: Path, at: At) -> Program:
     manifest = read_manifest(path) if is_file(manifest_path(path)) else None
     if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.sha256:
         raise EngineDamagedError(f"{path} is not the engine that its manifest describes: build it again")
-    texts = read_plan(data, header.product, header.version, str(path)).of_profile(at.profile)
-    if not texts:
-        raise UsageError(f"{path} has no profile {at.profile}")
     if manifest is not None:
         given = _of_manifest(manifest, at.dims, at.profile)
     elif at.dims:
@@ -239,6 +238,13 @@ def _of_engine(path: Path, at: At) -> Program:
         given = Given({})
     given = replace(given, shapes={**given.shapes, **at.shapes}, values=at.values)
     name = manifest.network if manifest is not None else path.name
+    if header.product == "tensorrt" and has_cuda_device():  # its plans hold no text, but TensorRT tells of them here
+        loaded = Loaded(data, get_backend("tensorrt"), 0, manifest=manifest, header=header)
+        told = program_of_inspector(loaded.trt, loaded.backend.trt, given.shapes)
+        return replace(told, network=name, dims=dict(given.dims), engine_bytes=len(data))
+    texts = read_plan(data, header.product, header.version, str(path)).of_profile(at.profile)
+    if not texts:
+        raise UsageError(f"{path} has no profile {at.profile}")
     made = make_program(texts, given, network=name, backend=f"{header.product} {header.version}")
     return replace(made, engine_bytes=len(data))
 

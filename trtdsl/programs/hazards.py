@@ -61,6 +61,7 @@ EPILOGUE = (
     "Let what follows be one of bias, relu, gelu, tanh or sigmoid in the product's own order; TensorRT fuses it where "
     "no reshape or transpose stands between."
 )
+LOOPS = "a launch per loop step"
 LOOP = (
     "Take out of the loop what does not depend on the step before: the products of all steps are one. A recurrence "
     "that is linear in its state can be a scan: chunked or parallel."
@@ -88,7 +89,7 @@ def find_hazards(program: Program) -> tuple[Hazard, ...]:
         if text in ACROSS:
             lines = list(dict.fromkeys(", ".join(graph.lines(launch)[-1:]) for launch in launches))
             line = lines[0] if len(lines) == 1 else f"{lines[0]} and {len(lines) - 1} more"
-        times = sum(launch.times for launch in launches)
+        times = len(launches) if name == LOOPS else sum(launch.times for launch in launches)
         words = text if times == 1 else f"{text}, {times} times"
         hazards.append(
             Hazard(name, line, tuple(launch.index for launch in launches), moved, moved / total, words, advice)
@@ -224,7 +225,7 @@ def _loops(program: Program, graph: Graph) -> Iterable[Found]:
         total = sum(launch.times for launch in body)
         if total > len(body):
             yield (
-                "a launch per loop step", first, moved,
+                LOOPS, first, moved,
                 f"a loop makes {total:,} launches, {len(body)} a turn",
                 LOOP,
             )  # fmt: skip
@@ -285,5 +286,5 @@ def _scale_and_shift(program: Program, launch: Launch) -> bool:
 CHECKS: tuple[Callable[[Program, Graph], Iterable[Found]], ...] = (
     _rearranging, _unfused_epilogue, _attention, _casts, _loops, _constants, _scale_not_folded
 )  # fmt: skip
-LEAST = {"a launch per loop step": 0.0, "attention not fused": 0.0, "a scale not folded": 0.0}
+LEAST = {LOOPS: 0.0, "attention not fused": 0.0, "a scale not folded": 0.0}
 """Told whatever it moves: it costs launches."""
