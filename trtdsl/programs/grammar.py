@@ -76,7 +76,7 @@ def as_number(text: str, what: str) -> int:
 def read_sections(text: str) -> dict[str, list[Statement]]:
     """The sections by name. Raises ProgramDamagedError where the text does not follow the grammar.
 
-    >>> read_sections("main {\\n label bb1: \\n  add={ input={"a" "b" } stream=0 }\\n}")["main"][0]
+    >>> read_sections('main {\\n label bb1: \\n  add={ stream=0 }\\n}')["main"][0]
     ('label', 'bb1')
     """
     tokens = _tokens(text)
