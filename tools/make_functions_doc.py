@@ -60,7 +60,7 @@ def main(*wanted: str) -> None:
         f"\n{total} functions; {passed + refused} samples, of which {passed} equal torch and {refused} "
         f"({refused / (passed + refused):.1%}) are refused; {dynamic} dynamic ones equal torch."
     )
-    PAGE.write_text(HEAD + summary + "\n" + "\n".join(lines) + "\n")
+    PAGE.write_text(HEAD + summary + "\n" + "\n".join(lines) + "\n" + elsewhere())
 
 
 if __name__ == "__main__":

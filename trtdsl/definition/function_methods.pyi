@@ -63,6 +63,9 @@ class FunctionMethods:
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
         """The least and the greatest element over ``dim`` (all dimensions when None): two IReduceLayers."""
 
+    def angle(self) -> Tensor:
+        """The angle of complex values: the layers of :func:`atan2`."""
+
     def any(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
         """Whether any element over ``dim`` is true: IReduceLayer SUM of zeros and ones, between two
         ICastLayers.
@@ -181,6 +184,9 @@ class FunctionMethods:
 
     def clone(self, *, memory_format: Any = None) -> Tensor:
         """``input`` itself: Tensors of a network are values. ``memory_format`` is TensorRT's own choice."""
+
+    def conj(self) -> Any:
+        """The conjugate; of a Tensor itself: IUnaryLayer NEG."""
 
     def copysign(self, other: Any) -> Tensor:
         """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer."""
@@ -366,6 +372,9 @@ class FunctionMethods:
     def hypot(self, other: Any) -> Tensor:
         """``sqrt(input ** 2 + other ** 2)`` without overflow: scaled by the greater of the two first."""
 
+    def imag(self) -> Tensor:
+        """The imaginary part of a complex value; no layer."""
+
     def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
         """``alpha * source`` added to the parts of ``dim`` at ``index``: the layers of :func:`scatter_reduce`."""
 
@@ -406,6 +415,20 @@ class FunctionMethods:
 
     def isposinf(self) -> Tensor:
         """Whether an element is positive infinity: IElementWiseLayer EQUAL."""
+
+    def istft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: Tensor | None = None,
+        center: bool = True,
+        normalized: bool = False,
+        onesided: bool | None = None,
+        length: int | None = None,
+        return_complex: bool = False,
+    ) -> Tensor:
+        """The real signal (…, T) of complex spectra (…, frequencies, frames): the inverse of :func:`stft`."""
 
     def kron(self, other: Tensor) -> Tensor:
         """The products of all pairs of elements as blocks: IShuffleLayers and IElementWiseLayer PROD."""
@@ -626,6 +649,9 @@ class FunctionMethods:
     def ravel(self) -> Tensor:
         """All elements in one dimension: IShuffleLayer."""
 
+    def real(self) -> Tensor:
+        """The real part; of a Tensor itself. No layer."""
+
     def reciprocal(self) -> Tensor:
         """``1 / input``: IUnaryLayer RECIP; integers become float32 first."""
 
@@ -745,6 +771,23 @@ class FunctionMethods:
         self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
     ) -> Tensor:
         """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT."""
+
+    def stft(
+        self,
+        n_fft: int,
+        hop_length: int | None = None,
+        win_length: int | None = None,
+        window: Tensor | None = None,
+        center: bool = True,
+        pad_mode: str = "reflect",
+        normalized: bool = False,
+        onesided: bool | None = None,
+        return_complex: bool | None = None,
+        align_to_window: bool | None = None,
+    ) -> Any:
+        """Spectra (…, frequencies, frames) of windows of a real signal (…, T), which may be dynamic, as
+        complex values.
+        """
 
     def sub(self, other: Any, *, alpha: float = 1) -> Tensor:
         """``input - alpha * other``, broadcast: IElementWiseLayer SUB. bool is refused, as by torch."""

@@ -16,6 +16,7 @@ from ..core.backend import Backend, get_backend
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
+from .above import complexes
 from .constraints import Constraints
 from .operation import CURRENT_NETWORK, Operation, author_location
 from .precision import as_precision, is_low
@@ -206,6 +207,8 @@ class Network:
 
     def plain_constant(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
         """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``weight_names``."""
+        if data.dtype.is_complex:
+            return complexes.complex_constant(self, data, weight_names)
         shape = tuple(data.shape)
         if shape:  # one without dimensions takes the dtype of what it is used with
             self.backend.data_type(data.dtype)

@@ -8,6 +8,11 @@ from typing import Any
 from ..core.lazy import torch
 from .graph import Op
 
+FOURIER = (
+    *("fft", "fft2", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift"),
+    *("irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"),
+)
+
 # The names under which torch hands over its operators and what it calls otherwise elsewhere.
 ALIASES = {
     "radd": "add",
@@ -59,6 +64,14 @@ ALIASES = {
     "linalg_cross": "cross",
     "linalg_vecdot": "vecdot",
     "linalg_diagonal": "diagonal",
+    "linalg_inv": "inverse",
+    "linalg_det": "det",
+    "linalg_solve": "solve",
+    "linalg_matrix_norm": "matrix_norm",
+    "special_entr": "entr",
+    "special_ndtr": "ndtr",
+    "special_xlog1py": "xlog1py",
+    **{f"fft_{name}": name for name in FOURIER},
     "conj_physical": "positive",
     # What memory holds before it is written to is nobody's: zeros are as good.
     "empty": "zeros",

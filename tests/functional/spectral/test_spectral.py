@@ -1,0 +1,160 @@
+"""Complex values and Fourier transforms against torch's own."""
+
+import pytest
+import torch
+from support import assert_close, evaluate
+
+import trtdsl as td
+import trtdsl.functional as F
+
+
+def pairs(*shape, seed=0):
+    return torch.randn(*shape, 2, generator=torch.Generator().manual_seed(seed))
+
+
+def both(network, reference, *tensors, dims=None, tolerance=1e-5):
+    """The same on pairs: complex results are compared as pairs."""
+
+    def as_pairs(*inputs):
+        result = network(*inputs)
+        return F.view_as_real(result) if hasattr(result, "imag") and not isinstance(result, td.Tensor) else result
+
+    expected = reference(*tensors)
+    expected = torch.view_as_real(expected.resolve_conj()) if expected.is_complex() else expected
+    assert_close(evaluate(as_pairs, *tensors, dims=dims), expected, tolerance)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda z, w, lib: z + w,
+        lambda z, w, lib: z - w * 2,
+        lambda z, w, lib: 3 - z,
+        lambda z, w, lib: z * w,
+        lambda z, w, lib: z / w,
+        lambda z, w, lib: 1 / z,
+        lambda z, w, lib: z / 2.5,
+        lambda z, w, lib: z**3,
+        lambda z, w, lib: z * (1 - 2j),
+        lambda z, w, lib: z @ w.transpose(0, 1),
+        lambda z, w, lib: z.conj() * 1j,
+        lambda z, w, lib: (z * 0.1).exp(),
+        lambda z, w, lib: z.abs(),
+        lambda z, w, lib: z.angle(),
+        lambda z, w, lib: z.real * z.imag,
+        lambda z, w, lib: z[:, 1:].flatten(0).unsqueeze(0),
+        lambda z, w, lib: z.permute(1, 0).sum(0),
+        lambda z, w, lib: lib.polar(z.abs(), w.angle()),
+        lambda z, w, lib: lib.complex(z.imag, w.real),
+        lambda z, w, lib: z * lib.view_as_real(w).sum(-1),
+    ],
+)
+def test_complex_arithmetic(act):
+    both(
+        lambda x, y: act(F.view_as_complex(x), F.view_as_complex(y), F),
+        lambda x, y: act(torch.view_as_complex(x), torch.view_as_complex(y), torch),
+        pairs(4, 5),
+        pairs(4, 5, seed=1),
+        dims=[("N", 5, 2), ("N", 5, 2)],
+    )
+
+
+def test_rotary_embeddings():
+    """Queries turned by complex constants, as LLaMA's own code has it."""
+    turns = torch.polar(torch.ones(6, 4), torch.outer(torch.arange(6.0), 10000.0 ** -torch.arange(0, 1, 0.25)))
+    x = torch.randn(2, 6, 3, 8, generator=torch.Generator().manual_seed(0))
+
+    def rotated(x, lib):
+        z = lib.view_as_complex(x.reshape(2, 6, 3, 4, 2))
+        return lib.view_as_real(z * turns[:, None]).flatten(3)
+
+    both(lambda x: rotated(x, F), lambda x: rotated(x, torch), x)
+
+
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+@pytest.mark.parametrize("length", [None, 5, 12])
+def test_one_dimension(norm, length):
+    x = torch.randn(3, 8, 2, generator=torch.Generator().manual_seed(0))
+    signal = x[..., 0].contiguous()
+    for name in ("fft", "ifft"):
+        both(
+            lambda x, name=name: getattr(F, name)(F.view_as_complex(x), length, 1, norm),
+            lambda x, name=name: getattr(torch.fft, name)(torch.view_as_complex(x), length, 1, norm),
+            x,
+            dims=[("N", 8, 2)],
+        )
+    for name in ("fft", "rfft"):
+        both(
+            lambda x, name=name: getattr(F, name)(x, length, 1, norm),
+            lambda x, name=name: getattr(torch.fft, name)(x, length, 1, norm),
+            signal,
+            dims=[("N", 8)],
+        )
+    both(
+        lambda x: F.irfft(F.view_as_complex(x), length, 1, norm),
+        lambda x: torch.fft.irfft(torch.view_as_complex(x), length, 1, norm),
+        x,
+    )
+
+
+def test_several_dimensions():
+    x = pairs(3, 4, 6)
+    for name in ("fft2", "ifft2", "fftn", "ifftn", "fftshift", "ifftshift"):
+        both(
+            lambda x, name=name: getattr(F, name)(F.view_as_complex(x)),
+            lambda x, name=name: getattr(torch.fft, name)(torch.view_as_complex(x)),
+            x,
+        )
+    signal = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0))
+    for name in ("rfft2", "rfftn"):
+        both(lambda x, name=name: getattr(F, name)(x), getattr(torch.fft, name), signal)
+    both(lambda x: F.irfft2(F.rfft2(x)), lambda x: torch.fft.irfft2(torch.fft.rfft2(x)), signal)
+    both(lambda x: F.irfftn(F.rfftn(x)), lambda x: torch.fft.irfftn(torch.fft.rfftn(x)), signal)
+
+
+@pytest.mark.filterwarnings("ignore:A window was not provided")
+@pytest.mark.parametrize("options", [{}, {"center": False}, {"normalized": True}, {"onesided": False}])
+@pytest.mark.parametrize("window", [None, torch.hann_window(24)])
+def test_stft(options, window):
+    x = torch.randn(2, 200, generator=torch.Generator().manual_seed(0))
+    arguments = {"hop_length": 8, "win_length": 24, "window": window, "return_complex": True, **options}
+    both(
+        lambda x: F.stft(x, 32, **arguments),
+        lambda x: torch.stft(x, 32, **arguments),
+        x,
+        dims=[("N", td.Dim("T", min=40, opt=200, max=400))],
+    )
+
+
+def test_istft_gives_the_signal_back():
+    x = torch.randn(2, 256, generator=torch.Generator().manual_seed(0))
+    window = torch.hann_window(32)
+
+    def there_and_back(x, lib):
+        z = lib.stft(x, 32, 8, window=window, return_complex=True)
+        return lib.istft(z * 0.5, 32, 8, window=window)
+
+    both(lambda x: there_and_back(x, F), lambda x: there_and_back(x, torch), x)
+    both(
+        lambda x: there_and_back(x, F),
+        lambda x: there_and_back(x, torch),
+        x,
+        dims=[("N", 8 * td.Dim("F", min=8, opt=32, max=64))],
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: F.fft(x), "the length must be static"),
+        (lambda x: F.rfft(F.view_as_complex(x[:, :2])), "rfft takes real values"),
+        (lambda x: F.view_as_complex(x), "pairs in the last dimension"),
+        (lambda x: F.stft(x, 8), "return_complex=True or False"),
+        (lambda x: F.view_as_complex(x[:, :2]).relu(), "a ComplexTensor has no 'relu'"),
+        (lambda x: F.fft(x[:, :4], norm="orthogonal"), "'forward' or 'ortho'"),
+    ],
+)
+def test_bad_calls(call, message):
+    x = td.Network().input("x", ("N", td.Dim("T", min=4, opt=8, max=16)))
+    with pytest.raises((td.TrtdslError, AttributeError), match=message):
+        call(x)

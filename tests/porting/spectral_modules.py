@@ -1,0 +1,37 @@
+"""Modules with complex numbers and Fourier transforms inside."""
+
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    """Rotary embeddings with complex turns, as LLaMA's own code has them."""
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.outer(torch.arange(64.0), 10000.0 ** -torch.arange(0, 1, 0.25))
+        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles), persistent=False)
+        self.q = nn.Linear(8, 8)
+
+    def forward(self, x):
+        b, s, _ = x.shape
+        z = torch.view_as_complex(self.q(x).float().reshape(b, s, 4, 2))
+        return torch.view_as_real(z * self.turns[:s]).flatten(2)
+
+
+class Power(nn.Module):
+    """The power of short-time spectra."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(32))
+
+    def forward(self, x):
+        return torch.stft(x, 32, 8, window=self.window, return_complex=True).abs().pow(2)
+
+
+class Mixing(nn.Module):
+    """FNet's mixing of tokens and channels."""
+
+    def forward(self, x):
+        return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real

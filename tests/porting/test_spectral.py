@@ -1,0 +1,19 @@
+"""Ports of modules with complex numbers inside equal them, unedited."""
+
+from pathlib import Path
+
+import pytest
+
+MODULES = Path(__file__).parent / "spectral_modules.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dims"),
+    [
+        ("Rotary", "N,S,8", {"N": (1, 2, 3), "S": (2, 5, 9)}),
+        ("Power", "N,T", {"N": (1, 2, 3), "T": (64, 100, 200)}),
+        ("Mixing", "N,8,16", {"N": (1, 2, 3)}),
+    ],
+)
+def test_a_port_equals_its_module(port, name, shape, dims):
+    port(f"{MODULES}:{name}", {"x": shape}, dims=dims).check()

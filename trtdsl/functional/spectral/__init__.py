@@ -1,0 +1,1 @@
+"""Complex numbers as pairs of Tensors, and Fourier transforms."""

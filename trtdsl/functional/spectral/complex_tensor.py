@@ -1,0 +1,277 @@
+"""Complex numbers, which TensorRT does not have: a pair of Tensors with torch's operators and methods."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.operation import operation
+from ...definition.shape import Shape, shape_text
+from ...definition.tensor import Tensor
+from ..indexing.index import getitem
+from ..pointwise.arithmetic import add, atan2, div, hypot, mul, sub
+from ..pointwise.elementary import cos, exp, neg, sin
+from ..products.matmul import matmul
+from ..shaping.join import stack, unbind
+
+# Methods that move elements, or add them up: they are done to both parts.
+OF_BOTH_PARTS = {
+    *("chunk", "clone", "contiguous", "cumsum", "diagonal", "expand", "flatten", "flip", "mean", "movedim", "narrow"),
+    *("permute", "repeat", "reshape", "roll", "select", "split", "squeeze", "sum", "swapaxes", "t", "transpose"),
+    *("unbind", "unflatten", "unsqueeze", "view"),
+}
+
+
+class ComplexTensor:
+    """A complex value: ``real`` and ``imag`` are Tensors of one shape.
+
+    It has the operators ``+ - * / @ **`` (with whole powers), indexing, and the methods of Tensor that move elements or
+    add them up. A network's outputs are real: give :func:`view_as_real`, ``.real``, ``.imag`` or :func:`abs`.
+
+    >>> z = F.view_as_complex(td.Network().input("x", ("N", 3, 2)))
+    >>> (z * z.conj()).real.shape
+    (N, 3)
+    """
+
+    __array_ufunc__ = None
+
+    def __init__(self, real: Tensor, imag: Tensor):
+        self.real, self.imag = real, imag
+
+    @property
+    def network(self) -> Network:
+        """The network that it belongs to."""
+        return self.real.network
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of either part."""
+        return self.real.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.real.ndim
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """torch's complex64 for parts of float32."""
+        return torch.complex64 if self.real.dtype == torch.float32 else torch.complex32
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.real.size(dim)
+
+    def __repr__(self) -> str:
+        return f"ComplexTensor({shape_text(self.shape)})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in OF_BOTH_PARTS:
+            raise AttributeError(
+                f"a ComplexTensor has no {name!r}: it has the operators, {', '.join(sorted(OF_BOTH_PARTS))}; "
+                "of .real and .imag there is everything"
+            )
+        return lambda *args, **kwargs: self._both(lambda part: getattr(part, name)(*args, **kwargs))
+
+    def _both(self, change: Callable[[Tensor], Any]) -> Any:
+        real, imag = change(self.real), change(self.imag)
+        if isinstance(real, Tensor):
+            return ComplexTensor(real, imag)
+        return type(real)(ComplexTensor(a, b) for a, b in zip(real, imag, strict=True))
+
+    def __getitem__(self, index: Any) -> ComplexTensor:
+        return self._both(lambda part: getitem(part, index))
+
+    def __neg__(self) -> ComplexTensor:
+        return self._both(neg)
+
+    def __add__(self, other: Any) -> ComplexTensor:
+        b = _as_complex(other, self.network)
+        return ComplexTensor(add(self.real, b.real), add(self.imag, b.imag))
+
+    def __sub__(self, other: Any) -> ComplexTensor:
+        b = _as_complex(other, self.network)
+        return ComplexTensor(sub(self.real, b.real), sub(self.imag, b.imag))
+
+    def __mul__(self, other: Any) -> ComplexTensor:
+        if _is_real(other):
+            return self._both(lambda part: mul(part, other))
+        return self._product(_as_complex(other, self.network), mul)
+
+    def __matmul__(self, other: Any) -> ComplexTensor:
+        if _is_real(other):
+            return self._both(lambda part: matmul(part, other))
+        return self._product(_as_complex(other, self.network), matmul)
+
+    def _product(self, b: ComplexTensor, times: Callable[[Any, Any], Tensor]) -> ComplexTensor:
+        real = sub(times(self.real, b.real), times(self.imag, b.imag))
+        return ComplexTensor(real, add(times(self.real, b.imag), times(self.imag, b.real)))
+
+    def __truediv__(self, other: Any) -> ComplexTensor:
+        if _is_real(other):
+            return self._both(lambda part: div(part, other))
+        b = _as_complex(other, self.network)
+        size = add(mul(b.real, b.real), mul(b.imag, b.imag))
+        return (self * b.conj())._both(lambda part: div(part, size))
+
+    def __pow__(self, other: Any) -> ComplexTensor:
+        if not isinstance(other, int) or other < 1:
+            raise UnsupportedError(f"a complex power is a whole number from 1 on, not {other!r}")
+        result = self
+        for _ in range(other - 1):
+            result = result * self
+        return result
+
+    def __rsub__(self, other: Any) -> ComplexTensor:
+        return -self + other
+
+    def __rtruediv__(self, other: Any) -> ComplexTensor:
+        return _as_complex(other, self.network) / self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def conj(self) -> ComplexTensor:
+        """The conjugate: IUnaryLayer NEG of the imaginary part."""
+        return ComplexTensor(self.real, neg(self.imag))
+
+    def abs(self) -> Tensor:
+        """The absolute value, as :func:`hypot` of both parts."""
+        return hypot(self.real, self.imag)
+
+    def angle(self) -> Tensor:
+        """The angle, as :func:`atan2` of both parts."""
+        return atan2(self.imag, self.real)
+
+    def exp(self) -> ComplexTensor:
+        """``exp(real) * (cos(imag) + i sin(imag))``."""
+        size = exp(self.real)
+        return ComplexTensor(mul(size, cos(self.imag)), mul(size, sin(self.imag)))
+
+    __abs__ = abs
+
+    def is_complex(self) -> bool:
+        """True."""
+        return True
+
+
+def _is_real(other: Any) -> bool:
+    if isinstance(other, torch.Tensor):
+        return not other.is_complex()
+    return isinstance(other, (int, float, Tensor))
+
+
+def complex_constant(network: Network, data: torch.Tensor, weight_names: tuple[str, ...] = ()) -> ComplexTensor:
+    """A complex torch tensor as two constants."""
+    return ComplexTensor(*(network.plain_constant(part.contiguous(), weight_names) for part in (data.real, data.imag)))
+
+
+def _as_complex(value: Any, network: Network) -> ComplexTensor:
+    if isinstance(value, ComplexTensor):
+        return value
+    if isinstance(value, builtins.complex):
+        return ComplexTensor(network.constant(float(value.real)), network.constant(float(value.imag)))
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        return complex_constant(network, value)
+    if isinstance(value, (Tensor, torch.Tensor, int, float)):
+        real = network.constant(float(value) if isinstance(value, int) else value)
+        return ComplexTensor(real, network.constant(torch.tensor(0.0, dtype=real.dtype)))
+    raise DefinitionError(f"expected a complex value, a Tensor or a number, not {type(value).__name__}")
+
+
+@operation
+def view_as_complex(input: Tensor) -> Any:
+    """Pairs in the last dimension (…, 2) as complex numbers (…): two ISliceLayers.
+
+    >>> F.view_as_complex(td.Network().input("x", ("N", 3, 2))).shape
+    (N, 3)
+    """
+    if input.ndim == 0 or input.shape[-1] != 2:
+        raise ShapeError(f"view_as_complex takes pairs in the last dimension, not {shape_text(input.shape)}")
+    real, imag = unbind(input, -1)
+    return ComplexTensor(real, imag)
+
+
+@operation
+def view_as_real(input: Any) -> Tensor:
+    """Complex numbers (…) as pairs (…, 2) of Tensors: IConcatenationLayer.
+
+    >>> z = F.view_as_complex(td.Network().input("x", ("N", 3, 2)))
+    >>> F.view_as_real(z).shape
+    (N, 3, 2)
+    """
+    if not isinstance(input, ComplexTensor):
+        raise DefinitionError("view_as_real takes a complex value: F.view_as_complex and F.fft make them")
+    return stack([input.real, input.imag], -1)
+
+
+@operation
+def complex(real: Tensor, imag: Tensor) -> Any:
+    """A complex value of its two parts; no layer.
+
+    >>> net = td.Network()
+    >>> F.complex(net.input("a", ("N",)), net.input("b", ("N",))).shape
+    (N,)
+    """
+    return ComplexTensor(real, imag)
+
+
+@operation
+def polar(abs: Tensor, angle: Tensor) -> Any:
+    """``abs * (cos(angle) + i sin(angle))``: the layers of :func:`cos` and :func:`sin`, IElementWiseLayers PROD.
+
+    >>> net = td.Network()
+    >>> F.polar(net.input("r", ("N",)), net.input("a", ("N",))).shape
+    (N,)
+    """
+    return ComplexTensor(mul(abs, cos(angle)), mul(abs, sin(angle)))
+
+
+@operation
+def real(input: Any) -> Tensor:
+    """The real part; of a Tensor itself. No layer.
+
+    >>> F.real(td.Network().input("x", ("N",))).shape
+    (N,)
+    """
+    return input.real if isinstance(input, ComplexTensor) else input
+
+
+@operation
+def imag(input: Any) -> Tensor:
+    """The imaginary part of a complex value; no layer.
+
+    >>> z = F.view_as_complex(td.Network().input("x", ("N", 2)))
+    >>> F.imag(z).shape
+    (N,)
+    """
+    if not isinstance(input, ComplexTensor):
+        raise DefinitionError("imag takes a complex value, as torch does")
+    return input.imag
+
+
+@operation
+def conj(input: Any) -> Any:
+    """The conjugate; of a Tensor itself: IUnaryLayer NEG.
+
+    >>> F.conj(td.Network().input("x", ("N",))).shape
+    (N,)
+    """
+    return input.conj() if isinstance(input, ComplexTensor) else input
+
+
+@operation
+def angle(input: Any) -> Tensor:
+    """The angle of complex values: the layers of :func:`atan2`.
+
+    >>> F.angle(F.view_as_complex(td.Network().input("x", ("N", 2)))).shape
+    (N,)
+    """
+    if isinstance(input, ComplexTensor):
+        return input.angle()
+    return atan2(L.elementwise(input, input, "SUB"), input)

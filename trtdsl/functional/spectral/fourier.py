@@ -1,0 +1,288 @@
+"""Discrete Fourier transforms of static lengths, as products with the matrix of their waves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.tensor import Tensor
+from ..operands import axes_of, axis_of, floating
+from ..pointwise.arithmetic import add, sub
+from ..products.matmul import matmul
+from ..shaping.arrange import pad, roll
+from .complex_tensor import ComplexTensor
+
+LONGEST = 4096
+NORMS = (None, "backward", "forward", "ortho")
+
+
+def waves(rows: int, columns: int, length: int, sign: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """``exp(sign · 2πi · j · k / length)`` for j < rows and k < columns, as cosines and sines in float32."""
+    turns = torch.outer(torch.arange(rows, dtype=torch.int64), torch.arange(columns, dtype=torch.int64)) % length
+    angles = turns.to(torch.float64) * (2 * math.pi / length)
+    return angles.cos().float(), (sign * angles.sin()).float()
+
+
+def _length(name: str, value: Any) -> int:
+    if not isinstance(value, int):
+        raise UnsupportedError(f"{name}: the length must be static, not {value}: it says what the waves are")
+    if value < 1:
+        raise ShapeError(f"{name}: the length must be positive, not {value}")
+    if value > LONGEST:
+        raise UnsupportedError(f"{name} of {value} is a product with a matrix of its square: {LONGEST} at most")
+    return value
+
+
+def _scale(norm: str | None, length: int, inverse: bool) -> float:
+    if norm not in NORMS:
+        raise DefinitionError(f"norm is None, 'backward', 'forward' or 'ortho', not {norm!r}")
+    if norm == "ortho":
+        return 1 / math.sqrt(length)
+    return 1 / length if inverse == (norm in (None, "backward")) else 1.0
+
+
+def _sized(x: Tensor, axis: int, length: int) -> Tensor:
+    """The axis cut, or filled up with zeros."""
+    have = x.shape[axis]
+    if have == length:
+        return x
+    if isinstance(have, int) and have > length:
+        return L.slice(x, (0,) * x.ndim, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+    widths = [0, 0] * (x.ndim - 1 - axis) + [0, length - have]
+    return pad(x, widths)
+
+
+def _parts(input: Any) -> tuple[Tensor, Tensor | None]:
+    if isinstance(input, ComplexTensor):
+        return input.real, input.imag
+    return L.cast(floating(input), torch.float32), None
+
+
+def _transform(name: str, input: Any, n: Any, dim: int, norm: str | None, inverse: bool) -> ComplexTensor:
+    """A complex transform along one axis."""
+    real, imag = _parts(input)
+    axis = axis_of(dim, real.ndim)
+    length = _length(name, real.shape[axis] if n is None else n)
+    cosines, sines = waves(length, length, length, 1 if inverse else -1)
+    scale = _scale(norm, length, inverse)
+    return _product(real, imag, axis, length, cosines * scale, sines * scale)
+
+
+def _product(
+    real: Tensor, imag: Tensor | None, axis: int, length: int, cosines: torch.Tensor, sines: torch.Tensor
+) -> ComplexTensor:
+    network = real.network
+    last = [*(other for other in range(real.ndim) if other != axis), axis]
+    back = [last.index(other) for other in range(real.ndim)]
+
+    def times(x: Tensor, matrix: torch.Tensor) -> Tensor:
+        rows = L.shuffle(_sized(x, axis, length), last)
+        return L.shuffle(matmul(rows, network.constant(matrix)), back)
+
+    a, b = times(real, cosines), times(real, sines)
+    if imag is None:
+        return ComplexTensor(a, b)
+    return ComplexTensor(sub(a, times(imag, sines)), add(b, times(imag, cosines)))
+
+
+@operation
+def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
+
+    The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
+
+    >>> F.fft(td.Network().input("x", ("N", 8))).shape
+    (N, 8)
+    """
+    return _transform("fft", input, n, dim, norm, False)
+
+
+@operation
+def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The inverse of :func:`fft`.
+
+    >>> F.ifft(F.fft(td.Network().input("x", ("N", 8)))).shape
+    (N, 8)
+    """
+    return _transform("ifft", input, n, dim, norm, True)
+
+
+@operation
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.
+
+    >>> F.rfft(td.Network().input("x", ("N", 8))).shape
+    (N, 5)
+    """
+    if isinstance(input, ComplexTensor):
+        raise DefinitionError("rfft takes real values: F.fft takes complex ones")
+    real, _ = _parts(input)
+    axis = axis_of(dim, real.ndim)
+    length = _length("rfft", real.shape[axis] if n is None else n)
+    cosines, sines = waves(length, length // 2 + 1, length, -1)
+    scale = _scale(norm, length, False)
+    return _product(real, None, axis, length, cosines * scale, sines * scale)
+
+
+@operation
+def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.
+
+    >>> F.irfft(F.rfft(td.Network().input("x", ("N", 8)))).shape
+    (N, 8)
+    """
+    real, imag = _parts(input)
+    axis = axis_of(dim, real.ndim)
+    frequencies = real.shape[axis]
+    length = _length("irfft", 2 * (frequencies - 1) if n is None else n)
+    cosines, sines = waves(length // 2 + 1, length, length, 1)
+    weight = torch.full((length // 2 + 1, 1), 2.0)  # every frequency stands for its mirror image, too
+    weight[0] = 1.0
+    if length % 2 == 0:
+        weight[-1] = 1.0
+    weight = weight * _scale(norm, length, True)
+    found = _product(real, None, axis, length // 2 + 1, cosines * weight, sines * weight).real
+    if imag is None:
+        return found
+    return sub(found, _product(imag, None, axis, length // 2 + 1, sines * weight, cosines * weight).real)
+
+
+def _axes(real: Tensor, s: Sequence[int] | None, dim: Sequence[int] | None) -> list[tuple[int, int | None]]:
+    """Axes and their lengths, the last one last."""
+    if dim is None:
+        axes = list(range(real.ndim)) if s is None else list(range(real.ndim - len(s), real.ndim))
+    else:
+        axes = [axis_of(axis, real.ndim) for axis in dim]
+    lengths = [None] * len(axes) if s is None else [None if size == -1 else size for size in s]
+    if len(lengths) != len(axes):
+        raise ShapeError(f"{len(lengths)} lengths for {len(axes)} dimensions")
+    return list(zip(axes, lengths, strict=True))
+
+
+def _every(input: Any, s: Any, dim: Any, norm: str | None, inverse: bool) -> Any:
+    for axis, length in reversed(_axes(_parts(input)[0], s, dim)):
+        input = _transform("ifft" if inverse else "fft", input, length, axis, norm, inverse)
+    return input
+
+
+@operation
+def fftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """:func:`fft` along several dimensions, all of them by default.
+
+    >>> F.fftn(td.Network().input("x", (4, 8))).shape
+    (4, 8)
+    """
+    return _every(input, s, dim, norm, False)
+
+
+@operation
+def ifftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """The inverse of :func:`fftn`.
+
+    >>> F.ifftn(F.fftn(td.Network().input("x", (4, 8)))).shape
+    (4, 8)
+    """
+    return _every(input, s, dim, norm, True)
+
+
+@operation
+def fft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`fftn` along the last two dimensions.
+
+    >>> F.fft2(td.Network().input("x", ("N", 4, 8))).shape
+    (N, 4, 8)
+    """
+    return _every(input, s, dim, norm, False)
+
+
+@operation
+def ifft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`ifftn` along the last two dimensions.
+
+    >>> F.ifft2(F.fft2(td.Network().input("x", ("N", 4, 8)))).shape
+    (N, 4, 8)
+    """
+    return _every(input, s, dim, norm, True)
+
+
+@operation
+def rfftn(
+    input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
+) -> Any:
+    """:func:`rfft` along the last of several dimensions, then :func:`fft` along the others.
+
+    >>> F.rfftn(td.Network().input("x", (4, 8))).shape
+    (4, 5)
+    """
+    axes = _axes(input, s, dim)
+    found = rfft(input, axes[-1][1], axes[-1][0], norm)
+    for axis, length in reversed(axes[:-1]):
+        found = _transform("rfftn", found, length, axis, norm, False)
+    return found
+
+
+@operation
+def irfftn(
+    input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
+) -> Any:
+    """The inverse of :func:`rfftn`.
+
+    >>> F.irfftn(F.rfftn(td.Network().input("x", (4, 8)))).shape
+    (4, 8)
+    """
+    axes = _axes(_parts(input)[0], s, dim)
+    for axis, length in axes[:-1]:
+        input = _transform("irfftn", input, length, axis, norm, True)
+    return irfft(input, axes[-1][1], axes[-1][0], norm)
+
+
+@operation
+def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`rfftn` along the last two dimensions.
+
+    >>> F.rfft2(td.Network().input("x", ("N", 4, 8))).shape
+    (N, 4, 5)
+    """
+    return rfftn(input, s, dim, norm)
+
+
+@operation
+def irfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`irfftn` along the last two dimensions.
+
+    >>> F.irfft2(F.rfft2(td.Network().input("x", ("N", 4, 8)))).shape
+    (N, 4, 8)
+    """
+    return irfftn(input, s, dim, norm)
+
+
+def _shifted(input: Any, dim: Any, back: bool) -> Any:
+    x = input.real if isinstance(input, ComplexTensor) else input
+    axes = axes_of(dim, x.ndim)
+    shifts = [-(x.shape[axis] // 2) if back else x.shape[axis] // 2 for axis in axes]
+    return input.roll(shifts, axes) if isinstance(input, ComplexTensor) else roll(input, shifts, axes)
+
+
+@operation
+def fftshift(input: Any, dim: Any = None) -> Any:
+    """The frequency 0 in the middle: as :func:`roll`.
+
+    >>> F.fftshift(td.Network().input("x", ("N", 8)), 1).shape
+    (N, 8)
+    """
+    return _shifted(input, dim, False)
+
+
+@operation
+def ifftshift(input: Any, dim: Any = None) -> Any:
+    """The inverse of :func:`fftshift`.
+
+    >>> F.ifftshift(td.Network().input("x", ("N", 8)), 1).shape
+    (N, 8)
+    """
+    return _shifted(input, dim, True)
