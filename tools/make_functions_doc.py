@@ -7,6 +7,7 @@ built as a TensorRT network and interpreted. With names of functions, the rows o
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ def _measured(record: Record) -> dict[str, Any]:
     if tally.failed:
         raise SystemExit(f"{record.name}: {len(tally.failed)} samples differ: {tally.failed[0]}")
     return row_of(tally)
+
+
+def elsewhere() -> str:
+    """The functions that have tests of their own."""
+    names = ", ".join(f"`F.{name}`" for name in sorted(ELSEWHERE))
+    return f"\n## Tested on their own\n\n{textwrap.fill(names, 120, break_on_hyphens=False)}\n"
 
 
 def main(*wanted: str) -> None:
