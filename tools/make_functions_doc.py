@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "functional")]
 
 from functions_page import PAGE, line_of, row_of, table_of  # noqa: E402
-from records import FAMILIES, Record  # noqa: E402
+from records import ELSEWHERE, FAMILIES, Record  # noqa: E402
 from samples import tally_of  # noqa: E402
 
 HEAD = """\
