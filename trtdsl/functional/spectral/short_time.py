@@ -68,10 +68,9 @@ def stft(
     cosines, sines = waves(frequencies, n_fft, n_fft, -1)
     shape = _window(window, n_fft if win_length is None else win_length, n_fft)
     scale = n_fft**-0.5 if normalized else 1.0
-    parts = [
-        conv1d(x, input.network.constant((wave * shape * scale)[:, None].contiguous()), stride=hop)
-        for wave in (cosines, sines)
-    ]
+    names = () if window is None else window.weight_names
+    kernels = [(wave * shape * scale)[:, None].contiguous() for wave in (cosines, sines)]
+    parts = [conv1d(x, input.network.plain_constant(kernel, names), stride=hop) for kernel in kernels]
     real, imag = (L.squeeze(part, [0]) if input.ndim == 1 else part for part in parts)
     found = ComplexTensor(real, imag)
     return found if return_complex else view_as_real(found)
@@ -108,6 +107,7 @@ def istft(
     network = input.network
     hop = n_fft // 4 if hop_length is None else hop_length
     shape = _window(window, n_fft if win_length is None else win_length, n_fft)
+    names = () if window is None else window.weight_names
     cosines, sines = waves(n_fft // 2 + 1, n_fft, n_fft, 1)
     weight = torch.full((n_fft // 2 + 1, 1), 2.0)
     weight[0] = 1.0
@@ -118,7 +118,7 @@ def istft(
     if input.ndim == 2:
         parts = [L.unsqueeze(part, [0]) for part in parts]
     signals = [
-        conv_transpose1d(part, network.constant((wave * scale)[:, None].contiguous()), stride=hop)
+        conv_transpose1d(part, network.plain_constant((wave * scale)[:, None].contiguous(), names), stride=hop)
         for part, wave in zip(parts, (cosines, sines), strict=True)
     ]
     frames = L.slice(parts[0], (0, 0, 0), (1, 1, parts[0].shape[2]))
