@@ -1,13 +1,21 @@
 """The documentation's Python runs as it stands: each file's blocks in order, in one namespace."""
 
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
 import torch
+from device import simulated_device
+
+from trtdsl.core import errors
+from trtdsl.core.backend import cuda_status
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+ON_A_DEVICE = ("engines.md", "production.md")  # these execute engines
 
 
 def blocks(file):
@@ -26,8 +34,23 @@ def test_python_blocks_run(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     namespace = {"__name__": "__main__"}
-    for block in blocks(file):
-        exec(compile(block, str(file), "exec"), namespace)
+    simulated = file.name in ON_A_DEVICE and cuda_status() is not None
+    with simulated_device() if simulated else contextlib.nullcontext() as machine:
+        for block in blocks(file):
+            exec(compile(block, str(file), "exec"), namespace)
+        assert not simulated or (machine.counts["execute_async_v3"] and not machine.violations)
+
+
+def test_the_production_page_has_every_error_code():
+    text = (ROOT / "docs" / "production.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (\d*) ?\|", text, re.MULTILINE))
+    kinds, seen = [errors.TrtdslError, errors.RuntimeCacheWarning], {}
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if getattr(kind, "code", None):
+            seen[kind.code] = str(getattr(kind, "exit_code", ""))
+    assert rows == seen
 
 
 def test_links_between_documents_hold():
