@@ -1,5 +1,6 @@
 """Modules as people write them, each with something that a port must see."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -219,7 +220,12 @@ class BySize(nn.Module):
 
 class Number(nn.Module):
     def forward(self, x):
-        return x[:, : int(x.shape[1] / 2)] * 2
+        return x[:, : int(x.shape[1] ** 0.5)] * 2
+
+
+class Root(nn.Module):
+    def forward(self, x):
+        return x[:, : int(math.sqrt(x.shape[1]))] * 2
 
 
 class Stale(nn.Module):

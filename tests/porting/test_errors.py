@@ -21,12 +21,24 @@ def line_of(text):
     ("name", "inputs", "error", "message"),
     [
         ("Branch", {"x": "N,3"}, td.UnsupportedError, line_of("if x.sum() > 0") + "what runs here depends on"),
-        ("BySize", {"x": "2,T"}, td.UnsupportedError, line_of("x = x[:, :4]") + "the module does one thing at T = 5"),
+        (
+            "BySize",
+            {"x": "2,T"},
+            td.UnsupportedError,
+            line_of("if x.shape[1] > 4") + "the module takes another path where T = 3: the one that is ported needs "
+            "T > 4, which holds where T is 5 to 8",
+        ),
         (
             "Number",
             {"x": "2,T"},
             td.UnsupportedError,
-            line_of("int(x.shape[1] / 2)") + ".* gets 2 at T = 5 and 1",
+            line_of("int(x.shape[1] ** 0.5)") + ".* where T = 3: .* needs what int.. gives to be 2, and it is 1",
+        ),
+        (
+            "Root",
+            {"x": "2,T"},
+            td.UnsupportedError,
+            line_of("math.sqrt") + ".* where T = 3: .* needs what int.. gives to be 2, and it is 1",
         ),
         ("Stale", {"x": "N,3"}, td.UnsupportedError, "shares memory with one that .*modules.py:.* changed in place"),
         ("Fails", {"x": "N,3"}, td.DefinitionError, line_of("x.reshape(7, 7)") + "forward fails: RuntimeError: shape"),

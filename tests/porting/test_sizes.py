@@ -30,7 +30,7 @@ def test_arithmetic_is_remembered():
     cases = {
         "(+ s0 1)": n + 1, "(+ 1 s0)": 1 + n, "(- s0 s1)": n - m, "(* s0 s1)": n * m, "(// s1 2)": m // 2,
         "(% s1 3)": m % 3, "(- s0)": -n, "(** s0 2)": n**2, "(- 10 s0)": 10 - n, "(// 100 s0)": 100 // n,
-        "(/ s1 2)": m / 2, "(ceil (/ s1 3))": math.ceil(m / 3), "(floor (/ s1 3))": math.floor(m / 3),
+        "(/ s1 2)": m / 2, "(- (// (- s1) 3))": math.ceil(m / 3), "(// s1 3)": math.floor(m / 3),
         "(// (+ s0 1) s1)": (n + 1) // m,
     }  # fmt: skip
     for expected, got in cases.items():

@@ -131,7 +131,7 @@ class Constraints:
         if math.prod(min(high - low + 1, INFINITY) for low, high in ranges.values()) > POINTS:
             return None
         env = self._allowed(grid(ranges), ranges)
-        outcomes = set(_outcomes(condition, env).tolist()) if env else set()
+        outcomes = set(outcomes_of(condition, env).tolist()) if env else set()
         return bool(outcomes.pop()) if len(outcomes) == 1 else None
 
     def check(self, ranges: Ranges) -> None:
@@ -180,7 +180,7 @@ class Constraints:
     def _allowed(self, env: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
         for each in self.required:
             if set(map(str, each.condition.atoms())) <= set(names):
-                kept = _outcomes(each.condition, env)
+                kept = outcomes_of(each.condition, env)
                 env = {name: column[kept] for name, column in env.items()}
         return env
 
@@ -189,11 +189,11 @@ def first_failure(condition: Condition, env: Mapping[str, Any]) -> dict[str, int
     """The first of these values of the dimensions for which the condition does not hold."""
     if any(abs(end) >= INFINITY for size in (condition.left, condition.right) for end in bounds(size)):
         env = {name: column.astype(object) for name, column in env.items()}  # Python's integers have no end
-    failed = np.flatnonzero(~_outcomes(condition, env))
+    failed = np.flatnonzero(~outcomes_of(condition, env))
     return {name: int(column[failed[0]]) for name, column in env.items()} if len(failed) else None
 
 
-def _outcomes(condition: Condition, env: Mapping[str, Any]) -> Any:
+def outcomes_of(condition: Condition, env: Mapping[str, Any]) -> Any:
     """Whether the condition holds, at many values of the dimensions at once."""
     left, right = evaluated(condition.left, env), evaluated(condition.right, env)
     if left is not None and right is not None:
@@ -223,7 +223,7 @@ def where_it_holds(condition: Condition, ranges: Ranges) -> str:
     if high - low >= POINTS:
         return ""
     env = grid({name: (low, high)})
-    found = env[name][_outcomes(condition, env)]
+    found = env[name][outcomes_of(condition, env)]
     if not len(found):
         return f"for no {name} from {low} to {high}"
     steps = set(np.diff(found).tolist())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .atoms import INFINITY, Atom, Binary, FloorDivision, atom_key, is_single
+from .atoms import INFINITY, Atom, Binary, FloorDivision, atom_key, is_single, size_key
 
 if TYPE_CHECKING:
-    from .size import Size, SizeLike
+    from .size import Monomial, Size, SizeLike
 
 
 def printed(size: Size) -> list[tuple[str, int]]:
@@ -16,7 +16,15 @@ def printed(size: Size) -> list[tuple[str, int]]:
     remainders: list[tuple[str, int]] = []
     for monomial, coefficient in size.terms:
         atom = monomial[0] if len(monomial) == 1 else None
-        if not isinstance(atom, FloorDivision) or not isinstance(atom.right, int) or coefficient % atom.right:
+        if not isinstance(atom, FloorDivision) or not isinstance(atom.right, int):
+            continue
+        inner = next((part for part in terms if _is_remainder(part, terms[part], atom, coefficient)), None)
+        if monomial in terms and inner is not None:  # a // m - k * (a // (m * k)) is a // m % k
+            of, times = inner[0], terms.pop(inner)
+            del terms[monomial]
+            remainders.append((f"(({of}) % {atom.right // of.right})", times))
+            continue
+        if coefficient % atom.right:
             continue
         times, parts = -coefficient // atom.right, [((), atom.left)] if isinstance(atom.left, int) else atom.left.terms
         if monomial in terms and all(terms.get(part) == times * number for part, number in parts):
@@ -35,6 +43,14 @@ def printed(size: Size) -> list[tuple[str, int]]:
         factors = [f"({atom})" if isinstance(atom, FloorDivision) and not plain else str(atom) for atom in monomial]
         result = [*result, ("*".join(factors), coefficient)]
     return result
+
+
+def _is_remainder(part: Monomial, times: int, atom: FloorDivision, coefficient: int) -> bool:
+    other = part[0] if len(part) == 1 else None
+    if not isinstance(other, FloorDivision) or not isinstance(other.right, int) or other.right >= atom.right:
+        return False
+    same = size_key(other.left) == size_key(atom.left) and atom.right % other.right == 0
+    return same and coefficient == -times * (atom.right // other.right)
 
 
 def ranges_text(*sizes: SizeLike | float) -> str:

@@ -10,6 +10,7 @@ from ..core.errors import TrtdslError, UnsupportedError
 from ..core.lazy import torch
 from .given import Given
 from .graph import Op, SizeOf, SizeOp, Value, Weight, leaves
+from .guards import proven
 from .trace import Trace, live_operations, trace
 
 
@@ -24,6 +25,16 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
     mine = Lines(result)
     if result.tried:  # what depends on values must not become a number either
         mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")
+
+    def same(other: Trace) -> bool:
+        try:
+            mine.compare(Lines(other), _text(first), "another size")
+        except UnsupportedError:
+            return False
+        return True
+
+    result.requirements, remarks = proven(result, given, lambda env: trace(module, given.at(env)), same)
+    result.remarks += remarks
     for env in others:
         other = Lines(_traced(module, given, env))
         mine.compare(other, _text(first), _text(env))

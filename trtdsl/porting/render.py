@@ -179,8 +179,13 @@ class Renderer:
             return self.sizes[size_key(size)], ATOM
         if isinstance(size, SizeOf):
             return f"{self.value(size.value)}.shape[{size.axis}]", ATOM
-        if size.symbol in ("ceil", "floor"):
+        if size.symbol in ("ceil", "floor", "int", "trunc", "round"):
             return self._rounded(size)
+        if size.symbol in ("min", "max"):
+            text = self.bound(size.operands[0])[0]
+            for operand in size.operands[1:]:
+                text = f"td.size_{size.symbol}({text}, {self.bound(operand)[0]})"
+            return text, ATOM
         if len(size.operands) == 1:
             return f"-{self.operand(size.operands[0], UNARY)}", UNARY
         return self._operator(size.symbol, *size.operands)
@@ -190,10 +195,12 @@ class Renderer:
         (inner,) = size.operands
         if isinstance(inner, SizeOp) and inner.symbol == "/":
             left, right = inner.operands
-            if size.symbol == "floor":
+            if size.symbol in ("floor", "int", "trunc"):
                 return f"{self.operand(left, 6)} // {self.operand(right, 7)}", 6
-            return f"-(-{self.operand(left, UNARY)} // {self.operand(right, 7)})", UNARY
-        return f"math.{size.symbol}({self.bound(inner)[0]})", ATOM
+            if size.symbol == "ceil":
+                return f"-(-{self.operand(left, UNARY)} // {self.operand(right, 7)})", UNARY
+        name = size.symbol if size.symbol in ("int", "round") else f"math.{size.symbol}"
+        return f"{name}({self.bound(inner)[0]})", ATOM
 
 
 def _simple(text: str) -> bool:

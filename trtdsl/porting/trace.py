@@ -19,6 +19,7 @@ from ..core.errors import UsageError
 from ..core.lazy import torch
 from .graph import Call, Op, SizeOf, SizeOp, Value, Weight, leaves, operations, values_in
 from .recorder import Recorder, modes, modes_below, tensors_of
+from .sizes import GUARDS, Guard, pythons_functions
 
 
 @dataclass
@@ -36,6 +37,10 @@ class Trace:
     """What forward does besides and a network does not."""
     tried: bool = False
     """Whether a size that depends on values has been tried."""
+    guards: list[Guard] = field(default_factory=list)
+    """What it asked of sizes."""
+    requirements: list[Any] = field(default_factory=list)
+    """What the file requires of its dimensions, so that the module would have done the same at all sizes."""
 
 
 def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int = 3) -> Trace:
@@ -62,10 +67,15 @@ def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], t
                 stack.callback(handle.remove)
         stack.enter_context(modes_below(recorder))
         stack.enter_context(modes(recorder))
+        stack.enter_context(pythons_functions(module))
+        token = GUARDS.set([])
+        stack.callback(GUARDS.reset, token)
         returned = recorder.run(module, tensors)
+        guards = GUARDS.get() or []
     tree = recorder.tree(returned)
     remarks = [*_updates(recorder, module), *_left_out(tree)]
-    return Trace(recorder.root, values, outputs(tree), recorder.weights, recorder.constants, remarks, recorder.tried)
+    constants, tried = recorder.constants, recorder.tried
+    return Trace(recorder.root, values, outputs(tree), recorder.weights, constants, remarks, tried, guards)
 
 
 def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:

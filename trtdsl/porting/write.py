@@ -130,12 +130,19 @@ class File:
             entries.append("buffers=True,")
         lines = ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")"]
         lines += _signature(f"def {self.name}", body.signature())
-        written, expression = body.lines(), body.last_expression()
+        written, expression = [*self._required(), *body.lines()], body.last_expression()
         if expression is not None and isinstance(self.trace.results, Value):
             line = f'    return {{"output": {body.renderer().expression(expression)[0]}}}'
             if len(line) <= WIDTH:
                 return "\n".join([*lines, *written[:-1], line])
         return "\n".join([*lines, *written, *self._returned(body)])
+
+    def _required(self) -> list[str]:
+        return [
+            line
+            for each in self.trace.requirements
+            for line in wrapped_call("td.require", [each.text, literal(each.place)], 4)
+        ]
 
     def _inputs(self) -> str:
         entries = [f'"{name}": {self._input(name, spec)}' for name, spec in self.given.inputs.items()]
