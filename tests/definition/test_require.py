@@ -73,6 +73,9 @@ def test_a_check_draws_only_sizes_that_are_served():
     report = td.check(windows)
     assert report.passed
     assert report.sizes == [{"H": 64}, {"H": 128}, {"H": 256}, {"H": 96}, {"H": 160}]
+    assert sizes_to_try(windows.define(), "H=96") == [{"H": 96}]
+    with pytest.raises(td.UsageError, match="windows does not serve H = 97: it requires H % 32 == 0"):
+        sizes_to_try(windows.define(), "H=97")
 
 
 def test_the_sizes_to_tune_for_must_be_served():

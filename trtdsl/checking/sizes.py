@@ -27,7 +27,9 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
     as different as they can be. ``"quick"`` is min, opt and max; ``"all"`` every size of ranges of up to 64.
     ``"H=65,N=3"`` or a mapping is one point, in which a dimension that is not named is at its opt; several in a list.
 
-    Raises UsageError for an unknown dimension, and for a size that no profile has.
+    Sizes that the network does not serve (:func:`trtdsl.require`) give way to the nearest that it does.
+
+    Raises UsageError for an unknown dimension, for a size that no profile has, and for one that is not served.
     """
     if sizes in (None, "auto", "quick", "all"):
         points = [point for profile in network.profiles for point in _points(network, profile, str(sizes or "auto"))]
@@ -38,7 +40,13 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
             network, [dict(items) for items in (*corners, *(others if sizes == "all" else others[:FURTHER]))]
         )
     given = [sizes] if isinstance(sizes, (str, Mapping)) else list(sizes or ())
-    return [_point(network, item) for item in given]
+    points = [_point(network, item) for item in given]
+    for point in points:
+        if not network.constraints.allow(point):
+            required = " and ".join(str(each.condition) for each in network.constraints.required)
+            at = ", ".join(f"{name} = {size}" for name, size in point.items())
+            raise UsageError(f"{network.name} does not serve {at}: it requires {required}")
+    return points
 
 
 def _served(network: Network, points: Sequence[Point]) -> list[Point]:
