@@ -20,6 +20,8 @@ import torch
 
 import trtdsl as td
 from trtdsl.compiling.compiler import compile_engine
+from trtdsl.programs.plan import read_plan
+from trtdsl.programs.reader import Given, make_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NETWORK = str(ROOT / "networks" / "stgcn.py")
@@ -66,6 +68,20 @@ def engine_of(definition, backend):
     network.definition = definition
     network.outputs = {"logits": None}
     return compile_engine(network)
+
+
+def program_rows(ours, theirs, backend):
+    """Launches and bytes of both engines' programs."""
+    programs = [
+        make_program(read_plan(plan.data, backend.name, backend.version).of_profile(0), Given({}))
+        for plan in (ours, theirs)
+    ]
+    for name, values in (
+        ("launches", [program.launch_count for program in programs]),
+        ("bytes moved", [program.bytes for program in programs]),
+        ("of them only rearranged", [program.rearranged_bytes for program in programs]),
+    ):
+        yield name, f"{values[0]:,}", f"{values[1]:,}", f"{values[0] / values[1]:.3f}"
 
 
 def peak(mode):
@@ -127,7 +143,7 @@ def main():
     python = Path(sys.executable)
     rows = [
         ("weights file (or module) to network", f"{ours:.3f} s", f"{theirs:.3f} s", f"1/{theirs / ours:.1f}"),
-        ("layers", network.definition.num_layers, parsed.num_layers, ""),
+        *program_rows(our_plan, their_plan, backend),
         (
             "activation memory, bytes",
             f"{our_plan.statistics.activation_memory:,}",

@@ -25,7 +25,7 @@ import trtdsl as td  # noqa: E402
 from trtdsl.core.backend import get_backend  # noqa: E402
 from trtdsl.definition.spec import load_module  # noqa: E402
 
-NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "raft_small")
+NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small")
 HEADS = (
     "road", "definition, s", "build, s", "launches", "bytes moved", "rearranged", "activation memory", "engine, bytes",
     "floor, ms",
