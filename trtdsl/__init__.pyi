@@ -13,6 +13,11 @@ from .checking.compare_layers import compare_layers as compare_layers
 from .checking.compare_layers import locate_difference as locate_difference
 from .checking.judge import Tolerance as Tolerance
 from .checking.judge import compare as compare
+from .checking.locate import CallReport as CallReport
+from .checking.locate import compare_calls as compare_calls
+from .checking.locate import locate_call as locate_call
+from .checking.mutate import MutationReport as MutationReport
+from .checking.mutate import mutate as mutate
 from .checking.report import CheckReport as CheckReport
 from .compiling.config import BuildConfig as BuildConfig
 from .core.diagnosis import diagnose as diagnose
@@ -86,6 +91,7 @@ __all__ = [
     "Build",
     "BuildConfig",
     "BuildError",
+    "CallReport",
     "CancelledError",
     "CheckReport",
     "Comparison",
@@ -103,6 +109,7 @@ __all__ = [
     "Launch",
     "LayerReport",
     "MismatchError",
+    "MutationReport",
     "Network",
     "NetworkSpec",
     "Obstacle",
@@ -126,6 +133,7 @@ __all__ = [
     "build_several",
     "check",
     "compare",
+    "compare_calls",
     "compare_layers",
     "compare_programs",
     "cond",
@@ -144,8 +152,10 @@ __all__ = [
     "layers",
     "load_engine",
     "load_spec",
+    "locate_call",
     "locate_difference",
     "missing",
+    "mutate",
     "network",
     "obstacles",
     "port",

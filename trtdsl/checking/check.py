@@ -98,6 +98,22 @@ def check(
     return run.report(results, (*spec.trivial, *trivial))
 
 
+def planned(
+    spec: NetworkSpec,
+    network: Network,
+    *,
+    weights: Source | None = None,
+    seed: int = 0,
+    sizes: Sizes = None,
+    tolerance: Tolerances = None,
+    leave_out: Sequence[str] = (),
+) -> list[Planned]:
+    """The sizes and kinds of values that :func:`check` would try, each with what makes the evidence for it."""
+    rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
+    run = _Run(spec, network, "interpreter", seed, rules, weights, lambda phase, done, total: None)
+    return list(run.drawn_cases(sizes_to_try(network, sizes)))
+
+
 Planned = tuple[dict[str, int], str, Callable[[], Evidence | None]]
 
 

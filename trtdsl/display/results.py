@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ..building.batch import Outcome
     from ..building.build import Build
     from ..checking.compare_layers import LayerReport
+    from ..checking.locate import CallReport
+    from ..checking.mutate import MutationReport
     from ..checking.report import CheckReport
     from ..engine.bench import BenchReport
     from ..programs.compare import Comparison
@@ -68,6 +70,26 @@ def print_layers(report: LayerReport) -> None:
     else:
         total = len(report.agreed) + len(report.absent)
         print_line(f"{len(report.agreed)} of {total} submodules have their output in the network")
+
+
+def print_calls(report: CallReport) -> None:
+    """The first call that differs and the last that agrees, in one line."""
+    if report.difference is not None:
+        print_line(f"first call that differs: {report.difference}")
+    else:
+        print_line(f"{report.agreed} of torch's calls have their result in the network, {report.absent} need not")
+
+
+def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
+    """What a check would not see, a line for each change; with ``verbose`` also what cannot be seen, and why."""
+    for survivor in report.survivors:
+        print_line(f"not seen: {survivor}")
+    for equivalent in report.equivalent if verbose else ():
+        print_line(f"nothing to see, since {equivalent.reason}: {equivalent}")
+    print_line(
+        f"{report.network}: the check sees {report.caught} of {report.decidable} changes ({report.score:.1%}); "
+        f"{len(report.equivalent)} more change nothing that could be seen"
+    )
 
 
 def print_summary(summary: Summary) -> None:

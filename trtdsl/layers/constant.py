@@ -54,11 +54,20 @@ def weights_bytes(weights: Any) -> bytes:
     return ctypes.string_at(_header(weights).values, weights.nbytes)
 
 
+class Values:
+    """Weights of a layer that are not TensorRT's: those of one that is changed on its way to its evaluator."""
+
+    def __init__(self, values: torch.Tensor):
+        self.values, self.size = values, values.numel()
+
+
 def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A torch view of a layer's weights; it is valid as long as their owner keeps the memory.
 
     Sub-byte types come unpacked: int4 as int8 values, fp4 as float32 values.
     """
+    if isinstance(weights, Values):
+        return weights.values.reshape(tuple(shape))
     if isinstance(weights, np.ndarray):
         if not weights.flags.writeable:
             weights = weights.copy()

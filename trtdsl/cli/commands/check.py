@@ -11,7 +11,7 @@ import typer
 import trtdsl as td
 
 from ...core.errors import UsageError
-from ...display.results import print_check, print_layers, print_verdict
+from ...display.results import print_calls, print_check, print_layers, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
 from ..options import Definition, NetworkName, pairs_of
@@ -77,29 +77,44 @@ def check(
     on: Annotated[str, typer.Option("--on", help="interpreter (any machine) or engine (needs a GPU).")] = "interpreter",
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
     layers: Annotated[
-        bool, typer.Option("--layers", help="Find the first submodule, layer and line that differ.")
+        bool, typer.Option("--layers", help="Find the first submodule and the first call that differ, and their lines.")
+    ] = False,
+    mutate: Annotated[
+        bool, typer.Option("--mutate", help="Change every weight and layer, one at a time: which change is not seen?")
     ] = False,
 ) -> None:
     """Compare a network with its torch reference at many sizes and values; exit code 1 when it differs.
 
     With -q the verdict alone is printed.
     """
+    if mutate and (on != "interpreter" or rules["feeds"] or rules["against"]):
+        raise UsageError("--mutate draws its own feeds and interprets: not with --on engine, --feed and --against")
     with out.progress() as progress:
         spec = td.load_spec(network)
         defined = spec.define(**definition)
         weights = definition["weights"]
         report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)
         found = td.locate_difference(spec, defined, report, weights) if layers else None
+        calls = td.locate_call(spec, defined, report, weights) if layers else None
+        mutation = None
+        if mutate and report.passed:
+            given = {key: rules[key] for key in ("sizes", "tolerance", "leave_out")}
+            mutation = td.mutate(spec, weights=weights, seed=seed, network=defined, progress=progress.step, **given)
         unbuildable = td.obstacles(defined)
 
     def show() -> None:
         print_check(report, verbose=out.verbose)
         if found is not None:
             print_layers(found)
+        if calls is not None:
+            print_calls(calls)
         for obstacle in unbuildable:
             print_line(str(obstacle))
+        if mutation is not None:
+            print_mutation(mutation, verbose=out.verbose)
 
-    more: dict[str, Any] = {"layers": found.to_json() if found is not None else None}
+    parts = {"layers": found, "calls": calls, "mutation": mutation}
+    more = {name: None if part is None else part.to_json() for name, part in parts.items()}
     out.result({**report.to_json(), **more, "unbuildable": [asdict(each) for each in unbuildable]}, show)
     if out.quiet and not out.json:
         print_verdict(report)

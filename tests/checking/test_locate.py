@@ -1,0 +1,174 @@
+"""The first call that differs is named itself, on both sides, with both lines."""
+
+import inspect
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.checking.locate import compare_calls
+
+
+class Decoder(nn.Module):
+    """One layer of a decoder: attention, a residual, a norm, a gated product."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(8, 8, bias=False) for _ in range(4))
+        self.norm = nn.LayerNorm(8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        h = self.norm(x)
+        q, k, v = (f(h).reshape(2, 5, 2, 4).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-1, -2) / 2.0
+        mask = torch.ones(5, 5, dtype=torch.bool).tril()
+        scores = scores.masked_fill(~mask, -1e4)
+        p = torch.softmax(scores, -1)
+        x = x + self.o((p @ v).transpose(1, 2).reshape(2, 5, 8))
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+LINES = {}
+
+
+def at(what, value):
+    """Remembers the line of a call."""
+    LINES[what] = inspect.currentframe().f_back.f_lineno
+    return value
+
+
+def define(module, *, axis=-1, scale=2.0, transpose=True, approximate="none", residual=True, masked=-1e4):
+    net = td.Network()
+    w = {name: net.constant(value.detach(), source=name) for name, value in module.state_dict().items()}
+    x = net.input("x", (2, 5, 8))
+    h = F.layer_norm(x, (8,), w["norm.weight"], w["norm.bias"])
+    q, k, v = (F.linear(h, w[f"{name}.weight"]).reshape(2, 5, 2, 4).transpose(1, 2) for name in "qkv")
+    scores = at("div", q @ k.transpose(-1, -2) / scale)
+    mask = net.constant(torch.ones(5, 5, dtype=torch.bool).tril())
+    scores = at("masked_fill", F.masked_fill(scores, ~mask, masked))
+    p = at("softmax", F.softmax(scores, axis))
+    y = p @ v
+    y = at("reshape", (y.transpose(1, 2) if transpose else y).reshape(2, 5, 8))
+    y = F.linear(y, w["o.weight"])
+    x = at("add", x + y if residual else x - y)
+    y = F.linear(x, w["up.weight"], w["up.bias"])
+    y = at("gelu", F.gelu(y, approximate=approximate))
+    net.output(x + F.linear(y, w["down.weight"], w["down.bias"]), "y")
+    return net
+
+
+@pytest.fixture
+def module():
+    torch.manual_seed(0)
+    return Decoder().eval()
+
+
+FEEDS = {"x": torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))}
+
+
+def test_a_right_network_agrees_in_every_call(module):
+    report = compare_calls(define(module), FEEDS, module)
+    assert report.passed
+    assert report.agreed > 15
+
+
+@pytest.mark.parametrize(
+    ("change", "torch_name", "network_name", "line"),
+    [
+        ({"axis": -2}, "softmax", "softmax", "softmax"),
+        ({"scale": 2.5}, "div", "div", "div"),
+        ({"approximate": "tanh"}, "gelu", "gelu", "gelu"),
+        ({"residual": False}, "add", "sub", "add"),
+        ({"masked": -1.0}, "masked_fill", "masked_fill", "masked_fill"),
+    ],
+)
+def test_the_wrong_call_is_named_itself(module, change, torch_name, network_name, line):
+    found = compare_calls(define(module, **change), FEEDS, module).difference
+    assert found is not None
+    assert found.torch.name == torch_name
+    assert found.network.location.line == LINES[line]
+    assert found.network.location.file == __file__
+    source = inspect.getsource(Decoder).split("\n")
+    written = source[found.torch.location.line - inspect.getsourcelines(Decoder)[1]]
+    assert {"div": "/ 2.0", "add": "x + self.o"}.get(torch_name, torch_name) in written
+    assert network_name in str(found)
+
+
+def test_a_transpose_that_is_missing_is_named(module):
+    found = compare_calls(define(module, transpose=False), FEEDS, module).difference
+    assert found.torch.name in ("transpose", "reshape")
+
+
+def test_the_last_call_that_agrees_stands_before_it(module):
+    found = compare_calls(define(module, axis=-2), FEEDS, module).difference
+    assert found.last_torch.name == "masked_fill"
+    assert found.last_network.location.line == LINES["masked_fill"]
+    assert found.error > 0.1
+    assert "the last that agrees is masked_fill" in str(found)
+
+
+def test_a_reference_that_works_in_place_is_followed():
+    class InPlace(nn.Module):
+        def forward(self, x):
+            x = x * 2
+            x += 1
+            return torch.sigmoid(x.relu_())
+
+    def network(activation):
+        net = td.Network()
+        net.output(F.sigmoid(activation(net.input("x", (4,)) * 2 + 1)), "y")
+        return net
+
+    feeds = {"x": torch.tensor([-2.0, -0.3, 0.7, 1.0])}
+    assert compare_calls(network(F.relu), feeds, InPlace()).passed
+    found = compare_calls(network(F.tanh), feeds, InPlace()).difference
+    assert (found.torch.name, found.network.name) == ("relu", "tanh")
+
+
+def test_a_missing_call_is_said():
+    class Two(nn.Module):
+        def forward(self, x):
+            return torch.exp(torch.sin(x))
+
+    net = td.Network()
+    net.output(F.exp(net.input("x", (4,))), "y")
+    found = compare_calls(net, {"x": torch.tensor([-2.0, -0.3, 0.7, 1.0])}, Two()).difference
+    assert found.torch.name in ("sin", "exp")
+    assert found.network.name == "exp"
+
+
+NETWORK = """\
+import trtdsl as td
+import trtdsl.functional as F
+
+
+@td.network(inputs={"x": td.Input((3, 4))}, reference="reference.py:Model")
+def scores(x):
+    y = x * 2
+    return F.softmax(y, 0) + 1
+"""
+REFERENCE = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return torch.softmax(y, 1) + 1
+"""
+
+
+def test_the_command_names_both_lines(tmp_path, command_line):
+    (tmp_path / "scores.py").write_text(NETWORK)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    trtdsl = command_line(tmp_path)
+    said = trtdsl("check", "scores.py", "--layers", code=1).stdout.replace("\n", "")
+    assert "first call that differs: softmax at" in said
+    assert "scores.py:8 (torch: softmax at" in said
+    found = json.loads(trtdsl("check", "scores.py", "--layers", "--json", code=1).stdout)["calls"]["difference"]
+    assert (found["network"]["location"][1], found["torch"]["location"][1]) == (8, 7)
+    assert found["last_torch"]["name"] == "mul"
