@@ -29,6 +29,12 @@ OPERATORS = {
 class Torch:
     """trtdsl.functional, by torch's functions of the same names."""
 
+    @staticmethod
+    def setitem(x, index, value):
+        changed = x.clone()
+        changed[index] = value
+        return changed
+
     def __getattr__(self, name):
         for space in (torch.nn.functional, torch, torch.linalg, torch.Tensor):
             if hasattr(space, name):

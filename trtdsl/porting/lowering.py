@@ -53,43 +53,42 @@ def describe(value: Value) -> str:
     return f"{tuple(value.shape)} {dtype_name(value.dtype)}"
 
 
-def _written(op: Op) -> Expression | None:
-    """``x[index] = y`` as a new x; None for an index that there is no function for."""
+def _written(op: Op) -> Expression:
+    """``x[index] = y`` as a new x: by the function for that form, else by ``F.setitem``, which takes every index."""
     target, index, given = op.args
     items = list(index) if isinstance(index, tuple) else [index]
-    if any(isinstance(item, list) or (item is True or item is False) for item in items):
-        return None
-    if any(isinstance(item, Value) or item is None for item in items):
-        return _written_at_tensors(target, items, given, op)
-    if Ellipsis in [item for item in items if not isinstance(item, (Value, SizeOf, SizeOp))]:
+    expression = None
+    if any(isinstance(item, Value) for item in items):
+        expression = _written_at_tensors(target, items, given)
+    elif not any(isinstance(item, (list, bool)) or item is None for item in items):
+        expression = _written_along(target, items, given)
+    return expression or _assigned(target, index, given)
+
+
+def _assigned(target: Any, index: Any, given: Any) -> Expression:
+    tree = given if isinstance(given, Value) else Literal(given, "value")
+    return Expression(
+        "function", "setitem", [Argument(None, target), Argument(None, _plain(index)), Argument(None, tree)]
+    )
+
+
+def _written_along(target: Any, items: list[Any], given: Any) -> Expression | None:
+    """``x[:, a:b] = y`` and ``x[:, a] = y``, of a y that has that shape; None for anything else."""
+    if Ellipsis in [item for item in items if not isinstance(item, (SizeOf, SizeOp))]:
         at = next(place for place, item in enumerate(items) if item is Ellipsis)
         items[at : at + 1] = [slice(None)] * (len(target.shape) - len(items) + 1)
-    return _scattered(target, items, given, target.dtype)
-
-
-def _scattered(target: Any, items: list[Any], given: Any, dtype: torch.dtype) -> Expression | None:
-    """``x[items] = y`` by the first index that chooses: it puts the rest's result, of x at that index, into x."""
-    axis = next((axis for axis, item in enumerate(items) if item != slice(None)), None)
-    if axis is None:
-        return _filled(target, given, dtype)
-    item = items[axis]
-    if isinstance(item, slice) and item.step not in (None, 1):
+    axes = [axis for axis, item in enumerate(items) if item != slice(None)]
+    if not axes:
+        return _filled(target, given, target.dtype)
+    item = items[axes[0]]
+    stepped = isinstance(item, slice) and item.step not in (None, 1)
+    if len(axes) > 1 or stepped or not _fits(given, target, axes[0], item):
         return None
-    at = (*[slice(None)] * axis, item)
-    rest = [slice(None) if isinstance(item, slice) else None] + items[axis + 1 :]
-    rest = [*[slice(None)] * axis, *rest[0 if isinstance(item, slice) else 1 :]]
-    if any(other != slice(None) for other in rest) or not _fits(given, target, axis, item):
-        part = Expression("index", "", [Argument(None, target), Argument(None, _plain(at if len(at) > 1 else item))])
-        source: Any = _scattered(part, rest, given, dtype)
-    else:
-        source = given
-    if source is None:
-        return None
-    operands = [Argument(None, target), Argument(None, source)]
+    operands = [Argument(None, target), Argument(None, given)]
     if isinstance(item, slice):
         ends = [Argument(name, _plain(end), None) for name, end in (("start", item.start), ("end", item.stop))]
-        return Expression("function", "slice_scatter", [*operands, Argument("dim", Literal(axis, "dim"), 0), *ends])
-    place = [Argument("dim", Literal(axis, "dim")), Argument("index", _plain(item))]
+        return Expression("function", "slice_scatter", [*operands, Argument("dim", Literal(axes[0], "dim"), 0), *ends])
+    place = [Argument("dim", Literal(axes[0], "dim")), Argument("index", _plain(item))]
     return Expression("function", "select_scatter", operands + place)
 
 
@@ -117,23 +116,38 @@ def _filled(target: Any, given: Any, dtype: torch.dtype) -> Expression | None:
     return Expression("function", "full_like", [Argument(None, target), Argument(None, Literal(given))])
 
 
-def _written_at_tensors(target: Value, items: list[Any], given: Any, op: Op) -> Expression | None:
+def _written_at_tensors(target: Value, items: list[Any], given: Any) -> Expression | None:
+    """``x[mask] = number`` and ``x[i, j] = y``; None for anything else."""
     (item,) = items if len(items) == 1 else (None,)
     if isinstance(item, Value) and item.dtype == torch.bool:
         if isinstance(given, Value) and len(given.shape) > 0:
             return None
         tree = given if isinstance(given, Value) else Literal(given, "value")
-        mask: Any = item
-        if len(item.shape) < len(target.shape):  # a mask is of the first dimensions
-            places = (Ellipsis, *[None] * (len(target.shape) - len(item.shape)))
-            mask = Expression("index", "", [Argument(None, item), Argument(None, _plain(places))])
+        mask = _widened(item, target)
         return Expression("method", "masked_fill", [Argument(None, target), Argument(None, mask), Argument(None, tree)])
-    if all(isinstance(item, Value) for item in items):
+    if all(isinstance(item, Value) and item.dtype != torch.bool for item in items):
+        if isinstance(given, Value) and given.dtype != target.dtype:
+            return None
         tree = given if isinstance(given, Value) else Literal(given, "value")
         return Expression(
             "function", "index_put", [Argument(None, target), Argument(None, tuple(items)), Argument(None, tree)]
         )
     return None
+
+
+def _chosen(op: Op) -> Expression:
+    """``y[mask] = x[mask]``: x or y."""
+    target, mask, source = op.args
+    operands = [Argument(None, _widened(mask, target)), Argument(None, source), Argument(None, target)]
+    return Expression("function", "where", operands)
+
+
+def _widened(mask: Value, target: Value) -> Any:
+    """A mask of the first dimensions with those that it lacks."""
+    if len(mask.shape) == len(target.shape):
+        return mask
+    places = (Ellipsis, *[None] * (len(target.shape) - len(mask.shape)))
+    return Expression("index", "", [Argument(None, mask), Argument(None, _plain(places))])
 
 
 def _copied(op: Op) -> Expression | None:
@@ -163,7 +177,7 @@ def _resized(op: Op) -> Expression | None:
     return Expression("method", "reshape", [Argument(None, flat), *(Argument(None, Literal(size)) for size in sizes)])
 
 
-WRITES = {"setitem": _written, "copy": _copied, "zero": _zeroed, "resize": _resized}
+WRITES = {"setitem": _written, "masked_where": _chosen, "copy": _copied, "zero": _zeroed, "resize": _resized}
 
 
 def _weight_norm(op: Op, results: list[Value]) -> list[Statement]:

@@ -111,7 +111,8 @@ class Renderer:
         if isinstance(tree, (list, tuple)):
             return self._sequence(tree)
         if isinstance(tree, slice):
-            return f"slice({', '.join(self.tree(end) for end in (tree.start, tree.stop, tree.step))})"
+            ends = [self.tree(end) for end in (tree.start, tree.stop, tree.step)]
+            return f"slice({', '.join(ends[: 3 if ends[2] != 'None' else 2][ends[0] == ends[2] == 'None' :])})"
         if isinstance(tree, dict):
             return "{" + ", ".join(f"{key!r}: {self.tree(item)}" for key, item in tree.items()) + "}"
         return literal(tree)

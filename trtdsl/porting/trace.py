@@ -72,10 +72,25 @@ def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], t
         stack.callback(GUARDS.reset, token)
         returned = recorder.run(module, tensors)
         guards = GUARDS.get() or []
+    for op in operations(recorder.root):
+        _choose(op)
     tree = recorder.tree(returned)
     remarks = [*_updates(recorder, module), *_left_out(tree)]
     constants, tried = recorder.constants, recorder.tried
     return Trace(recorder.root, values, outputs(tree), recorder.weights, constants, remarks, tried, guards)
+
+
+def _choose(op: Op) -> None:
+    """Makes ``y[mask] = x[mask]`` the choice between the two that it is, which needs no size that depends on data."""
+    if op.form != "setitem" or not all(isinstance(item, Value) for item in op.args) or op.args[1].dtype != torch.bool:
+        return
+    target, mask, given = op.args
+    made = given.producer
+    if made is None or made.name != "getitem" or made.args[1] is not mask or not isinstance(made.args[0], Value):
+        return
+    source = made.args[0]
+    if source.shape == target.shape and source.dtype == target.dtype and mask.shape:
+        op.name, op.args = "masked_where", (target, mask, source)
 
 
 def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:

@@ -1,0 +1,105 @@
+"""``x[index] = y`` in a module, for every form of index: the network is the module, and its text says what it does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import trtdsl as td
+
+
+class Assigning(torch.nn.Module):
+    """Writes into a copy of x, as the function says."""
+
+    def __init__(self, write):
+        super().__init__()
+        self.write = write
+
+    def forward(self, x, i):
+        y = x.clone()
+        self.write(y, x, i)
+        return y
+
+
+def below(y, x, i):
+    mask = x < 0
+    y[mask] = 0.5
+
+
+def rows(y, x, i):
+    mask = x[:, :, 0] < 0
+    y[mask] = 7.0
+
+
+def chosen(y, x, i):
+    mask = x < 0.3
+    z = x * 2
+    y[mask] = z[mask]
+
+
+def chosen_rows(y, x, i):
+    mask = x[:, :, 0] < 0
+    z = x * 2 + 1
+    y[mask] = z[mask]
+
+
+def computed(y, x, i):
+    mask = x < 0
+    y[mask] = x[mask] * 2 + 1
+
+
+def augmented(y, x, i):
+    y[:, [0, 2]] *= 3
+
+
+WRITES = {
+    "y[:, 1] = v": lambda y, x, i: y.__setitem__((slice(None), 1), x[:, 0] * 2),
+    "y[:, 1] = number": lambda y, x, i: y.__setitem__((slice(None), 1), 3.0),
+    "y[..., 0] = broadcast": lambda y, x, i: y.__setitem__((..., 0), x[0, :, 1]),
+    "y[:, 0:2] = broadcast": lambda y, x, i: y.__setitem__((slice(None), slice(0, 2)), x[:, :1] * 3),
+    "y[:, 1:-1, ::2] = v": lambda y, x, i: y.__setitem__(
+        (slice(None), slice(1, -1), slice(None, None, 2)), x[:, 1:-1, 1::2]
+    ),
+    "y[0, :, 1] = v": lambda y, x, i: y.__setitem__((0, slice(None), 1), x[1, :, 0]),
+    "y[:, i] = v": lambda y, x, i: y.__setitem__((slice(None), i), x[:, :2] * 5),
+    "y[:, :, i] = v": lambda y, x, i: y.__setitem__((slice(None), slice(None), i), x[:, :, 1:3] * 5),
+    "y[:, i, i] = number": lambda y, x, i: y.__setitem__((slice(None), i, i), 1.5),
+    "y[i, :, 1] = number": lambda y, x, i: y.__setitem__((i, slice(None), 1), 1.5),
+    "y[0, i] = v": lambda y, x, i: y.__setitem__((0, i), x[1, :2]),
+    "y[[1, 0]] = v": lambda y, x, i: y.__setitem__([1, 0], x[:2] + 1),
+    "y[mask] = number": below,
+    "y[mask of rows] = number": rows,
+    "y[mask] = z[mask]": chosen,
+    "y[mask of rows] = z[mask of rows]": chosen_rows,
+    "y[mask] = f(x[mask])": computed,
+    "y[:, [0, 2]] *= 3": augmented,
+    "y[:, t//2:] = v": lambda y, x, i: y.__setitem__((slice(None), slice(x.shape[1] // 2, None)), -1.0),
+    "y[:, -(t//2):] = v": lambda y, x, i: y.__setitem__((slice(None), slice(-(x.shape[1] // 2), None)), -1.0),
+}
+INPUTS = {"x": "3,T,6", "i": "2:int64:0:3"}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_every_form(name):
+    spec = td.from_module(Assigning(WRITES[name]), INPUTS, dims={"T": (3, 5, 8)})
+    report = td.check(spec)
+    assert report.passed, str(report)
+
+
+class Chosen(torch.nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        chosen_rows(y, x, None)
+        return y
+
+
+class Steps(torch.nn.Module):
+    def forward(self, x):
+        x = x.clone()
+        x[:, 1:, ::2] = 0.0
+        return x
+
+
+def test_the_text_of_an_assignment():
+    assert "F.where(mask[..., None], z, " in td.port(Chosen, {"x": "2,3,4"})
+    assert "F.setitem(x, (slice(None), slice(1, None), slice(None, None, 2)), 0.0)" in td.port(Steps, {"x": "2,3,4"})
