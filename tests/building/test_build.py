@@ -338,6 +338,7 @@ def test_the_manifest_has_the_figures_of_the_program(tmp_path):
         "launches": 1,
         "bytes": 2 * 4 * 256 * 4,
         "rearranged_bytes": 0,
+        "copied_bytes": 0,
         "flops": 4 * 256,
         "memory": 0,
         "live_memory": 0,

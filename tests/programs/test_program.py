@@ -70,6 +70,7 @@ def test_a_product_after_a_convolution(program_of, constant):
     assert kinds(program) == ["rearranging", "convolution", "product"]
     pixels = 2 * 16 * 16
     move, convolution, product = (launch.bytes for launch in program.launches)
+    assert program.copied_bytes == pixels * 8 * FLOAT  # the input again, channels last
     assert move == 2 * pixels * 8 * FLOAT
     assert convolution == (pixels * 8 + 32 * 8 * 9 + 32 + pixels * 32) * FLOAT
     assert product == (pixels * 32 + 32 * 64 + pixels * 64) * FLOAT

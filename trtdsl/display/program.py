@@ -96,7 +96,8 @@ def program_text(program: Program, device: str, *, by: By = "line", sort: str = 
     at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
     memory = (
         f"memory: {megabytes(program.memory)} of activations, {megabytes(program.constant_bytes)} of constants; "
-        f"at these sizes {megabytes(program.live_memory)} live at once"
+        f"at these sizes {megabytes(program.live_memory)} live at once; {megabytes(program.copied_bytes)} of "
+        "intermediates only hold another's values again"
     )
     found: list[str | Table] = [
         f"{program.network} ({program.backend}){f' at {at}' if at else ''}",

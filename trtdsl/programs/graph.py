@@ -50,10 +50,14 @@ class Graph:
         own = getattr(launch, what)
         if own:
             return own
-        for others in (self.consumers(launch), self.producers(launch)[::-1]):
-            for other in others:
-                if getattr(other, what):
-                    return getattr(other, what)[:1]
+        for step in (self.consumers, self.producers):
+            seen, near = {launch.index}, step(launch)
+            while near:  # an unrolled loop has no lines in any of its launches
+                for other in near if step == self.consumers else near[::-1]:
+                    if getattr(other, what):
+                        return getattr(other, what)[:1]
+                seen |= {other.index for other in near}
+                near = list({far.index: far for other in near for far in step(other) if far.index not in seen}.values())
         return ()
 
     def cause(self, launch: Launch) -> str:

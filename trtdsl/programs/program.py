@@ -147,6 +147,18 @@ class Program:
         return sum(launch.bytes * launch.times for launch in self.launches if launch.rearranges)
 
     @property
+    def copied_bytes(self) -> int:
+        """Those of intermediate tensors that only hold another's values again: they never needed to exist."""
+        made = {
+            operand.tensor: operand.bytes
+            for launch in self.launches
+            if launch.rearranges
+            for operand in launch.writes
+            if self.tensors[operand.tensor].place == "device"
+        }
+        return sum(made.values())
+
+    @property
     def flops(self) -> int:
         """Floating-point operations of one run, as far as they are known."""
         return sum((launch.flops or 0) * launch.times for launch in self.launches)
@@ -203,6 +215,7 @@ class Program:
             "launches": self.launch_count,
             "bytes": self.bytes,
             "rearranged_bytes": self.rearranged_bytes,
+            "copied_bytes": self.copied_bytes,
             "flops": self.flops,
             "memory": self.memory,
             "live_memory": self.live_memory,
