@@ -37,7 +37,8 @@ class Verdict:
 
 def verdict_of(text: str, written: File, module: torch.nn.Module) -> Verdict:
     """Defines and checks the text with the module's own weights."""
-    from ..checking.check import check, describe
+    from ..checking.check import check
+    from ..checking.judge import describe
 
     if written.missing:
         return Verdict("not checked: it cannot be defined before what is missing is written", False, 0)
