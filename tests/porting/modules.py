@@ -200,7 +200,7 @@ class Fft(nn.Module):
         self.fc = nn.Linear(8, 8)
 
     def forward(self, x):
-        spectrum = torch.fft.rfft(self.fc(x), norm="ortho")
+        spectrum = torch.fft.hfft(self.fc(x), norm="ortho")
         return spectrum.abs() + 1
 
 

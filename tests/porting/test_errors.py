@@ -104,17 +104,17 @@ def test_a_class_is_a_target_and_a_fixed_dimension_is_a_number():
 
 def test_what_has_no_counterpart_is_marked_and_says_so_when_it_is_defined(tmp_path):
     result = ported(f"{MODULES}:Fft", {"x": "N,8"}, file=tmp_path / "x.py", weights=tmp_path / "fft.safetensors")
-    assert result.missing == ["torch.fft.rfft"]
+    assert result.missing == ["torch.fft.hfft"]
     lines = result.text.split("\n")
     place = next(number for number, line in enumerate(lines) if "td.missing" in line)
     assert (
         lines[place].strip()
-        == 'spectrum = td.missing("torch.fft.rfft", F.linear(x, w.fc.weight, w.fc.bias), norm="ortho")'
+        == 'spectrum = td.missing("torch.fft.hfft", F.linear(x, w.fc.weight, w.fc.bias), norm="ortho")'
     )
-    assert lines[place - 1].strip().startswith("# torch.fft.rfft has no counterpart here: of (4, 8) float32 it makes")
+    assert lines[place - 1].strip().startswith("# torch.fft.hfft has no counterpart here: of (4, 8) float32 it makes")
     (tmp_path / "fft.py").write_text(result.text)
     spec = td.load_spec(tmp_path / "fft.py")
-    with pytest.raises(td.UnsupportedError, match=rf"fft.py:{place + 1}: torch.fft.rfft has no counterpart") as raised:
+    with pytest.raises(td.UnsupportedError, match=rf"fft.py:{place + 1}: torch.fft.hfft has no counterpart") as raised:
         spec.define(weights=result.module.state_dict())
     assert "(N, 8) float32" in str(raised.value)
 

@@ -13,10 +13,10 @@ def missing(call: str, *operands: Any, **options: Any) -> NoReturn:
     """Stands in a ported file where torch's ``call`` has no counterpart; raises UnsupportedError with the operands.
 
     >>> try:
-    ...     td.missing("torch.fft.fft", td.Network().input("x", (2, 8)))
+    ...     td.missing("torch.fft.hfft", td.Network().input("x", (2, 8)))
     ... except td.UnsupportedError as error:
     ...     print(error.message)
-    torch.fft.fft has no counterpart in trtdsl.functional: write what it computes with what docs/functions.md lists
+    torch.fft.hfft has no counterpart in trtdsl.functional: write what it computes with what docs/functions.md lists
     """
     raise UnsupportedError(
         f"{call} has no counterpart in trtdsl.functional: write what it computes with what docs/functions.md lists"
