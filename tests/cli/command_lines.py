@@ -31,7 +31,6 @@ FILES = (
     *(
         "bad.json",
         "folder",
-        "pipe",
         "link",
         "nowhere/x",
         "small.py:nothing",
