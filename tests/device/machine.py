@@ -53,6 +53,7 @@ class Machine:
         self.pinned: dict[int, int] = {}
         self._pages: list[np.ndarray] = []
         self._thread = threading.local()
+        self.torch: Any = None  # torch's streams, where torch is simulated too
         self.legacy = Stream(0, 0, blocking=True)
         for handle in (0, LEGACY, PER_THREAD):
             self.streams[handle] = self.legacy

@@ -136,6 +136,18 @@ def test_a_run_on_the_default_stream_works_on_another_between_events(machine):
     assert machine.counts["run without the graph that was asked for"] == 0
 
 
+def test_memory_that_the_callers_stream_still_reads_is_not_written_before(machine):
+    engine, out, target, ones = doubling(), cuda.Memory(32), cuda.Memory(32), machine.pinned_array((2, 4))
+    ones[:] = 1
+    cuda.copy(out.pointer, ones.ctypes.data, 32, 0)
+    cuda.copy(target.pointer, out.pointer, 32, 0)  # reads what the run then writes
+    engine.run({"x": torch.full((2, 4), 5.0)}, out={"y": Shared(out.pointer, (2, 4))}, stream=0)
+    engine.run({"x": torch.ones(2, 4)})  # on the same stream of the engine's, and waited for
+    cuda.synchronize(0)
+    assert set(machine.memory.bytes(target.pointer, 32).view("float32").tolist()) == {1.0}
+    assert set(machine.memory.bytes(out.pointer, 32).view("float32").tolist()) == {10.0}
+
+
 @pytest.mark.parametrize("offset", [4, 16, 128])
 def test_an_address_that_is_not_aligned_is_copied(machine, stream, offset):
     engine, memory = doubling(), cuda.Memory(1024)

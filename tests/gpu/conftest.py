@@ -5,6 +5,7 @@
 
 import pytest
 from device import simulated_device
+from device.torch_cuda import simulated_torch
 
 from trtdsl.core.backend import cuda_status
 
@@ -26,7 +27,7 @@ def simulated():
     if HERE is None:
         yield None
         return
-    with simulated_device() as machine:
+    with simulated_device() as machine, simulated_torch(machine):
         yield machine
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -128,12 +129,11 @@ def host_array(shape: Sequence[int], dtype: str, kind: Kind) -> Any:
 
 def kind_of(value: Any) -> Kind:
     """Where an array lies and whose it is, without looking at its memory."""
-    module = type(value).__module__.partition(".")[0]
-    if module == "torch" and isinstance(value, torch.Tensor):
+    if _is_torch(value):
         return "cuda" if value.device.type == "cuda" else "torch"
     if hasattr(value, "__cuda_array_interface__"):
         return "device"
-    if hasattr(value, "__dlpack__") and module != "numpy":
+    if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
         return "device" if value.__dlpack_device__()[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) else "numpy"
     return "numpy"
 
@@ -144,12 +144,11 @@ def view(value: Any, *, stream: int | None = None) -> View:
     ``stream`` is where it will be read: an array whose library takes one is made ready for it. Raises FeedError for
     what is not an array.
     """
-    module = type(value).__module__.partition(".")[0]
-    if module == "torch" and isinstance(value, torch.Tensor):
+    if _is_torch(value):
         return _torch_view(value)
     if hasattr(value, "__cuda_array_interface__"):
         return _cuda_view(value)
-    if hasattr(value, "__dlpack__") and module != "numpy":
+    if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
         return _dlpack_view(value, stream)
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
@@ -169,6 +168,11 @@ def target_view(name: str, value: Any) -> View:
     if isinstance(found.owner, np.ndarray) and found.owner is not value and not hasattr(value, "__dlpack__"):
         raise FeedError(f"the {type(value).__name__} for output {name!r} is not an array that can be written to")
     return found
+
+
+def _is_torch(value: Any) -> bool:
+    """Whether it is a torch tensor, or of a class of somebody's that is one; torch is not imported for that."""
+    return "torch" in sys.modules and isinstance(value, torch.Tensor)
 
 
 def _torch_view(value: Any) -> View:
