@@ -1,5 +1,7 @@
 """Each pass of a port keeps what the module means, and nothing is dropped in silence."""
 
+import linecache
+
 import pytest
 import torch
 from torch import nn
@@ -114,7 +116,8 @@ def test_what_forward_does_besides_is_said(tmp_path):
     result = ported(f"{__file__}:Counts", {"a": "3,4"})
     remarks = "\n".join(result.remarks(None, None))
     assert "forward changes its seen at " in remarks and "test_meaning.py" in remarks
-    assert "forward also gives a dict (1)" in remarks and "forward also gives a number (2)" in remarks
+    assert "forward also gives a number (2), which is no output" in remarks
+    assert 'leave_out=("2",)' in result.text and "return x, a" in result.text
 
 
 def test_the_modules_own_buffers_are_as_they_were():
@@ -165,3 +168,22 @@ def test_what_cannot_be_written_is_refused_with_its_line(kind, message):
     with pytest.raises(td.UnsupportedError, match=message) as raised:
         td.from_module(kind(), [A])
     assert str(raised.value.location).startswith(__file__)
+
+
+class NoOps(nn.Module):
+    """What a configuration leaves behind: it is not written, and what is written in place stays apart."""
+
+    def forward(self, a):
+        y = (a + 0) * 1.0 / 1
+        z = y - 0
+        z += 2
+        return y**1, z, (a > 0).long() * 1.0, a.long() / 1
+
+
+def test_operations_with_neutral_numbers_are_not_written():
+    assert_every_pass_keeps_the_meaning(NoOps(), {"a": A})
+    spec = td.from_module(NoOps(), {"a": A})
+    td.check(spec).raise_for_mismatch()
+    text = "".join(linecache.getlines(spec.function.__code__.co_filename))
+    lines = ["x = a + 2", "y = (a > 0).long() * 1.0", "z = a.long() / 1", "return a, x, y, z"]
+    assert [line.strip() for line in text.splitlines()[-4:]] == lines

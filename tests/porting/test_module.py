@@ -99,15 +99,41 @@ def test_constants_of_every_origin():
 
 
 def test_sizes_that_depend_on_values():
-    equal(Chosen(), {"x": "N,4"}, dims={"N": (1, 3, 5)})
+    equal(Chosen(), {"x": "N,4"}, dims={"N": (4, 6, 9)})
     with pytest.raises(td.TrtdslError, match="chosen elements"):
         td.from_module(Numbered(), [X])
+
+
+class Eager(nn.Module):
+    """Looks at values where nothing is compiled, as libraries do."""
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling() and x.abs().max() > 1e30:
+            return x * 0
+        return x + 1
+
+
+def test_what_a_library_does_for_values_alone_is_left_out_as_when_it_is_compiled():
+    equal(Eager(), [X])
 
 
 def test_numbers_are_outputs_where_nothing_else_is():
     spec = equal(Sizes(), {"x": "N,4"}, dims={"N": (1, 3, 5)})
     got = td.interpret(spec.define(), {"x": X})
     assert [each.item() for each in got.values()] == [3, 12]
+
+
+class Nested(nn.Module):
+    """Outputs in outputs, some that are constant and some that are no tensors."""
+
+    def forward(self, x):
+        return {"y": x + 1, "states": (x * 2, [x - 1]), "grid": torch.arange(4.0), "kind": "nested", "none": None}
+
+
+def test_every_leaf_of_what_forward_gives_is_an_output():
+    spec = equal(Nested(), [X])
+    assert list(spec.define().outputs) == ["y", "states_0", "states_1_0", "grid"]
+    assert (spec.leave_out, spec.trivial) == (("kind",), ("grid",))
 
 
 def test_a_module_without_inputs():
@@ -146,7 +172,7 @@ def test_inputs_are_forwards():
     ("old", "new", "code", "text"),
     [
         ("F.relu(", "F.relu(", 0, "checked: it equals the module at "),
-        ("F.relu(", "F.silu(", 1, "it differs at N = "),
+        ("F.relu(", "F.silu(", 1, "it does not pass its check: "),
         ("F.relu(", "F.relu6(1, ", 3, "it cannot be checked: "),
     ],
 )

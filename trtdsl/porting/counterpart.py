@@ -140,7 +140,7 @@ def _function(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressi
             continue
         if name in NOISE:
             continue
-        given = _even(name, given)
+        given = given if "Sequence" in str(parameter.annotation) else _even(name, given)
         default = ... if parameter.default is parameter.empty else parameter.default
         holds = any(isinstance(leaf, Value) for leaf in leaves(given))
         named = default is not ... and not (holds and name in STATE) and name not in PLAIN

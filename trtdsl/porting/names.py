@@ -102,6 +102,8 @@ UNCHANGED = {
     "feature_dropout",
     "feature_alpha_dropout",
 }
+# Operations with a number that leaves a tensor as it is.
+NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
 CONVERSIONS = {"to", "type", "float", "half", "bfloat16", "double", "int", "long", "bool", "type_as"}
 GETTERS = {"T", "mT", "H", "mH", "real", "imag"}
 
@@ -151,6 +153,8 @@ def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
         return result.dtype == given.dtype
     if "dropout" in op.name:
         return op.name in UNCHANGED and not _drops(op)
+    if op.name in NEUTRAL and len(op.args) == 2 and not op.kwargs and type(op.args[1]) in (bool, int, float):
+        return op.args[1] == NEUTRAL[op.name] and result.dtype == given.dtype
     return op.name in UNCHANGED or result is given
 
 

@@ -8,16 +8,18 @@ fake tensors: they have a shape and no values, so that no size costs time. Param
 from __future__ import annotations
 
 import copy
+import dataclasses
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
-from ..core.errors import UsageError
+from ..core.errors import TrtdslError, UnsupportedError, UsageError
 from ..core.lazy import torch
-from .graph import Call, Op, SizeOf, SizeOp, Value, Weight, leaves, operations, values_in
+from .graph import Call, Op, Value, Weight, leaves, operations, values_in
 from .recorder import Recorder, modes, modes_below, tensors_of
 from .sizes import GUARDS, Guard, pythons_functions
 
@@ -41,14 +43,30 @@ class Trace:
     """What it asked of sizes."""
     requirements: list[Any] = field(default_factory=list)
     """What the file requires of its dimensions, so that the module would have done the same at all sizes."""
+    left_out: list[str] = field(default_factory=list)
+    """What forward gives that is no output, by the paths under which a check knows it."""
 
 
 def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int = 3) -> Trace:
     """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
 
-    Raises UnsupportedError with the author's line where a value would decide what runs, DefinitionError with it for
+    Where a value would decide what runs, forward is run as torch.compile runs it: libraries leave out what they do for
+    values alone. Raises UnsupportedError with the author's line where one decides then too, DefinitionError with it for
     anything that forward raises.
     """
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    try:
+        return _trace(module, inputs, count)
+    except UnsupportedError as error:
+        if not isinstance(error.__cause__, DataDependentOutputException):
+            raise
+        with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
+            return _trace(module, inputs, count)
+        raise
+
+
+def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int) -> Trace:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     module = copied(module, parameters=False)
@@ -74,10 +92,13 @@ def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], t
         guards = GUARDS.get() or []
     for op in operations(recorder.root):
         _choose(op)
-    tree = recorder.tree(returned)
-    remarks = [*_updates(recorder, module), *_left_out(tree)]
-    constants, tried = recorder.constants, recorder.tried
-    return Trace(recorder.root, values, outputs(tree), recorder.weights, constants, remarks, tried, guards)
+    found = dict(_leaves(returned, ()))
+    left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
+    remarks = [*_updates(recorder, module), *map(_remark, left_out.items())]
+    results = _outputs(returned, {path: recorder.value(found[path]) for path in found if path not in left_out})
+    made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried, guards)
+    made.left_out = list(left_out)
+    return made
 
 
 def _choose(op: Op) -> None:
@@ -104,45 +125,60 @@ def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:
         yield f"forward changes its {name}{at}: the network does as the first call does, and keeps nothing"
 
 
-def _left_out(results: Any) -> Iterator[str]:
-    """A remark for what forward gives and a network does not."""
-    items = results.items() if isinstance(results, dict) else enumerate(_flat(results))
-    for name, item in items:
-        if not isinstance(item, Value) and item is not None:
-            number = isinstance(item, (int, float, SizeOf, SizeOp))
-            kind = "a number" if number else f"a {type(item).__name__}"
-            yield f"forward also gives {kind} ({name!r}), which is no output of the network"
+def _remark(left_out: tuple[str, Any]) -> str:
+    path, leaf = left_out
+    kind = "a number" if isinstance(leaf, (int, float)) else f"a {type(leaf).__name__}"
+    return f"forward also gives {kind} ({path}), which is no output of the network"
 
 
-def _flat(results: Any) -> Iterator[Any]:
-    if isinstance(results, (tuple, list)):
-        for item in results:
-            yield from _flat(item)
-    else:
-        yield results
-
-
-def outputs(results: Any) -> Any:
-    """What a check compares of what forward gave: a tensor, tensors by name, or all tensors of a tuple.
-
-    Those inside a mapping's tuples and mappings have the names of the way to them, joined by dots.
-    """
-    if isinstance(results, Value):
-        return results
-    found = dict(_named_values(results, ()))
-    if not found:
+def _outputs(returned: Any, tensors: dict[str, Value]) -> Any:
+    """What a check compares of what forward gave: a tensor, tensors by name, or all tensors of a tuple."""
+    if isinstance(returned, torch.Tensor):
+        return next(iter(tensors.values()))
+    if not tensors:
         raise UsageError("forward gives no tensor")
-    return found if isinstance(results, dict) else tuple(found.values())
+    if isinstance(returned, Mapping) or dataclasses.is_dataclass(returned):
+        return {path.replace(".", "_"): value for path, value in tensors.items()}
+    return tuple(tensors.values())
 
 
-def _named_values(results: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
-    """The tensors of nested tuples, lists and mappings, by the way to them."""
+def _leaves(returned: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Every leaf of what forward gave but None, by keys, fields and numbers that are joined by dots."""
+    if isinstance(returned, Mapping):
+        parts: Any = returned.items()
+    elif dataclasses.is_dataclass(returned) and not isinstance(returned, type):
+        parts = ((part.name, getattr(returned, part.name)) for part in dataclasses.fields(returned))
+    elif isinstance(returned, (tuple, list)):
+        parts = zip(getattr(returned, "_fields", None) or range(len(returned)), returned)
+    else:
+        if returned is not None:
+            yield ".".join(path), returned
+        return
+    for name, item in parts:
+        yield from _leaves(item, (*path, str(name)))
+
+
+# Functions that take no more than the shape and dtype of their first operand.
+SHAPE_ALONE = {"zero", "zeros_like", "ones_like", "full_like", "fill", "copy", "new_zeros", "new_ones", "new_full"}
+
+
+def trivial(trace: Trace) -> list[str]:
+    """The outputs that no input's values have a part in."""
+    results = trace.results
     if isinstance(results, Value):
-        yield ".".join(path), results
-    elif isinstance(results, (tuple, list, dict)):
-        items = results.items() if isinstance(results, dict) else enumerate(results)
-        for key, item in items:
-            yield from _named_values(item, (*path, str(key)))
+        named = {"output": results}
+    else:
+        named = (
+            results if isinstance(results, dict) else {f"output_{place}": each for place, each in enumerate(results)}
+        )
+    inputs = set(trace.inputs.values())
+    known: dict[Value, bool] = {}
+    for op in operations(trace.root):
+        given = op.args[1:] if op.name in SHAPE_ALONE else op.args
+        operands = [leaf for leaf in leaves((given, op.kwargs)) if isinstance(leaf, Value)]
+        varies = any(leaf in inputs or known.get(leaf, False) for leaf in operands)
+        known.update((leaf, varies) for leaf in leaves(op.results) if isinstance(leaf, Value))
+    return [name for name, value in named.items() if value not in inputs and not known.get(value, False)]
 
 
 def live_operations(trace: Trace) -> dict[Op, None]:

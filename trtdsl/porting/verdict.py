@@ -38,7 +38,6 @@ class Verdict:
 def verdict_of(text: str, written: File, module: torch.nn.Module) -> Verdict:
     """Defines and checks the text with the module's own weights."""
     from ..checking.check import check
-    from ..checking.judge import describe
 
     if written.missing:
         return Verdict("not checked: it cannot be defined before what is missing is written", False, 0)
@@ -50,12 +49,10 @@ def verdict_of(text: str, written: File, module: torch.nn.Module) -> Verdict:
         report = check(spec)
     except TrtdslError as error:
         return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
-    wrong = [(case, output) for case in report.cases for output in case.outputs if not output.passed]
-    if wrong:
-        case, output = wrong[0]
-        at = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
-        return Verdict(f"it differs{f' at {at}' * bool(at)}: {output.name}: {describe(output)}", False, 1, report)
-    sizes = f"at {len(report.cases)} sets of sizes" if len(report.cases) > 1 else "at its sizes"
+    for problem in report.problems():
+        return Verdict(f"it does not pass its check: {problem}", False, 1, report)
+    count = len(report.sizes)
+    sizes = f"at {count} sets of sizes" if count > 1 else "at its sizes"
     return Verdict(f"checked: it equals the module {sizes}", True, 0, report)
 
 

@@ -18,7 +18,7 @@ from .instances import numbered_parts
 from .origin import Origin
 from .program import expressions, flat
 from .render import literal
-from .trace import Trace
+from .trace import Trace, trivial
 
 IGNORED = "num_batches_tracked"
 
@@ -128,6 +128,9 @@ class File:
             entries.append(f"unused={literal(unused)},")
         if any(not weight.stored for weight in self.trace.weights.values()):
             entries.append("buffers=True,")
+        for name, items in (("leave_out", self.trace.left_out), ("trivial", trivial(self.trace))):
+            if items:
+                entries.append(f"{name}={literal(tuple(items))},")
         lines = ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")"]
         lines += _signature(f"def {self.name}", body.signature())
         written, expression = [*self._required(), *body.lines()], body.last_expression()

@@ -79,8 +79,8 @@ def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tenso
     bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
     with input.network.current():
         places, every = arange(input.shape[0]), arange(bags)
-    starts = L.slice(offsets, (0,), (bags,))
-    owner = binary(searchsorted(L.cast(starts, torch.int64), places, right=True), 1, "SUB")
+    # With the last offset, what follows it is in no bag.
+    owner = binary(searchsorted(L.cast(offsets, torch.int64), places, right=True), 1, "SUB")
     return L.elementwise(L.unsqueeze(every, [1]), L.unsqueeze(owner, [0]), "EQUAL")
 
 
