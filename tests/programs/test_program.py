@@ -177,3 +177,21 @@ def test_profiles_have_programs_of_their_own(constant):
         assert (program.inputs, program.outputs) == ({"x": (n, 128)}, ("y",))
     with pytest.raises(td.UsageError, match="no profile 2"):
         program_of_plan(plan, net, At({}, {}, {}, 2))
+
+
+def test_quantized_products(program_of, constant):
+    def write(dtype):
+        def product(net):
+            quantized = [
+                td.dequantize(td.quantize(tensor, 0.05, dtype=dtype), 0.05)
+                for tensor in (net.input("x", (64, 128)), constant(net, 128, 64))
+            ]
+            return F.matmul(*quantized)
+
+        return product
+
+    for dtype in ("int8", "float8_e4m3fn"):
+        program = program_of(write(dtype))
+        (product,) = [launch for launch in program.launches if launch.kind == "product"]
+        assert product.dtype == dtype
+        assert product.bytes == 64 * 128 + 128 * 64 + 64 * 64 * FLOAT

@@ -20,12 +20,14 @@ PROGRAM, BODY = "5", "4"  # the versions of a text: a program, and the body of w
 PROFILE = re.compile(r" \[profile (\d+)\]")
 
 BITS = {
-    "float": 32, "half": 16, "bf16": 16, "int64": 64, "int32": 32, "int8": 8, "uint8": 8, "bool": 8, "fp8": 8,
-    "fp4": 4, "int4": 4, "double": 64, "uint32": 32, "uint64": 64, "int16": 16, "uint16": 16,
+    "float": 32, "half": 16, "bf16": 16, "double": 64, "bool": 8, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16,
+    "int32": 32, "uint32": 32, "int64": 64, "uint64": 64, "int4": 4, "fp8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8,
+    "fp8_e8m0": 8, "fp4": 4, "fp4_e2m1": 4,
 }  # fmt: skip
 DTYPES = {
     "float": "float32", "half": "float16", "bf16": "bfloat16", "double": "float64",
-    "fp8": "float8_e4m3fn", "fp4": "float4_e2m1fn_x2",
+    "fp8": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu",
+    "fp4": "float4_e2m1fn_x2", "fp4_e2m1": "float4_e2m1fn_x2",
 }  # fmt: skip
 """torch's name where the plan has another."""
 
