@@ -1,6 +1,8 @@
 """What every command has: groups of options, --json, -q, -v, and errors that become exit codes."""
 
 import json
+import subprocess
+import sys
 from typing import Annotated
 
 import typer
@@ -74,3 +76,13 @@ def test_every_command_has_the_common_options_and_a_sentence():
         options = {option for parameter in each.params for option in parameter.opts}
         assert {"--json", "-q", "--quiet", "-v", "--verbose"} <= options, name
         assert each.help, name
+
+
+def test_help_imports_none_of_the_rooms_that_do_the_work():
+    shown = "try:\n    app(['--help'])\nexcept SystemExit:\n    print(*sys.modules)"
+    code = f"import sys\nfrom trtdsl.cli.main import app\n{shown}"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "trtdsl.cli.commands.inspect" in loaded
+    rooms = ("layers", "functional", "interpreter", "engine", "checking", "building", "porting")
+    assert not {name for name in loaded if name.startswith(tuple(f"trtdsl.{room}" for room in rooms))}

@@ -53,7 +53,7 @@ def build_several(
         raise UsageError(f"two networks would be written as {twice[0]}.engine: build them apart")
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
-    import multiprocessing  # slow to import, and needed here alone
+    import multiprocessing  # slow to import, and needed only here
     from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 
     context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork

@@ -108,7 +108,7 @@ def build(
 
 
 def _known_check(spec: NetworkSpec, previous: Mapping[str, Any], run_check: bool) -> dict[str, Any] | None:
-    """What the manifest says of the check where none is to be made; ``previous`` is that of the very same engine."""
+    """The manifest's entry where no check is needed; None where one is. ``previous`` is the engine's manifest."""
     before = previous.get("check", {})
     if not run_check:
         return before if before.get("done") else {"done": False, "reason": "--no-check"}

@@ -1,4 +1,4 @@
-"""From a network to a serialized engine in memory, and what TensorRT's builder says of it."""
+"""From a network to a serialized engine in memory, with the figures that TensorRT's builder reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
 
 @dataclass(frozen=True)
 class Statistics:
-    """What TensorRT's builder said of an engine, in bytes; None where it said nothing."""
+    """Sizes that TensorRT's builder reported for an engine, in bytes; None for one that it did not report."""
 
     activation_memory: int | None
     weight_memory: int | None
@@ -46,7 +46,7 @@ def compile_engine(
     *,
     progress: Progress | None = None,
 ) -> Plan:
-    """The serialized engine of a network, and what the builder said of it.
+    """The serialized engine of a network, and what the builder reported about it.
 
     Raises BuildError with TensorRT's own message and, where it names a layer, the author's line; CancelledError after
     Ctrl-C; UsageError for a dynamic dimension without a range.
@@ -69,7 +69,7 @@ def compile_definition(
     *,
     progress: Progress | None = None,
 ) -> tuple[Plan | None, Messages]:
-    """The engine of any ``INetworkDefinition``, or None, and what TensorRT said.
+    """The engine of any ``INetworkDefinition``, or None, and TensorRT's messages.
 
     A profile has for every input its shape at ``min``, ``opt`` and ``max``. Raises CancelledError after Ctrl-C.
     """

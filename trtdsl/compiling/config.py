@@ -104,7 +104,7 @@ class BuildConfig:
             raise UsageError(f"{backend.name} {backend.version} has no tiling: it came with TensorRT 10.8")
 
     def apply(self, config: Any, backend: Backend) -> Callable[[], None]:
-        """Sets the options on an IBuilderConfig; what it gives is called after a build, and keeps the timing cache."""
+        """Sets the options on an IBuilderConfig; gives a function to call after a build: it keeps the timing cache."""
         self.validate(backend)
         trt = backend.trt
         flags = {

@@ -25,7 +25,7 @@ INSTALL = {
     "tensorrt-rtx": "pip install tensorrt-rtx-cu13 (Linux x86-64 and Windows)",
 }
 
-# What follows a real error on a machine without a driver, and says nothing about it.
+# Messages that follow every error on a machine without a driver, and are not about it.
 NOISE = ("catchCudaError", "CUDA initialization failure", "cudaGetDevice")
 
 # "ITensor::getDimensions: Error Code 4: Shape Error (the text In op at /_src/…:2699)", and before the text of Myelin's,
@@ -49,7 +49,7 @@ DTYPES = {  # TensorRT's DataType member -> torch's dtype of that name
     "E8M0": "float8_e8m0fnu",
 }
 
-# Options of the builder that one TensorRT alone honours, and why the other does not. Measured on TensorRT-RTX 1.7: with
+# Options of the builder that only one product honours, and why the other does not. Measured on TensorRT-RTX 1.7: with
 # each of these the engine's bytes are the same as without it, or the builder says that it is unsupported; version
 # compatibility asks for a library that it does not come with.
 NO_EFFECT = "it would be ignored"
@@ -85,7 +85,7 @@ class Messages(list[tuple[int, str]]):
 
 
 class Sinks(threading.local):
-    """Who listens in a thread, innermost last."""
+    """The listeners of a thread, innermost last."""
 
     def __init__(self) -> None:
         self.stack: list[Messages] = []
@@ -130,7 +130,9 @@ class Backend:
         try:
             import ctypes
 
-            library = ctypes.CDLL(module.__file__)  # looks symbols up in what the bindings are linked with, too
+            library = ctypes.CDLL(
+                module.__file__
+            )  # also looks symbols up in the libraries that the bindings are linked with
             return tuple(getattr(library, f"getInferLib{part}Version")() for part in ("Major", "Minor", "Patch"))
         except (AttributeError, OSError, TypeError):
             return None
@@ -236,7 +238,7 @@ class Backend:
 
     @property
     def listening(self) -> list[Messages]:
-        """Who listens in this thread: the last one hears what TensorRT logs from it."""
+        """The listeners of this thread: the last one gets what TensorRT logs from it."""
         return self._sinks.stack
 
     @contextmanager

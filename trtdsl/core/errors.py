@@ -67,7 +67,7 @@ class UsageError(TrtdslError):
 
 
 class DefinitionError(TrtdslError):
-    """The network cannot be defined as it is written."""
+    """The network cannot be defined: the author's code or a call in it is wrong."""
 
     exit_code = 3
 
@@ -145,7 +145,7 @@ class BackendError(TrtdslError):
 
 
 class CorruptFileError(TrtdslError):
-    """A file is truncated, damaged or not of the kind that it is said to be."""
+    """A file is truncated, damaged or of another kind than expected."""
 
     exit_code = 7
 
@@ -283,7 +283,7 @@ class HostCodeError(EngineError):
 
 
 class EngineRefusedError(EngineError):
-    """TensorRT refuses the engine for a reason of its own, given in its words."""
+    """TensorRT refuses the engine; the message is TensorRT's."""
 
     code = "engine-refused"
 

@@ -88,7 +88,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _remove_if_abandoned(path: Path) -> None:
-    """Removes what a writer left that was killed: the lock went with its process."""
+    """Removes the files that a killed writer left behind: its lock ended with its process."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         try:
@@ -103,7 +103,7 @@ def _regular(path: Path) -> Path:
     try:
         if path.is_dir():
             raise UsageError(f"cannot write {path}: it is a directory")
-        if path.exists() and not path.is_file():  # a rename would put a file in the place of a device or a pipe
+        if path.exists() and not path.is_file():  # a rename would replace a device or a pipe by a file
             raise UsageError(f"cannot write {path}: it is not a regular file")
         target = path.resolve() if path.is_symlink() else path
         if not target.parent.is_dir():

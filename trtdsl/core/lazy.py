@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class LazyModule:
-    """Stands for a module; imports it at the first attribute and keeps what was looked up."""
+    """A module that is imported when its first attribute is looked up; attributes are kept."""
 
     def __init__(self, name: str):
         self._name = name

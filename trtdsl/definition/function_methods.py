@@ -16,7 +16,7 @@ NAMES = tuple(re.findall(r"^    def (\w+)\(", Path(__file__).with_suffix(".pyi")
 
 
 class FunctionMethod:
-    """Stands for a function until it is first used, since functional is imported after Tensor; then gives way to it."""
+    """A placeholder for a function, replaced by it at the first use: functional is imported after Tensor."""
 
     __slots__ = ("name",)
 
@@ -30,7 +30,7 @@ class FunctionMethod:
 
 
 class FunctionMethods:
-    """The methods that are functions as they stand."""
+    """The methods that are functions of :mod:`trtdsl.functional` themselves."""
 
     __slots__ = ()
 

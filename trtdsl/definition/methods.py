@@ -1,6 +1,6 @@
 """torch.Tensor's methods that differ from the functions of their names: sizes one by one, dtypes, copies.
 
-Each is one call into :mod:`trtdsl.functional`. The methods that are functions as they stand are in
+Each is one call into :mod:`trtdsl.functional`. The methods that are functions themselves are in
 :mod:`trtdsl.definition.function_methods`.
 """
 

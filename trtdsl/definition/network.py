@@ -69,7 +69,7 @@ class Input:
             raise UsageError(
                 f"an input's sample is (low, high), a function of shape and generator or an .npy file, not {sample!r}"
             )
-        if isinstance(sample, (str, PathLike)):  # beside the file that says it
+        if isinstance(sample, (str, PathLike)):  # relative to the author's file
             author = Path(sys._getframe(2).f_code.co_filename)  # this method's caller is the dataclass's own
             folder = author.parent if author.is_file() else Path()
             object.__setattr__(self, "sample", str(folder / sample))
@@ -210,7 +210,7 @@ class Network:
         if data.dtype.is_complex:
             return complexes.complex_constant(self, data, weight_names)
         shape = tuple(data.shape)
-        if shape:  # one without dimensions takes the dtype of what it is used with
+        if shape:  # a tensor without dimensions takes the dtype of the other operand
             self.backend.data_type(data.dtype)
         return Tensor(self, shape, data.dtype, data=data, weight_names=weight_names)
 

@@ -1,4 +1,4 @@
-"""The author's call: which network it is for, where it stands, and what it puts on the layers and errors below it."""
+"""The author's call: its network, its file and line, and what layers and errors inside it get from it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ R = TypeVar("R")
 CURRENT_NETWORK: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
 """The network of functions that take no Tensor."""
 
-_UNCHANGED = (Tensor, int, str, float, type(None))  # of what is never made a constant
+_UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
 
 
 class Operation:
-    """The author's call that is being lowered: its name, where it stands, and the scope that its layers are named in.
+    """The author's call that is being lowered: its name, its file and line, and the scope that its layers are named in.
 
     Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
     """
@@ -49,7 +49,7 @@ class Operation:
         self.precision = network.precision if name in COMPOSED else None
         """What the calls inside follow of autocast's lists."""
         self._call = call
-        self._outer: Any = None  # the operation that was current before, with this one's own ``_outer`` then
+        self._outer: Any = None  # a stack of pairs: the operation that was current before, and the rest
 
     def __enter__(self) -> Operation:
         network = self.network
@@ -63,7 +63,7 @@ class Operation:
             error.location = self.location
             error.context += self._operands()
         if self._outer is None:
-            self._call = None  # a shuffle that is not a layer yet keeps the operation, but not its operands
+            self._call = None  # a pending shuffle keeps the operation: its operands can go
 
     def _operands(self) -> list[str]:
         """The call with the shapes of its operands, for a message; empty where it has none."""
@@ -118,7 +118,7 @@ def _in_precision(operation: Operation, low: torch.dtype, function: Callable[...
 
 
 def _operand(network: Network, argument: Any) -> Any:
-    """torch tensors and numpy arrays, also in a list, become constants; anything else stays what it is."""
+    """torch tensors and numpy arrays, also in a list, become constants; anything else is returned unchanged."""
     if isinstance(argument, _UNCHANGED):
         return argument
     arrays = (torch.Tensor, np.ndarray)
@@ -172,7 +172,7 @@ def _is_passed(file: str) -> bool:
 
 
 def _labelled(label: str, given: Any) -> Iterator[tuple[str, Tensor]]:
-    """The Tensors in an argument, with where they stand in it."""
+    """The Tensors in an argument, each with its place: ``tensors[1]``."""
     if isinstance(given, Tensor):
         yield label, given
     elif isinstance(given, (list, tuple)):

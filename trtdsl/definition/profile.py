@@ -125,7 +125,7 @@ def as_profiles(given: Iterable[Profile]) -> tuple[Profile, ...]:
 
 
 def as_bounds(name: str, given: Range | Sequence[int], location: Location | None = None) -> Bounds:
-    """``(min, opt, max)`` of a size or a range; UsageError for what is none."""
+    """``(min, opt, max)`` of a size or a range; UsageError for anything else."""
     sizes: list[Any] = list(given) if isinstance(given, (tuple, list)) else [given]
     if not 1 <= len(sizes) <= 3 or any(isinstance(size, bool) or not isinstance(size, int) for size in sizes):
         text = f"the range of {name} is a size, (min, max) or (min, opt, max), not {given!r}"

@@ -163,7 +163,7 @@ class NetworkSpec:
             yield module
 
     def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
-        """What stands in the place of some dimensions: one size, or the dimension with another range."""
+        """Replacements for some dimensions: one size each, or the dimension with another range."""
         for name in dims:
             if name not in self.dims:
                 raise UsageError(f"{self.name} has no dimension {name!r}: it has {', '.join(self.dims) or 'none'}")
@@ -190,7 +190,7 @@ class NetworkSpec:
 
     @property
     def _place(self) -> Location:
-        """Where the author's function stands."""
+        """The file and line of the author's function."""
         return Location(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
 
     def _takes(self, count: int) -> bool:

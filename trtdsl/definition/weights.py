@@ -23,7 +23,7 @@ Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]
 
 IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
 
-# safetensors' names for what torch calls otherwise.
+# safetensors' names of dtypes that torch calls otherwise
 SAFETENSORS_DTYPES = {
     "F64": "float64",
     "F32": "float32",
@@ -120,7 +120,7 @@ class Weights:
         return name.endswith(IGNORED)
 
     def metadata(self) -> Mapping[str, str] | None:
-        """What the safetensors file says of itself; None for a mapping or where it says nothing."""
+        """The metadata in the safetensors file; None for a mapping and for a file without metadata."""
         return None if self.path is None else self._file.metadata()
 
     def check(
@@ -230,7 +230,7 @@ class Weights:
 
 
 def _plain(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """The values alone of what a state_dict holds; UsageError for a tensor that is not on the CPU."""
+    """A tensor of a state_dict, detached; UsageError for one that is not on the CPU."""
     if not tensor.is_cpu:
         raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
     return tensor.detach()

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT
-from .program import comparison_tables, program_line
 from .table import make_table
 from .terminal import print_error, print_line, terminal
 
@@ -99,6 +98,8 @@ def print_summary(summary: Summary) -> None:
 
 def print_comparison(comparison: Comparison) -> None:
     """The figures of two programs side by side, and the ten lines whose bytes differ most."""
+    from .program import comparison_tables
+
     print_line(f"A: {comparison.before}")
     print_line(f"B: {comparison.after}")
     for table in comparison_tables(comparison):
@@ -132,6 +133,8 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
         if served["dims"]:
             print_line(f"  profile {index}: {Profile(**served['dims'])}")
     if "program" in manifest:
+        from .program import program_line
+
         print_line(f"  {program_line(manifest['program'])}")
     checked = manifest["check"]
     if checked["done"]:

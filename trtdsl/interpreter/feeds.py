@@ -80,7 +80,7 @@ def _draw(
 
 
 def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator, draw: str) -> torch.Tensor:
-    """Values of an input that says nothing of them."""
+    """Values of an input without ``sample``."""
     if dtype == torch.bool:
         if draw in ("small", "large"):
             return torch.full(shape, draw == "large")

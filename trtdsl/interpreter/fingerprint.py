@@ -11,7 +11,7 @@ from ..core.backend import Backend
 from ..layers.constant import weights_bytes
 from ..layers.evaluation import Node
 
-# Properties that repeat what is hashed anyway, or that belong to no layer in particular.
+# Properties that are hashed elsewhere, or belong to no layer.
 SKIPPED = {"num_inputs", "num_outputs", "num_ranks"}
 
 

@@ -72,7 +72,7 @@ Steps = list[Step]
 
 
 class Interpreter:
-    """A network made ready to be evaluated many times: its layers read and sorted once.
+    """A network prepared for many evaluations: its layers are read and sorted once.
 
     ``wrap(node, evaluate)`` gives what stands for each layer's evaluator: to watch its operands, or to change it.
     """

@@ -143,7 +143,7 @@ def _merge(dims: tuple[int, ...], shape: Sequence[Any] | None, tensor: Tensor) -
 
 @contextmanager
 def folding(network: Network) -> Iterator[None]:
-    """Inside, every layer on constants alone is computed, however large: for what a constant is worth its room."""
+    """Inside, every layer on constants alone is folded, however large its result: for grids of coordinates."""
     before, network.fold_limit = network.fold_limit, sys.maxsize
     try:
         yield

@@ -46,7 +46,7 @@ def _header(weights: Any) -> _Header:
 
 
 def weights_bytes(weights: Any) -> bytes:
-    """The memory of a layer's weights as it is."""
+    """A view of the memory of a layer's weights."""
     if isinstance(weights, np.ndarray):
         return weights.tobytes()
     if not weights.size:

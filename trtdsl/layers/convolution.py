@@ -125,7 +125,7 @@ def _set(
     dilation: Sequence[int],
     groups: int,
 ) -> None:
-    """Sets what is not as in a new layer."""
+    """Sets the attributes that differ from a new layer's."""
     parameters = {
         "stride_nd": (stride, 1),
         "pre_padding": (pre_padding, 0),

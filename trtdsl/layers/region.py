@@ -84,12 +84,12 @@ class Region:
 
     @property
     def makes(self) -> list[str]:
-        """The tensors that the region gives to what stands around it."""
+        """The tensors that the region gives to the layers around it."""
         return [name for node in self.boundary if node.type not in self.kind.opens for name in node.makes]
 
     @property
     def needs(self) -> list[str]:
-        """The tensors that the region takes from what stands around it."""
+        """The tensors that the region takes from the layers around it."""
         parts: list[Node | Region] = [*self.boundary, *self.nodes, *self.regions]
         made = {name for part in parts for name in part.makes}
         return list(dict.fromkeys(name for part in parts for name in part.needs if name not in made))
@@ -118,7 +118,7 @@ def region(
 
 
 def partition(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Node], list[Region]]:
-    """The layers and the regions that stand in no region; ``outputs`` are the network's."""
+    """The layers and the regions outside every region; ``outputs`` are the network's."""
     regions = _find(nodes)
     if not regions:
         return list(nodes), []
@@ -134,7 +134,7 @@ def partition(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Nod
 
 
 def _find(nodes: Sequence[Node]) -> list[Region]:
-    """The regions, each with its boundary alone."""
+    """The regions, with only their boundary layers."""
     found: dict[int, tuple[Any, Region]] = {}  # the owner is kept alive, or its id would be given to another
     for index, node in enumerate(nodes):
         kind = REGIONS.get(node.type)
@@ -187,7 +187,7 @@ class _Graph:
         found: set[int] = set()
         self._before(lazy, found, own)
         waiting = list(found)
-        while waiting:  # what is used elsewhere stands outside, and with it what makes its operands
+        while waiting:  # a layer that is used elsewhere is outside, with the layers that make its operands
             index = waiting.pop()
             if index not in found or self._only(index, found, item, own):
                 continue
@@ -208,7 +208,7 @@ class _Graph:
                 stack.extend(self.maker[name] for name in self.nodes[other].needs if name in self.maker)
 
     def _only(self, index: int, found: set[int], item: Region, own: frozenset[int]) -> bool:
-        """Whether all uses of a layer's results stand inside."""
+        """Whether all uses of a layer's results are inside."""
         if any(name in self.outputs for name in self.nodes[index].makes):
             return False
         if index in self.bounds and own & self.bounds[index].inside:  # a region around this one
@@ -226,7 +226,7 @@ class _Graph:
 
 
 def _close(regions: Sequence[Region], nodes: Sequence[Node]) -> None:
-    """Makes what stands in a nested region stand in the outer one too."""
+    """Counts the layers of a nested region among those of the outer one."""
     index_of = {id(node): index for index, node in enumerate(nodes)}
     changed = True
     while changed:

@@ -109,7 +109,7 @@ def _one_atom(network: Network, atom: Atom) -> Tensor:
 
 
 def _dim(network: Network, atom: Atom) -> Tensor:
-    """A Dim from an input that has it, alone where there is one, else as ``a*Dim + b``."""
+    """A Dim from an input that has it: by itself where there is such an input, else from ``a*Dim + b``."""
     tensor, axis, factor, offset = network.place_of(atom)
     result = gather(shape(tensor), _int64(network, [axis]))
     if offset:

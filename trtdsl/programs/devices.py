@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import UsageError, nearest
-from .program import Launch, Program
+
+if TYPE_CHECKING:
+    from .program import Launch, Program
 
 LEFT_OUT = (
     "an estimate: each launch takes the greatest of its bytes over the memory's bandwidth, its operations over their "

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 import trtdsl as td
 
 from ...core.errors import UsageError
-from ...display.picture import write_svg
-from ...display.program import SORTS, program_text
 from ...display.results import print_summary
 from ...display.terminal import print_parts
 from ...programs.devices import DEFAULT, find_device, floor_of
-from ...programs.hazards import find_hazards
-from ...programs.program import By
 from ..command import Output, command
 from ..options import AllowNonfinite, Backend, Dims, Gpu, Precision, Shapes, WeightsFile, dims_of, shapes_of
+
+if TYPE_CHECKING:
+    from ...programs.program import By
 
 app = typer.Typer()
 
@@ -54,6 +53,10 @@ def inspect(
     move, what of them is only rearranged, a floor under its time, and hazards.
     """
     if program or svg is not None:
+        from ...display.picture import write_svg
+        from ...display.program import program_text
+        from ...programs.hazards import find_hazards
+
         at = _checked(by, sort, device)
         with out.progress() as progress:
             found = td.program(
@@ -80,6 +83,9 @@ def inspect(
 
 
 def _checked(by: str, sort: str, device: str) -> By:
+    from ...display.program import SORTS
+    from ...programs.program import By
+
     if by not in get_args(By):
         raise UsageError(f"--by must be one of {', '.join(get_args(By))}, not {by!r}")
     if sort not in SORTS:
