@@ -35,6 +35,9 @@ WITH_ONE = {
     "arange down": lambda m, x, k: m.arange(9, k, -2),
     "index_select": lambda m, x, k: m.index_select(m.cat([x, x, x], 1), 1, m.arange(0, k)),
     "select_scatter": lambda m, x, k: m.select_scatter(x, x[:, 0] * 2, 1, k),
+    "topk": lambda m, x, k: m.topk(x, k, 1)[0],
+    "kthvalue": lambda m, x, k: m.kthvalue(x, k, 1)[0],
+    "repeat_interleave": lambda m, x, k: m.repeat_interleave(x, k, 1),
     "expand": lambda m, x, k: x[:, :1].expand(2, abs(k), 3),
     "repeat": lambda m, x, k: x.repeat(1, k, 1),
     "reshape": lambda m, x, k: x.reshape(k, 2, -1),
@@ -134,6 +137,7 @@ def test_one_size(name, size, ends):
 @given(a=SIZES, b=SIZES, ends=RANGES)
 @example(a=(-1, 0, 2, 0), b=(0, 0, 1, 2), ends=(4, 9))
 @example(a=(1, 0, 1, -4), b=(1, 0, 1, -1), ends=(1, 7))
+@example(a=(2, -1, 2, 1), b=(0, -1, 1, -3), ends=(3, 12))  # from the end on, and nothing after it
 def test_two_sizes(name, a, b, ends):
     against_torch(WITH_TWO[name], *ends, _size(a), _size(b))
 

@@ -433,7 +433,7 @@ class FunctionMethods:
     def kron(self, other: Tensor) -> Tensor:
         """The products of all pairs of elements as blocks: IShuffleLayers and IElementWiseLayer PROD."""
 
-    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Selected:
+    def kthvalue(self, k: SizeLike, dim: int = -1, keepdim: bool = False) -> Selected:
         """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer."""
 
     def ldexp(self, other: Any) -> Tensor:

@@ -139,7 +139,7 @@ def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: in
         return index_copy(x, axis, places, value)
     parts = [_part(x, axis, 0, start), value, _part(x, axis, start + count, x.shape[axis] - start - count)]
     kept = [part for part in parts if part.shape[axis] != 0]
-    return L.concatenation(kept, axis) if len(kept) > 1 else value
+    return L.concatenation(kept, axis) if len(kept) > 1 else kept[0] if kept else x
 
 
 def _part(x: Tensor, axis: int, start: SizeLike, count: SizeLike) -> Tensor:

@@ -39,6 +39,7 @@ def topk(input: Tensor, k: SizeLike, dim: int = -1, largest: bool = True, sorted
     length = input.shape[axis]
     if isinstance(length, int) and isinstance(k, int) and not 0 < k <= length:
         raise ShapeError(f"topk: k = {k} is not between 0 and the {length} elements of dimension {axis}")
+    input.network.constraints.inside(0, k, length, input.network._operation)
     return _top(input, k, axis, "MAX" if largest else "MIN")
 
 
@@ -84,7 +85,7 @@ def msort(input: Tensor) -> Tensor:
 
 
 @operation
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Selected:
+def kthvalue(input: Tensor, k: SizeLike, dim: int = -1, keepdim: bool = False) -> Selected:
     """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer.
 
     >>> F.kthvalue(td.Network().input("x", ("N", 8)), 3).values.shape
@@ -93,6 +94,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Sel
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
         return Selected(input, input.network.constant(torch.tensor(0)))
+    input.network.constraints.inside(k - 1, 1, input.shape[axis], input.network._operation)
     return _last_of(_top(input, k, axis, "MIN"), k - 1, axis, keepdim)
 
 
