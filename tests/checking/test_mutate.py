@@ -11,6 +11,7 @@ from cases import BACKEND, CASES, Builder, outputs_of
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.checking import mutate
 from trtdsl.checking.mutants import moved, mutants
 from trtdsl.checking.mutate import SAME, Expected, mutate_network
 from trtdsl.checking.sameness import agree
@@ -93,6 +94,23 @@ def test_the_layers_of_a_loop_are_changed_too(lowering):
 def _all(net):
     interpreter = td.Interpreter(net)
     return [(node, mutant) for node in interpreter.nodes for mutant in mutants(node)]
+
+
+def test_cases_that_are_too_large_are_left_out_and_nothing_is_kept(monkeypatch):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x.floor()).to(torch.int32)
+
+    spec = td.network(inputs={"x": td.Input((td.Dim("N", min=2, max=6), 3))}, reference=Model)(
+        lambda x: L.cast(F.relu(F.floor(x)), "int32")
+    )
+    whole = td.mutate(spec)
+    monkeypatch.setattr(mutate, "MEMORY", 1)
+    small = td.mutate(spec)
+    assert small.cases == 1 < whole.cases
+    assert small.equivalent == whole.equivalent
+    # trunc(relu(x)) is relu(floor(x)), and what is whole need not be rounded
+    assert [one.change for one in small.equivalent] == ["left out", "rounded"]
 
 
 def test_a_network_that_differs_is_an_error():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 from ..compiling.compiler import Progress
@@ -216,6 +215,7 @@ class _Hunt:
         self.cases: list[Judged] = []
         self.replays: list[Replay] = []
         self.bytes: list[int] = []
+        self.kept: list[Replay] = []
 
     def has_room(self, fed: int) -> bool:
         """Whether the values of a case with so many elements fed fit beside those of the others."""
@@ -271,7 +271,7 @@ class _Hunt:
             return None
         if self.sameness.holds(mutant, self.replays):
             return SAME
-        if not any(changes) and not any(other.changed(place, step) for other in self.others):
+        if not any(changes) and not any(other.changed(place, step) for other in self._others()):
             return ANYHOW
         if any(changes) and all(
             self._within_rounding(case, replay, changed)
@@ -308,17 +308,21 @@ class _Hunt:
 
     # -- where there is nothing to see ---------------------------------------------------------------------------------
 
-    @cached_property
-    def others(self) -> list[Replay]:
-        """The network with other weights and inputs, of several sizes."""
-        generator, found = torch.Generator().manual_seed(0), []
-        small = [place for place, kept in enumerate(self.bytes) if kept <= MEMORY / 32]
+    def _others(self) -> Iterator[Replay]:
+        """The network with other weights and inputs, of several sizes; those of small cases are kept."""
+        small = [place for place, kept in enumerate(self.bytes) if kept <= MEMORY / 32][-2:]
+        if small and len(self.kept) == len(FACTORS) * len(small):
+            yield from self.kept
+            return
+        generator = torch.Generator().manual_seed(0)
+        made = []
         for factor in FACTORS:
             steps = [self._varied(step, factor, generator) for step in self.interpreter.steps]
-            for place in small[-2:] or [0]:
+            for place in small or [0]:
                 feeds = {name: _other(feed, factor, generator) for name, feed in self.cases[place].feeds.items()}
-                found.append(Replay(self.interpreter, feeds, steps))
-        return found
+                made += [Replay(self.interpreter, feeds, steps)] * bool(small)
+                yield made[-1] if small else Replay(self.interpreter, feeds, steps)
+        self.kept = made
 
     def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
         node = step.part
