@@ -164,6 +164,15 @@ def test_what_matters_is_caught_and_not_excused(write, shape):
     assert report.survivors == report.equivalent == []
 
 
+@pytest.mark.parametrize("limit", [6.0, 1e3, 1e4])
+def test_a_bound_that_no_feed_reaches_is_not_excused(limit):
+    net = td.Network()
+    net.output(F.clamp(net.input("x", (4,)), -limit, limit), "y")
+    report = hunted(net, [{"x": torch.tensor([1.0, -2.0, 3.0, 0.5])}])
+    assert report.equivalent == []
+    assert len(report.survivors) == report.mutants == 3
+
+
 def test_agreement_is_rounding_and_no_more():
     x = torch.tensor([1.0, 2.0, 1e-3])
     assert agree(x, x * (1 + 1e-7))

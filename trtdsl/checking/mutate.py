@@ -21,11 +21,11 @@ from .check import planned
 from .evidence import Evidence, Tolerances
 from .judge import compare
 from .mutants import Mutant, mutants, varied
-from .sameness import Sameness, nodes_of
+from .sameness import Sameness, nodes_of, repeats
 from .sizes import Sizes
 
 SCHEMA = 1
-FACTORS = (0.03, 0.3, 1.0, 3.0, 30.0, 1000.0)  # on weights and inputs, to see whether a change ever has an effect
+FACTORS = (0.03, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # on weights and inputs, to see whether a change ever has an effect
 MEMORY = 1 << 30  # bytes of intermediate values that a case may keep
 
 
@@ -311,18 +311,20 @@ class _Hunt:
     def _others(self) -> Iterator[Replay]:
         """The network with other weights and inputs, of several sizes; those of small cases are kept."""
         small = [place for place, kept in enumerate(self.bytes) if kept <= MEMORY / 32][-2:]
-        if small and len(self.kept) == len(FACTORS) * len(small):
-            yield from self.kept
-            return
+        if not small:
+            return self._made([0])
+        if not self.kept:
+            fed = sum(feed.numel() for feed in self.cases[small[-1]].feeds.values())
+            self.kept = list(self._made(small * repeats(fed)))
+        return iter(self.kept)
+
+    def _made(self, places: Sequence[int]) -> Iterator[Replay]:
         generator = torch.Generator().manual_seed(0)
-        made = []
         for factor in FACTORS:
             steps = [self._varied(step, factor, generator) for step in self.interpreter.steps]
-            for place in small or [0]:
+            for place in places:
                 feeds = {name: _other(feed, factor, generator) for name, feed in self.cases[place].feeds.items()}
-                made += [Replay(self.interpreter, feeds, steps)] * bool(small)
-                yield made[-1] if small else Replay(self.interpreter, feeds, steps)
-        self.kept = made
+                yield Replay(self.interpreter, feeds, steps)
 
     def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
         node = step.part

@@ -13,7 +13,8 @@ from ..layers.region import Region
 from .mutants import Mutant
 
 UP, DOWN = 3, 24  # layers before and after the changed one
-SCALES = (0.3, 1.0, 3.0, 30.0)  # of the random values
+SCALES = (0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # of the random values
+ORDINARY = 30.0  # beyond it, what overflows says nothing
 # Operands that say what a layer does, and are no values of its own.
 SETTINGS = {"GATHER", "SCATTER", "SHUFFLE", "SLICE", "RESIZE", "CUMULATIVE", "TOPK", "ONE_HOT", "REVERSE_SEQUENCE"}
 Values = dict[str, "torch.Tensor | None"]
@@ -26,6 +27,17 @@ def nodes_of(part: Node | Region) -> Iterator[Node]:
         return
     for inside in (*part.boundary, *part.nodes, *part.regions):
         yield from nodes_of(inside)
+
+
+def repeats(elements: int) -> int:
+    """How often so few elements are drawn: one of them is beyond a bound only now and then."""
+    return min(max(128 // max(elements, 1), 1), 16)
+
+
+def _kept(node: Node, replay: Replay) -> Iterator[torch.Tensor]:
+    """The values of a layer's operands."""
+    values = (replay.values[replay.interpreter.slots[name]] for name in node.needs)
+    return (value for value in values if value is not None)
 
 
 class Sameness:
@@ -65,6 +77,7 @@ class Sameness:
                 self._agrees_once(mutant.node, changed, _Draw(self, replay, scale, generator, wide), up)
                 for replay in replays
                 for scale in SCALES
+                for _ in range(repeats(sum(value.numel() for value in _kept(mutant.node, replay))))
             )
         except (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError):
             return False
@@ -76,6 +89,8 @@ class Sameness:
         waiting: dict[int, Node] = {}
         fresh: Collection[str] = node.makes
         for _ in range(DOWN):
+            if draw.scale > ORDINARY and not all(_finite(values[name]) for values in (before, after) for name in fresh):
+                return True
             different = [name for name in fresh if not agree(after[name], before[name])]
             if not self.results.isdisjoint(different):
                 return False
@@ -134,6 +149,10 @@ class _Draw:
         if kept.dtype.is_floating_point:
             return (torch.randn(kept.shape, generator=self.generator) * self.scale).to(kept.dtype)
         return torch.randint(1, 65, kept.shape, generator=self.generator, dtype=torch.int64).to(kept.dtype)
+
+
+def _finite(value: torch.Tensor) -> bool:
+    return not value.is_floating_point() or bool(torch.isfinite(value).all())
 
 
 def _names(node: Node) -> Iterator[str | None]:
