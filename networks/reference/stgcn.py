@@ -59,6 +59,7 @@ class GraphConvolution(nn.Module):
         x = self.conv(x)
         n, kc, t, v = x.shape
         x = x.view(n, self.partitions, kc // self.partitions, t, v)
+        adjacency = adjacency.to(x.dtype)  # which autocast does on a GPU; on the CPU it leaves einsum alone
         return torch.einsum("nkctv,kvw->nctw", x, adjacency).contiguous()
 
 

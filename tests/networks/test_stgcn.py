@@ -12,6 +12,7 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.definition.spec import load_module
 from trtdsl.definition.weights import Scope, Weights
 
 ROOT = Path(__file__).parents[2]
@@ -168,3 +169,16 @@ def test_the_four_einsum_forms(equation, shapes, dims):
     expected = torch.einsum(equation, *tensors)
     for given in (None, dims):
         assert_close(evaluate(lambda a, b: F.einsum(equation, a, b), *tensors, dims=given), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_reference_runs_in_half_precision(dtype):
+    """As checks with a precision run it; autocast leaves einsum alone on the CPU."""
+    reference = load_module(FILE.parent / "reference" / "stgcn.py")
+    layer, x, adjacency = reference.GraphConvolution(4, 6, 3), torch.randn(2, 4, 5, 7), torch.rand(3, 7, 7)
+    with torch.inference_mode():
+        exact = layer(x, adjacency)
+        with torch.autocast("cpu", dtype):
+            rounded = layer(x, adjacency)
+    assert rounded.dtype == dtype
+    assert (rounded.float() - exact).abs().max() < 8 * torch.finfo(dtype).eps * exact.abs().max()
