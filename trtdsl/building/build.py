@@ -17,6 +17,7 @@ from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import MismatchError, TrtdslError
 from ..core.files import check_writable, write_all_atomically
+from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.profile import Profile, Range
@@ -27,6 +28,7 @@ from ..engine.program import program_of_plan
 from ..engine.refit import recipe
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
+from .proof import proof_of
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,11 @@ def build(
     previous = _read_manifest(manifest_path)
     unchanged = not force and _is_unchanged(previous, content, engine)
     report = None
-    checked = _known_check(spec, previous if unchanged else {}, run_check)
+    proof = None if spec.reference is None else proof_of(spec, weights)
+    checked = _known_check(proof, spec, previous.get("check", {}) if unchanged else {}, run_check)
     if checked is None:
         report = _check(spec, network, weights, tell)
-        checked = _check_summary(report, _reference_hash(spec))
+        checked = _check_summary(report, proof)
     plan = None if unchanged or dry_run else compile_engine(network, config, progress=progress)
     if unchanged:
         manifest = {**previous, "check": checked}
@@ -107,15 +110,21 @@ def build(
     return Build(engine, manifest_path, manifest, plan is not None, report)
 
 
-def _known_check(spec: NetworkSpec, previous: Mapping[str, Any], run_check: bool) -> dict[str, Any] | None:
-    """The manifest's entry where no check is needed; None where one is. ``previous`` is the engine's manifest."""
-    before = previous.get("check", {})
+def _known_check(
+    proof: str | None, spec: NetworkSpec, before: dict[str, Any], run_check: bool
+) -> dict[str, Any] | None:
+    """What the manifest says of the check where none is to be made; ``before``, what it said of the very same engine.
+
+    A verdict is only kept where all that it depends on is the same; without a check it is told as an earlier one.
+    """
+    holds = proof is not None and bool(before.get("passed")) and before.get("proof_sha256") == proof
     if not run_check:
-        return before if before.get("done") else {"done": False, "reason": "--no-check"}
+        earlier = before.get("earlier") or (before if holds else None)
+        kept = earlier is not None and earlier.get("proof_sha256") == proof
+        return {"done": False, "reason": "--no-check", **({"earlier": earlier} if kept else {})}
     if spec.reference is None:
         return {"done": False, "reason": "the network has no reference"}
-    reference = _reference_hash(spec)
-    return before if reference and before.get("passed") and before.get("reference_sha256") == reference else None
+    return before if holds else None
 
 
 def _check(spec: NetworkSpec, network: Network, weights: Source | None, tell: Progress) -> CheckReport:
@@ -166,14 +175,6 @@ def _content_hash(network: Network, config: BuildConfig) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _reference_hash(spec: NetworkSpec) -> str | None:
-    """The hash of the reference's file; None where it is not a file, and so may have changed unseen."""
-    if not isinstance(spec.reference, str) or spec.file is None:
-        return None
-    path = spec.file.parent / spec.reference.rpartition(":")[0]
-    return hashlib.sha256(path.read_bytes() + spec.reference.encode()).hexdigest() if path.is_file() else None
-
-
 def _is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
     if previous.get("content_sha256") != content or not engine.is_file():
         return False
@@ -181,7 +182,7 @@ def _is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
     return hashlib.sha256(data).hexdigest() == previous["engine"]["sha256"]
 
 
-def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]:
+def _check_summary(report: CheckReport, proof: str | None) -> dict[str, Any]:
     outputs = [output for case in report.cases for output in case.outputs]
     return {
         "done": True,
@@ -189,11 +190,16 @@ def _check_summary(report: CheckReport, reference: str | None) -> dict[str, Any]
         "on": report.on,
         "statement": report.statement,
         "cases": report.sizes,
+        "draws": report.draws,
+        "tolerances": {name: asdict(tolerance) for name, tolerance in report.tolerances.items()},
+        "relaxed": report.relaxed,
+        "unproven": report.unproven,
         "max_abs": max((output.max_abs for output in outputs), default=0.0),
         "max_relative_to_scale": max(
             (output.max_abs / output.scale for output in outputs if output.scale), default=0.0
         ),
-        "reference_sha256": reference,
+        "torch": torch.__version__,
+        "proof_sha256": proof,
     }
 
 
