@@ -133,7 +133,7 @@ class Evidence:
         others = [self._plain(other[name]) for other in self.others if name in other]
         if not others:
             return second
-        if truth is None:  # moved feeds show less of torch's own error than float64 does
+        if truth is None and self.precision is None:  # moved feeds show less of torch's own error than float64 does
             floor = WITHOUT_TRUTH * tolerance.floor_of(dtype_name(self.precision or own.dtype))
             tolerance = replace(tolerance, floor=floor)
         return judge(name, got, own, truth, others, tolerance=tolerance, precision=self.precision)

@@ -162,6 +162,8 @@ def _in_float64() -> Iterator[None]:
     def widen(value: Any) -> Any:
         if isinstance(value, torch.dtype):
             return narrow.get(value, value)
+        if isinstance(value, torch.Tensor):  # one that the author keeps outside of the module
+            return _wide(value)
         return type(value)(widen(item) for item in value) if type(value) in (list, tuple) else value
 
     class Float64(TorchFunctionMode):
@@ -171,7 +173,9 @@ def _in_float64() -> Iterator[None]:
                 return args[0].double()
             if name in ("promote_types", "result_type", "can_cast", "is_floating_point", "finfo"):
                 return func(*args, **(kwargs or {}))
-            result = func(*(widen(arg) for arg in args), **{key: widen(arg) for key, arg in (kwargs or {}).items()})
+            own = 1 if name.endswith("_") or "out" in (kwargs or {}) else 0  # what is written to stays itself
+            args = (*(args[:own]), *(widen(arg) for arg in args[own:]))
+            result = func(*args, **{key: arg if key == "out" else widen(arg) for key, arg in (kwargs or {}).items()})
             return _map(result, _wide) if isinstance(result, (torch.Tensor, list, tuple)) else result
 
     with torch.autocast("cpu", enabled=False), Float64():

@@ -38,6 +38,7 @@ class Tolerance:
 # About one unit in the last place of what is computed in float32, and half of one in the half precisions, where torch's
 # own error is never nothing.
 FLOORS = {"float64": 1e-15, "float32": 2e-7, "float16": 4e-4, "bfloat16": 3e-3, "float8_e4m3fn": 0.05}
+TINY = {"float16": 6e-8}  # its least number: what is below underflows in one place or another
 WORST_FLOOR = 4.0
 PLAIN = Tolerance(floor=1e-5)
 """Of two results of which nobody knows the truth."""
@@ -130,7 +131,7 @@ def judge(
     if not got.is_floating_point():
         return _judge_exactly(name, got, own, truth, others, tolerance, source)
     working = dtype if precision is None else dtype_name(precision)
-    verdict = _Verdict(got, own, truth, others, tolerance, tolerance.floor_of(working), known)
+    verdict = _Verdict(got, own, truth, others, tolerance, tolerance.floor_of(working), known, TINY.get(working, 0.0))
     return verdict.comparison(name, source)
 
 
@@ -219,6 +220,7 @@ class _Verdict:
     tolerance: Tolerance
     floor: float
     known: float
+    tiny: float
 
     def comparison(self, name: str, source: str) -> OutputComparison:
         """The judgement, with what is worst."""
@@ -304,8 +306,8 @@ class _Verdict:
             few = torch.where(count >= least, factor, few)
         number = count.clamp(min=1)
         rms = (error / number).sqrt()
-        allowed_rms = few * self.tolerance.rms * (own / number).sqrt() + self.floor * (size / number).sqrt()
-        limit = few * self.tolerance.worst * worst_own + WORST_FLOOR * self.floor * worst_size
+        allowed_rms = few * self.tolerance.rms * (own / number).sqrt() + self.floor * (size / number).sqrt() + self.tiny
+        limit = few * self.tolerance.worst * worst_own + WORST_FLOOR * self.floor * worst_size + self.tiny
         ratios = torch.maximum(_over(rms, allowed_rms), _over(worst_error, limit))
         judged = (count > 0) & torch.isfinite(few)
         return torch.where(judged, ratios, 0.0), torch.where(judged, limit, math.inf)

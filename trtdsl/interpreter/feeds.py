@@ -26,9 +26,9 @@ def make_feeds(
 ) -> dict[str, torch.Tensor]:
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
 
-    ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` and
-    ``large`` the same times 1e-3 and 30, ``ties`` halves from -3 to 3, ``sparse`` mostly zeros with a part that is
-    all zeros. For bool: even chances, all False, all True, even chances, one in ten with a part that is all False. For
+    ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` the same
+    times 1e-2 to 1e-7, each row another, ``large`` times 30, ``ties`` halves from -3 to 3, ``sparse`` mostly zeros with
+    a part that is all zeros. For bool: even chances, all False, even, all True, one in ten with a part all False. For
     a range: uniform, uniform, its ends, few values, its low end mostly. A callable and a file have one kind.
 
     Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
@@ -82,8 +82,8 @@ def _draw(
 def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator, draw: str) -> torch.Tensor:
     """Values of an input without ``sample``."""
     if dtype == torch.bool:
-        if draw in ("small", "large"):
-            return torch.full(shape, draw == "large")
+        if draw in ("small", "ties"):
+            return torch.full(shape, draw == "ties")
         chosen = torch.rand(shape, generator=generator) < (0.1 if draw == "sparse" else 0.5)
         return _with_empty_part(chosen) if draw == "sparse" else chosen
     values = torch.randn(shape, generator=generator)
@@ -91,7 +91,10 @@ def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generat
         values = _with_empty_part(values * (torch.rand(shape, generator=generator) < 0.3))
     elif draw == "ties":
         values = (values * 2).round().clamp(-6, 6) / 2
-    return (values * {"small": 1e-3, "large": 30.0}.get(draw, 1.0)).to(dtype)
+    elif draw == "small":
+        rows = torch.rand((*shape[:-1], 1) if shape else (), generator=generator)
+        values = values * 10 ** (-2 - 5 * rows)
+    return (values * (30.0 if draw == "large" else 1.0)).to(dtype)
 
 
 def _with_empty_part(values: torch.Tensor) -> torch.Tensor:
