@@ -5,7 +5,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.coverage import Coverage, depends_on_values, watching, watching_torch
+from trtdsl.checking.coverage import Coverage, depends_on_inputs, watching, watching_torch
 
 ONES, MIXED = torch.ones(2, 3), torch.tensor([[-9.0, 0.5, 9.0], [-1.0, 0.0, 1.0]])
 
@@ -72,7 +72,7 @@ def test_what_depends_on_sizes_alone_is_no_choice():
     coverage = Coverage()
     watching(net, coverage)({"x": torch.ones(2, 3)})
     assert coverage.missed() == []
-    assert "y" in depends_on_values(net)
+    assert "y" in depends_on_inputs(net)
 
 
 def test_a_report_names_the_lines_that_nothing_reached():

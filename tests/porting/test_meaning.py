@@ -97,7 +97,8 @@ A, B = torch.linspace(-2, 3, 12).reshape(3, 4), torch.linspace(3, -1, 12).reshap
 def test_every_pass_keeps_the_meaning(kind):
     inputs = {"a": A, "b": B} if kind in (Swapped, Late, Coupling) else {"a": A}
     assert_every_pass_keeps_the_meaning(kind(), inputs)
-    td.check(td.from_module(kind(), inputs)).raise_for_mismatch()
+    trivial = ["output_1"] if kind is Copied else []  # zeros
+    td.check(td.from_module(kind(), inputs), trivial=trivial).raise_for_mismatch()
 
 
 class Counts(nn.Module):

@@ -52,7 +52,7 @@ class Coverage:
 
 def watching(network: Network, coverage: Coverage) -> Interpreter:
     """An interpreter of the network that takes note of what its choices see."""
-    varying, about_nan = depends_on_values(network), _tests_for_nan(network)
+    varying, about_nan = depends_on_inputs(network), _tests_for_nan(network)
 
     def wrap(node: Node, evaluate: Evaluate) -> Evaluate:
         sides = _sides_of(node)
@@ -77,8 +77,8 @@ def _tests_for_nan(network: Network) -> set[str]:
     return {name for node in nodes if node.type == "UNARY" and node.layer.op.name == "ISNAN" for name in node.makes}
 
 
-def depends_on_values(network: Network) -> set[str]:
-    """The names of the tensors that depend on what is fed, and not on the sizes alone."""
+def depends_on_inputs(network: Network, *, sizes: bool = False) -> set[str]:
+    """The names of the tensors that depend on what is fed; with ``sizes``, also of those that depend on its shape."""
     definition = network.definition
     nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
     varying = {definition.get_input(index).name for index in range(definition.num_inputs)}
@@ -86,7 +86,7 @@ def depends_on_values(network: Network) -> set[str]:
     while before != len(varying):  # layers are not sorted, and loops lead back
         before = len(varying)
         for node in nodes:
-            if node.type != "SHAPE" and not varying.isdisjoint(node.needs):
+            if (sizes or node.type != "SHAPE") and not varying.isdisjoint(node.needs):
                 varying.update(node.makes)
     return varying
 

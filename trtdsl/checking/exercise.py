@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..layers.evaluation import Node
-from .coverage import depends_on_values
+from .coverage import depends_on_inputs
 
 Feeds = Mapping[str, "torch.Tensor"]
 
 
 @dataclass
 class Exercise:
-    """What the outputs were in all cases: finite somewhere, of some size, and different for different feeds."""
+    """What the outputs were in all cases: finite somewhere, of some size, and different for different feeds.
+
+    ``first`` is the first value of each output for feeds of some shapes.
+    """
 
     finite: dict[str, bool] = field(default_factory=dict)
     present: dict[str, bool] = field(default_factory=dict)
@@ -32,14 +35,16 @@ class Exercise:
             self.finite[name] = self.finite.get(name, False) or bool(finite.any())
             if tensor.numel() and not bool(finite.all()):
                 self.partly[name] = self.partly.get(name, 0) + 1
-            if name in self.changed:
+            if name in self.changed or not tensor.numel():
                 continue
-            first = self.first.get((name, tuple(tensor.shape)))
+            key = name, tuple(size for feed in feeds.values() for size in feed.shape)
+            first = self.first.get(key)
             if first is None:
-                self.first[name, tuple(tensor.shape)] = tensor.clone(), feeds
+                self.first[key] = tensor.clone(), feeds
             elif not all(name in feeds and torch.equal(feed, feeds[name]) for name, feed in first[1].items()):
                 self.repeated[name] = self.repeated.get(name, 0) + 1
-                if not torch.equal(first[0].nan_to_num(), tensor.nan_to_num()):
+                same = first[0].shape == tensor.shape and torch.equal(first[0].nan_to_num(), tensor.nan_to_num())
+                if not same:
                     self.changed.add(name)
 
     def constant(self, network: Network) -> list[str]:
@@ -48,7 +53,7 @@ class Exercise:
 
     def findings(self, network: Network, trivial: Collection[str]) -> list[str]:
         """A line for each output that shows nothing, but for those in ``trivial``."""
-        varying = depends_on_values(network) if network.inputs else set()
+        varying = depends_on_inputs(network, sizes=True) if network.inputs else set()
         lines, constant = [], self.constant(network)
         for name in network.outputs:
             problem = None
