@@ -79,7 +79,7 @@ def _dtype_problem(node: Node, constants: set[str], results: set[str]) -> str | 
         dtype = "" if tensor is None else dtype_name(node.backend.torch_dtype(tensor.dtype))
         if dtype == "float8_e4m3fn" and node.type not in TAKE_FP8:
             return f"{node.type} does not take {dtype}: dequantize it first (F.dequantize)"
-        if dtype in QUANTIZED and tensor.name in constants and node.type not in TAKE_CONSTANTS:
+        if tensor is not None and dtype in QUANTIZED and tensor.name in constants and node.type not in TAKE_CONSTANTS:
             return f"{node.type} does not take a constant of {dtype}: cast a wider one, or dequantize it"
     for tensor in node.outputs:
         dtype = dtype_name(node.backend.torch_dtype(tensor.dtype))

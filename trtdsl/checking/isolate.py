@@ -125,7 +125,8 @@ def _map(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
         return function(value)
     if type(value) in (list, tuple):
-        return type(value)(_map(item, function) for item in value)
+        items = [_map(item, function) for item in value]
+        return items if type(value) is list else tuple(items)
     if type(value) is dict:
         return {key: _map(item, function) for key, item in value.items()}
     return value

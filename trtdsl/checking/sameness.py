@@ -102,7 +102,7 @@ class Sameness:
                 return False
             rest = draw.operands(user, 0)
             for values in (before, after):
-                given = [values.get(name, x) for name, x in zip(_names(user), rest, strict=False)]
+                given = [values.get(name or "", x) for name, x in zip(_names(user), rest, strict=False)]
                 values.update(zip(user.makes, _called(self.evaluator(user), given), strict=True))
             fresh = user.makes
         return False

@@ -96,7 +96,8 @@ def signs(size: SizeLike) -> tuple[bool, bool, bool]:
     parts = classes(size)
     if parts:
         each = [sign_of(part) for part in parts]
-        found = tuple(any(column) for column in zip(*each, strict=True))  # type: ignore[assignment]
+        negative, zero, positive = (any(column) for column in zip(*each, strict=True))
+        found = negative, zero, positive
         if sum(found) == 1:
             return found
     ranges = ranges_of(size)

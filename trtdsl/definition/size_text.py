@@ -20,7 +20,8 @@ def printed(size: Size) -> list[tuple[str, int]]:
             continue
         inner = next((part for part in terms if _is_remainder(part, terms[part], atom, coefficient)), None)
         if monomial in terms and inner is not None:  # a // m - k * (a // (m * k)) is a // m % k
-            of, times = inner[0], terms.pop(inner)
+            of: Any = inner[0]
+            times = terms.pop(inner)
             del terms[monomial]
             remainders.append((f"(({of}) % {atom.right // of.right})", times))
             continue
@@ -30,7 +31,7 @@ def printed(size: Size) -> list[tuple[str, int]]:
         if monomial in terms and all(terms.get(part) == times * number for part, number in parts):
             for part in (monomial, *(part for part, _ in parts)):
                 del terms[part]
-            text = str(atom.left) if is_single(atom.left) else f"({atom.left})"
+            text = str(atom.left) if isinstance(atom.left, int) or is_single(atom.left) else f"({atom.left})"
             remainders.append((f"({text} % {atom.right})", times))
     ordered = sorted(terms.items(), key=lambda term: (not term[0], -len(term[0])))
     alone = len(ordered) + len(remainders) == 1

@@ -99,7 +99,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
         if self._order is None:
             follow = getattr(self.pending, "order", None)
             self._order = tuple(range(len(self.shape))) if follow is None else follow()
-        return self._order
+        return self._order or ()
 
     @order.setter
     def order(self, order: tuple[int, ...]) -> None:

@@ -161,8 +161,11 @@ def target_view(name: str, value: Any) -> View:
     """The memory of an array that output ``name`` is written to. Raises FeedError for one that cannot be."""
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         raise FeedError(f"the array for output {name!r} is read-only")
-    contiguous = value.is_contiguous() if kind_of(value) in ("torch", "cuda") else True
-    if not contiguous or (isinstance(value, np.ndarray) and not value.flags.c_contiguous):
+    if isinstance(value, np.ndarray):
+        contiguous = bool(value.flags.c_contiguous)
+    else:
+        contiguous = kind_of(value) not in ("torch", "cuda") or value.is_contiguous()
+    if not contiguous:
         raise FeedError(f"the array for output {name!r} is not contiguous")
     found = view(value)
     if isinstance(found.owner, np.ndarray) and found.owner is not value and not hasattr(value, "__dlpack__"):

@@ -271,7 +271,7 @@ class Engine:
         kinds = [kind_of(feed) for feed in feeds.values()]
         if outputs is not None and outputs not in KINDS:
             raise UsageError(f"outputs is one of {', '.join(KINDS)}, not {outputs!r}")
-        kind = next((each for each in KINDS if each == outputs), kinds[0] if kinds else "numpy")
+        kind: Any = outputs or (kinds[0] if kinds else "numpy")
         if kind == "cuda" and not torch.cuda.is_available():
             raise BackendError(f"outputs='cuda' needs a torch with CUDA; this is {torch.__version__}")
         if stream is None and (kind == "cuda" or "cuda" in kinds):

@@ -73,17 +73,18 @@ def program_of_report(report: str, *, network: str = "", backend: str = "tensorr
     tensors: dict[str, ProgramTensor] = {}
     launches: list[Launch] = []
     for layer in layers:
-        kind = str(layer.get("LayerType", "")).lower().replace("_", "")
-        if any(word.replace("_", "") in kind for word in QUIET):
+        named = str(layer.get("LayerType", "")).lower().replace("_", "")
+        if any(word.replace("_", "") in named for word in QUIET):
             continue
         reads = [_operand(tensor, bound, tensors) for tensor in _listed(layer, "Inputs")]
         writes = [_operand(tensor, bound, tensors) for tensor in _listed(layer, "Outputs")]
         reads += [operand for key in ("Weights", "Bias") if (operand := _weights(layer, key, tensors)) is not None]
         lines, scopes = places_of(str(layer.get("Metadata") or ""))
         first = next((tensors[operand.tensor].dtype for operand in (*reads, *writes)), "")
+        kind: Any = next((found for word, found in KINDS if word in named), "other")
         launches.append(
             Launch(
-                len(launches), next((found for word, found in KINDS if word in kind), "other"), str(layer["Name"]),
+                len(launches), kind, str(layer["Name"]),
                 tuple(reads), tuple(writes), 1, None, first, (), (), int(layer.get("StreamId") or 0), lines, scopes,
             )
         )  # fmt: skip

@@ -32,7 +32,8 @@ class Sink:
         seen: int,
         given: View | None,
     ):
-        self.info, self.kind, self.device, self.shape = info, kind, device, shape
+        self.info, self.device, self.shape = info, device, shape
+        self.kind: Kind = kind
         self.stream, self.seen, self.given = stream, seen, given
         self._memory: cuda.Memory | None = None
         self._tensor: Any = None  # on the host, or torch's on the GPU

@@ -173,7 +173,9 @@ def evaluates(
         if type in KINDS:
             raise AssertionError(f"two evaluators for {type}")
         cost = flops if callable(flops) else lambda node, shapes, each=flops: each * shapes.elements
-        refusal = unbuilt if callable(unbuilt) else lambda node: unbuilt
+        refusal: Callable[[Node], str | None] = (
+            unbuilt if callable(unbuilt) else lambda node: str(unbuilt) if unbuilt else None
+        )
         KINDS[type] = Kind(type, prepare, cost, moves, refusal)
         return prepare
 

@@ -74,9 +74,9 @@ def from_module(
     >>> td.check(spec).passed
     True
     """
-    from .module import spec_of
+    from . import module as modules
 
-    return spec_of(module, inputs, dict(dims or {}), name)
+    return modules.spec_of(module, inputs, dict(dims or {}), name)
 
 
 def write_files(result: Ported, file: Path | None, weights: Path | None, *, force: bool = False) -> None:

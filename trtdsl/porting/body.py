@@ -103,7 +103,8 @@ class Body:
         for item in self.items:
             if isinstance(item, Loop):
                 apart = [pair for pair in item.carried if self._needed_after(item, *pair)]
-                item.body += [Copy(*pair) for pair in apart]
+                copies: list[Any] = [Copy(*pair) for pair in apart]
+                item.body += copies
                 for pair in item.carried:
                     if pair not in apart:
                         self._join(*pair)

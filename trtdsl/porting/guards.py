@@ -102,10 +102,9 @@ def _explored(
         env = {**usual, **{name: int(column[left[0]]) for name, column in columns.items()}}
         try:
             other = retraced(env)
-            agrees = same(other)
+            if not same(other):
+                break
         except TrtdslError:
-            agrees = False
-        if not agrees:
             break
         there = [each for each in Asked(other, given).conditions if not each.everywhere]
         if any(not set(each.names) <= set(columns) for each in there):

@@ -170,8 +170,8 @@ def _resampled(mode: str, corners: bool, antialias: bool = False) -> Callable[..
         rest = (*rest, None)
         align, scales = (rest[0], rest[1]) if corners else (None, rest[0])
         given = {"size": None if size is None else list(size), "scale_factor": None if scales is None else list(scales)}
-        given |= {"align_corners": align} if corners else {}
-        return torch.nn.functional.interpolate(x, mode=mode, antialias=antialias, **given)
+        options: dict[str, Any] = {**given, **({"align_corners": align} if corners else {})}
+        return torch.nn.functional.interpolate(x, mode=mode, antialias=antialias, **options)
 
     return rule
 

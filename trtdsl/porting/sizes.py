@@ -189,7 +189,7 @@ def _ratio(expression: Any) -> tuple[Any, Any] | None:
         return None
     if isinstance(expression.number, int):
         return expression, 1
-    parts = [_ratio(operand) for operand in expression.operands]
+    parts: list[Any] = [_ratio(operand) for operand in expression.operands]
     if len(parts) != 2 or parts[0] is None or parts[1] is None or expression.symbol not in ("+", "-", "*", "/"):
         return None
     (a, b), (c, d) = parts
@@ -236,7 +236,7 @@ def whole_of(name: str, number: Any, rounded: int, depth: int = 2) -> Any:
     """
     whole = traced(rounded, SizeOp(name, (number.expression,), rounded))
     found = _ratio(number.expression)
-    exact = None if found is None or _number(found[1]) <= 0 else _rounded(name, *found)
+    exact: Any = None if found is None or _number(found[1]) <= 0 else _rounded(name, *found)
     if exact is None or _number(exact) != rounded:
         exact = rounded
     if exact is rounded or not _rounds_rightly(number.expression):
@@ -261,8 +261,10 @@ def _rounded(name: str, top: Any, bottom: Any) -> Any:
 
 def _rounds_rightly(expression: SizeExpression) -> bool:
     """Whether a float made of sizes (below 2**53) is rounded as the number that it stands for."""
-    quotient = isinstance(expression, SizeOp) and expression.symbol == "/"
-    return (quotient and all(isinstance(_number(each), int) for each in expression.operands)) or _is_exact(expression)
+    if isinstance(expression, SizeOp) and expression.symbol == "/":
+        whole = all(isinstance(_number(each), int) for each in expression.operands)
+        return whole or _is_exact(expression)
+    return _is_exact(expression)
 
 
 def _is_exact(expression: Any) -> bool:
@@ -401,12 +403,12 @@ def pythons_functions(module: torch.nn.Module) -> Iterator[None]:
         sym = {name: getattr(torch, name) for name in ("sym_max", "sym_min", "sym_int")}
         for space, key in changed:
             space[key] = NAMESAKES[key]
-        vars(math).update(IN_MATH)
+        math.__dict__.update(IN_MATH)
         vars(sys.modules["torch"]).update(sym_max=NAMESAKES["max"], sym_min=NAMESAKES["min"], sym_int=_Int)
         try:
             yield
         finally:
-            vars(math).update(before)
+            math.__dict__.update(before)
             vars(sys.modules["torch"]).update(sym)
             for space, key in changed:
                 space.pop(key, None)
@@ -415,6 +417,7 @@ def pythons_functions(module: torch.nn.Module) -> Iterator[None]:
 _ONE_AT_A_TIME = threading.RLock()  # what is changed is everybody's
 
 
+_kind: Any
 for _kind in (TracedInt, TracedFloat):
     for _name, (_symbol, _compute) in _BINARY.items():
         setattr(_kind, f"__{_name}__", _operator(_symbol, _compute))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
@@ -143,7 +144,7 @@ def deform_conv2d(
     out, part, kh, kw = weight.shape
     rows, columns = offset.shape[2:]
     taps = kh * kw
-    groups = offset.shape[1] // (2 * taps)
+    groups: Any = offset.shape[1] // (2 * taps)
     if offset.ndim != 4 or offset.shape[1] != 2 * groups * taps or c % groups or c % part:
         raise ShapeError(
             f"deform_conv2d: {shape_text(input.shape)}, offsets {shape_text(offset.shape)} and the weight "

@@ -20,8 +20,8 @@ class Span(NamedTuple):
     """What an index chooses of one dimension; ``kept`` says whether the dimension is there in ``x[index]``."""
 
     start: SizeLike
-    count: SizeLike
-    step: int
+    length: SizeLike
+    step: Any
     kept: bool = True
 
 
@@ -74,7 +74,7 @@ def _spans(x: Tensor, basic: Sequence[Any]) -> list[Span]:
 def _view_shape(basic: Sequence[Any], spans: Sequence[Span]) -> Shape:
     """The shape of ``x[basic]``."""
     left = iter(spans)
-    sizes = [1 if item is None else span.count if (span := next(left)).kept else None for item in basic]
+    sizes = [1 if item is None else span.length if (span := next(left)).kept else None for item in basic]
     return tuple(size for size in sizes if size is not None)
 
 
@@ -83,7 +83,7 @@ def _is_whole(x: Tensor, spans: Sequence[Span]) -> bool:
 
 
 def _covers(span: Span, length: SizeLike) -> bool:
-    return span.step == 1 and span.start == 0 and span.count == length
+    return span.step == 1 and span.start == 0 and span.length == length
 
 
 def _broadcast(value: Tensor, shape: Shape) -> Tensor:
@@ -102,14 +102,14 @@ def _broadcast(value: Tensor, shape: Shape) -> Tensor:
 
 def _box(x: Tensor, spans: Sequence[Span], value: Tensor, basic: Sequence[Any]) -> Tensor:
     """``x[basic] = value``, of a value that has the shape of ``x[basic]``."""
-    value = L.shuffle(value, reshape=[span.count for span in spans])
+    value = L.shuffle(value, reshape=[span.length for span in spans])
     flipped: list[Span] = []
     for axis, span in enumerate(spans):
         if span.step < 0:
-            if span.count != 1:
+            if span.length != 1:
                 start = [value.shape[d] - 1 if d == axis else 0 for d in range(value.ndim)]
                 value = L.slice(value, start, value.shape, [-1 if d == axis else 1 for d in range(value.ndim)])
-            span = Span(span.start + (span.count - 1) * span.step, span.count, -span.step)
+            span = Span(span.start + (span.length - 1) * span.step, span.length, -span.step)
         flipped.append(span)
     return _written(x, flipped, value)
 
@@ -120,13 +120,13 @@ def _written(x: Tensor, spans: Sequence[Span], value: Tensor) -> Tensor:
     if axis is None:
         return value
     span = spans[axis]
-    inner = [Span(0, each.count, 1) if d == axis else each for d, each in enumerate(spans)]
+    inner = [Span(0, each.length, 1) if d == axis else each for d, each in enumerate(spans)]
     if any(not _covers(each, x.shape[d]) for d, each in enumerate(inner) if d != axis):
         start = [span.start if d == axis else 0 for d in range(x.ndim)]
-        sizes = [span.count if d == axis else size for d, size in enumerate(x.shape)]
+        sizes = [span.length if d == axis else size for d, size in enumerate(x.shape)]
         stride = [span.step if d == axis else 1 for d in range(x.ndim)]
         value = _written(L.slice(x, start, sizes, stride), inner, value)
-    return write_along(x, axis, span.start, span.count, span.step, value)
+    return write_along(x, axis, span.start, span.length, span.step, value)
 
 
 def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: int, value: Tensor) -> Tensor:

@@ -86,11 +86,13 @@ def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 
 def _by_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     """One IAttention, which has four dimensions."""
+    rank = query.ndim
     heads = [L.unsqueeze(x, [0]) if x.ndim == 3 else x for x in (query, key, value)]
     if mask is not None:
         mask = L.unsqueeze(L.cast(mask, query.dtype), range(4 - mask.ndim))
-    result = L.attention(*heads, mask, causal="UPPER_LEFT" if is_causal else "NONE")
-    return L.squeeze(result, [0]) if query.ndim == 3 else result
+    query, key, value = heads
+    result = L.attention(query, key, value, mask, causal="UPPER_LEFT" if is_causal else "NONE")
+    return L.squeeze(result, [0]) if rank == 3 else result
 
 
 def _by_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
