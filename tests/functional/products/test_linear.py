@@ -12,9 +12,10 @@ import trtdsl.functional as F
 def test_the_weight_stays_where_it_is(dtype):
     net, weight = td.Network(), torch.randn(5, 3).to(dtype)
     x = net.input("x", ("N", 3), dtype)
-    net.output(F.linear(x, net.constant(weight)), "y")
+    constant = net.constant(weight)
+    net.output(F.linear(x, constant), "y")
     kept = [data.data_ptr() for data in net.target.buffers]
-    assert weight.data_ptr() in kept
+    assert constant.data.data_ptr() in kept
     assert len(kept) == 1
     feed = torch.randn(4, 3).to(dtype)
     assert_close(td.interpret(net, {"x": feed})["y"], torch.nn.functional.linear(feed, weight))
