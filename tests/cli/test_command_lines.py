@@ -45,6 +45,7 @@ def test_a_thousand_random_command_lines(runner):
         (["run", "small.engine", "--input", "x=pipe"], 2, "cannot be read"),
         (["check", "small.py", "--weights", "odd.safetensors"], 3, "conv.weight"),
         (["check", "exits.py"], 3, "SystemExit"),
+        (["compare", "", "small.engine"], 2, "cannot be read"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
 )

@@ -44,7 +44,7 @@ class Manifest:
 
 def manifest_path(engine: Path) -> Path:
     """Where the manifest of an engine stands: ``NAME.engine.json``."""
-    return engine.with_name(engine.name + ".json")
+    return Path(f"{engine}.json")  # with_name() raises for a path without a name
 
 
 def read_manifest(engine: Path) -> Manifest:
