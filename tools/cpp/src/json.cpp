@@ -1,0 +1,164 @@
+#include "json.hpp"
+
+#include <cstring>
+
+namespace trtdsl {
+
+namespace {
+
+class Parser {
+public:
+    Parser(std::string const& text, std::string const& label) : text_(text), label_(label) {}
+
+    Json parse() {
+        Json value = any(0);
+        space();
+        if (at_ != text_.size()) fail();
+        return value;
+    }
+
+private:
+    [[noreturn]] void fail() const {
+        throw Error("manifest-damaged", label_ + " is not JSON: it is damaged, or not a manifest");
+    }
+
+    void space() {
+        while (at_ < text_.size() && std::strchr(" \t\r\n", text_[at_]) && text_[at_]) ++at_;
+    }
+
+    char peek() {
+        space();
+        return at_ < text_.size() ? text_[at_] : '\0';
+    }
+
+    void expect(char const* word) {
+        for (; *word; ++word, ++at_)
+            if (at_ >= text_.size() || text_[at_] != *word) fail();
+    }
+
+    Json any(int depth) {
+        if (depth > 64) fail();
+        switch (peek()) {
+            case '{': return object(depth);
+            case '[': return list(depth);
+            case '"': return {string()};
+            case 't': return expect("true"), Json{true};
+            case 'f': return expect("false"), Json{false};
+            case 'n': return expect("null"), Json{nullptr};
+            default: return number();
+        }
+    }
+
+    Json object(int depth) {
+        Object result;
+        ++at_;
+        if (peek() == '}') return ++at_, Json{result};
+        while (true) {
+            if (peek() != '"') fail();
+            std::string key = string();
+            if (peek() != ':') fail();
+            ++at_;
+            result[key] = any(depth + 1);
+            char const next = peek();
+            ++at_;
+            if (next == '}') return {result};
+            if (next != ',') fail();
+        }
+    }
+
+    Json list(int depth) {
+        List result;
+        ++at_;
+        if (peek() == ']') return ++at_, Json{result};
+        while (true) {
+            result.push_back(any(depth + 1));
+            char const next = peek();
+            ++at_;
+            if (next == ']') return {result};
+            if (next != ',') fail();
+        }
+    }
+
+    unsigned hex() {
+        unsigned code = 0;
+        for (int i = 0; i < 4; ++i, ++at_) {
+            char const* digits = "0123456789abcdefABCDEF";
+            char const* found = at_ < text_.size() && text_[at_] ? std::strchr(digits, text_[at_]) : nullptr;
+            if (!found) fail();
+            auto const digit = static_cast<unsigned>(found - digits);
+            code = code * 16 + (digit < 16 ? digit : digit - 6);
+        }
+        return code;
+    }
+
+    std::string string() {
+        std::string result;
+        ++at_;
+        while (true) {
+            if (at_ >= text_.size()) fail();
+            char const letter = text_[at_++];
+            if (letter == '"') return result;
+            if (static_cast<unsigned char>(letter) < 0x20) fail();
+            if (letter != '\\') {
+                result += letter;
+                continue;
+            }
+            if (at_ >= text_.size()) fail();
+            char const escape = text_[at_++];
+            char const* const plain = "\"\\/bfnrt";
+            char const* const meaning = "\"\\/\b\f\n\r\t";
+            if (char const* found = escape ? std::strchr(plain, escape) : nullptr) {
+                result += meaning[found - plain];
+            } else if (escape == 'u') {
+                utf8(result);
+            } else {
+                fail();
+            }
+        }
+    }
+
+    void utf8(std::string& result) {
+        unsigned code = hex();
+        if (code >= 0xd800 && code < 0xdc00) {
+            expect("\\u");
+            unsigned const low = hex();
+            if (low < 0xdc00 || low > 0xdfff) fail();
+            code = 0x10000 + (code - 0xd800) * 0x400 + (low - 0xdc00);
+        }
+        if (code < 0x80) {
+            result += static_cast<char>(code);
+            return;
+        }
+        int const more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+        unsigned const lead[] = {0, 0xc0, 0xe0, 0xf0};
+        result += static_cast<char>(lead[more] | code >> 6 * more);
+        for (int i = more - 1; i >= 0; --i) result += static_cast<char>(0x80 | (code >> 6 * i & 0x3f));
+    }
+
+    Json number() {
+        std::size_t const start = at_;
+        while (at_ < text_.size() && text_[at_] && std::strchr("+-0123456789.eE", text_[at_])) ++at_;
+        std::string const text = text_.substr(start, at_ - start);
+        try {
+            std::size_t used = 0;
+            Json result{};
+            if (text.find_first_of(".eE") == std::string::npos)
+                result.value = static_cast<std::int64_t>(std::stoll(text, &used));
+            else
+                result.value = std::stod(text, &used);
+            if (used == text.size()) return result;
+        } catch (std::exception const&) {
+        }
+        fail();
+    }
+
+    std::string const& text_;
+    std::string const& label_;
+    std::size_t at_ = 0;
+};
+
+}  // namespace
+
+Json parse_json(std::string const& text, std::string const& label) { return Parser(text, label).parse(); }
+
+}  // namespace trtdsl
