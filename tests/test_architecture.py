@@ -47,6 +47,7 @@ DEFINITION = [
     "require",
     "weights",
     "spec",
+    "opened",
 ]
 FILES = {path: path.relative_to(PACKAGE).with_suffix("").parts for path in sorted(PACKAGE.rglob("*.py"))}
 MODULES = {parts[:-1] if parts[-1] == "__init__" else parts: path for path, parts in FILES.items()}

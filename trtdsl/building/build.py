@@ -20,6 +20,7 @@ from ..core.files import check_writable, write_all_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
+from ..definition.opened import NetworkLike, Reference, as_spec
 from ..definition.profile import Profile, Range
 from ..definition.spec import NetworkSpec
 from ..definition.weights import Source
@@ -44,9 +45,10 @@ class Build:
 
 
 def build(
-    spec: NetworkSpec,
+    source: NetworkLike,
     output: str | Path | None = None,
     *,
+    reference: Reference | None = None,
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
     precision: str | None = None,
@@ -62,6 +64,8 @@ def build(
 ) -> Build:
     """Defines a network, checks it against its torch reference, builds it, and writes engine and manifest.
 
+    ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`; a Network is checked against the
+    ``reference`` that is given, which takes the place of a spec's own, as in :func:`check`.
     ``output`` is ``NAME.engine`` in the working directory by default; the manifest stands beside it under
     ``output + ".json"``. Nothing is written before all is done, and nothing is built again that has not changed
     (unless ``force``). ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own.
@@ -71,6 +75,7 @@ def build(
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message,
     UsageError for what cannot be written or what the backend cannot honour, CancelledError.
     """
+    spec = as_spec(source, reference)
     engine = check_writable(Path(output) if output is not None else Path(f"{spec.name}.engine"))
     manifest_path = check_writable(engine.with_name(engine.name + ".json"))
     tell = progress or (lambda phase, done, total: None)

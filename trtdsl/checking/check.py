@@ -15,6 +15,7 @@ from ..core.errors import DefinitionError, UsageError
 from ..core.files import check_writable
 from ..core.lazy import torch
 from ..definition.network import Network
+from ..definition.opened import NetworkLike, Reference, as_spec
 from ..definition.profile import Profile, Range
 from ..definition.spec import NetworkSpec, authors_errors
 from ..definition.weights import Source
@@ -23,7 +24,7 @@ from . import saved
 from .coverage import TIES, Coverage, watching, watching_torch
 from .evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
 from .exercise import Exercise, weights_without_effect
-from .isolate import Reference
+from .isolate import Reference as RunningReference
 from .report import Case, CheckReport
 from .sizes import Sizes, sizes_to_try
 
@@ -31,9 +32,10 @@ NOISY = 1e-2  # of an output's scale: where torch itself is so far from the trut
 
 
 def check(
-    spec: NetworkSpec,
+    source: NetworkLike,
     *,
     on: str = "interpreter",
+    reference: Reference | None = None,
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
     profiles: Sequence[Profile] | None = None,
@@ -56,6 +58,8 @@ def check(
     The truth is the reference in float64; the network may be as far from it as torch's own result in the network's
     precision, times a small factor, in every slice: see ``docs/checking.md``, which says what a pass proves.
 
+    ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`. ``reference`` (a class, its
+    ``"FILE.py:CLASS"``, or a module) takes the place of the spec's own; a Network has none.
     ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
     the spec already defined, where the caller has it. ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
     themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy files, several in a list, a folder, or a
@@ -81,6 +85,7 @@ def check(
         raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
     if save is not None:
         check_writable(Path(save))
+    spec = as_spec(source, reference)
     if network is None:
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
@@ -138,7 +143,7 @@ class _Run:
     """Torch's own error in float64 for normal values, by output: at how many elements fed, and how great."""
 
     def __post_init__(self) -> None:
-        self.reference: Reference | None = None
+        self.reference: RunningReference | None = None
         self.execute: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
         if self.on == "engine":
             from ..engine.engine import engine_of
@@ -198,7 +203,7 @@ class _Run:
 
     def _open_reference(self) -> None:
         module = self.spec.reference_module(self.spec.open_weights(self.weights))
-        self.reference = Reference(module, self.network.precision)
+        self.reference = RunningReference(module, self.network.precision)
         self.reference.watch = lambda: watching_torch(self.torch_coverage, self.called)
 
     def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str) -> Evidence:

@@ -128,6 +128,8 @@ class Network:
         self.definition.name = name
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
+        self.input_specs: dict[str, Input] = {}
+        """The inputs as they were described, with what a check feeds them."""
         self.dims: dict[str, Dim] = {}
         self.fixed: dict[str, int] = {}
         """Dimensions of the network file that have one size here."""
@@ -266,6 +268,7 @@ class Network:
                 if isinstance(size, Dim):
                     handle.set_dimension_name(axis, size.name)
             self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
+            self.input_specs[name] = spec
         return self.inputs[name]
 
     def _known(self, size: SizeLike) -> SizeLike:

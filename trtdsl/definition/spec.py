@@ -99,6 +99,12 @@ class NetworkSpec:
             opened.check_all_used(self.unused)
         return network
 
+    def __reduce__(self) -> Any:
+        """Another process loads the file again; only a spec of a file has one."""
+        if self.file is None:
+            raise UsageError(f"{self.name} is in no file that another process could load: write it into one")
+        return load_spec, (f"{self.file.resolve()}:{self.name}",)
+
     def open_weights(self, weights: Source | None = None) -> Weights | None:
         """The given weights or the spec's own; None for a network without any."""
         source = self.weights if weights is None else weights
@@ -271,6 +277,12 @@ def _as_inputs(given: Any) -> dict[str, Input]:
     return dict(given)
 
 
+def check_reference(given: Any) -> None:
+    """UsageError for what is no reference."""
+    if not (given is None or isinstance(given, str) or callable(given)):
+        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {given!r}")
+
+
 def network(
     *,
     inputs: Mapping[str, Input],
@@ -308,8 +320,7 @@ def network(
     (N, 3)
     """
 
-    if not (reference is None or isinstance(reference, str) or callable(reference)):
-        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {reference!r}")
+    check_reference(reference)
 
     def make(function: Callable[..., Any]) -> NetworkSpec:
         file = Path(function.__code__.co_filename)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ..core.backend import Backend
 from ..core.lazy import torch
 from ..definition.network import Network
+from ..definition.opened import NetworkLike, as_spec
 from ..definition.profile import Range
 from ..definition.shape import shape_text
 from ..definition.spec import NetworkSpec
@@ -126,8 +128,11 @@ def number(value: int | None) -> str:
     return f"{scaled:.1f} {unit}"
 
 
-def summarize(network: Network | Any, feeds: Mapping[str, Any] | None = None) -> Summary:
-    """The layers of ``network``, a :class:`Network` or any ``INetworkDefinition``, with what each costs.
+def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None) -> Summary:
+    """The layers of ``network``, with what each costs.
+
+    That is a :class:`Network` or any ``INetworkDefinition``; or a NetworkSpec or a file (``FILE.py:NAME``), which is
+    defined first.
 
     Shapes are those that TensorRT infers; with ``feeds`` the network is interpreted once and they are those of that
     run, with how often each layer ran.
@@ -137,6 +142,8 @@ def summarize(network: Network | Any, feeds: Mapping[str, Any] | None = None) ->
     >>> summarize(net).layers[0].flops
     48
     """
+    if isinstance(network, (NetworkSpec, str, PathLike)):
+        network = as_spec(network).define()
     interpreter = Interpreter(network)
     shapes: dict[str, tuple[int, ...]] = {}
     times: Counter[str] = Counter()

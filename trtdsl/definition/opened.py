@@ -1,0 +1,62 @@
+"""A network however it came: a spec, one that is written already, or the name of a file."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+from ..core.errors import UsageError
+from ..core.lazy import torch
+from .network import Network
+from .spec import NetworkSpec, check_reference, load_spec
+
+NetworkLike = NetworkSpec | Network | str | PathLike[str]
+Reference = str | Callable[[], "torch.nn.Module"]
+"""``"FILE.py:CLASS"``, what makes a module, or a module itself, which is a callable."""
+
+
+@dataclass(frozen=True)
+class WrittenSpec(NetworkSpec):
+    """The spec of a :class:`Network` that is written already: its definition is that network."""
+
+    network: Network | None = None
+
+    def define(self, **options: Any) -> Network:
+        """The network. UsageError for options, which came too late."""
+        given = [f"{name}=" for name, value in options.items() if value is not None and value is not False]
+        if given or self.network is None:
+            raise UsageError(f"the network {self.name!r} is written already: {', '.join(given)} would change nothing")
+        return self.network
+
+
+def as_spec(source: NetworkLike, reference: Reference | None = None) -> NetworkSpec:
+    """The spec of a network that is given as a spec, as a :class:`Network`, or by its file (``FILE.py:NAME``).
+
+    ``reference`` takes the place of the spec's own; a module is copied when it is run. Raises UsageError for what is
+    none of these, and what :func:`load_spec` raises.
+
+    >>> net = td.Network("double")
+    >>> net.output(net.input("x", (3,)) * 2, "y")
+    >>> as_spec(net).name, as_spec(net).define() is net
+    ('double', True)
+    """
+    if isinstance(source, Network):
+        spec: NetworkSpec = WrittenSpec(source.name, _written, source.input_specs, network=source)
+    elif isinstance(source, (str, PathLike)):
+        spec = load_spec(str(source))
+    elif isinstance(source, NetworkSpec):
+        spec = source
+    else:
+        raise UsageError(f"a network is a NetworkSpec, a td.Network or the name of its file, not {source!r}")
+    if reference is None:
+        return spec
+    check_reference(reference)
+    made = (lambda: copy.deepcopy(reference)) if isinstance(reference, torch.nn.Module) else reference
+    return replace(spec, reference=made, _state={})
+
+
+def _written(*arguments: Any) -> Any:
+    raise UsageError("this network is written already, and has no function to define it again")
