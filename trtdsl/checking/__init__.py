@@ -1,1 +1,1 @@
-"""Whether a network equals its torch reference: feeds, comparison, and where the two part."""
+"""Whether a network equals its torch reference: feeds, comparison, and where the two first differ."""

@@ -1,4 +1,4 @@
-"""What a network holds that cannot be built on this machine, said before anything is built."""
+"""The layers of a network that cannot be built on this machine, found before anything is built."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.errors import Location
 from ..definition.network import Network
 from ..layers.evaluation import KINDS, Node
 
-# What may take a tensor of fp8 and what may give one, by the builder's own messages.
+# The layers that may take a tensor of fp8 and those that may give one, according to the builder's own messages.
 TAKE_FP8 = {"DEQUANTIZE", "CONCATENATION", "SHUFFLE", "SHAPE", "IDENTITY", "PLUGIN_V2", "PLUGIN_V3"}
 GIVE_FP8 = {
     "QUANTIZE",
@@ -47,8 +47,8 @@ def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstac
     """The layers of a network that this machine's TensorRT cannot build, in the order in which they were added.
 
     ``network`` is a :class:`Network` or any ``INetworkDefinition``; ``gpu``, whether there is one (by default, whether
-    this machine has it). Empty with a GPU, and for a TensorRT that builds only with one: these say themselves what they
-    lack.
+    this machine has it). Empty with a GPU, and for a TensorRT that builds only with one: there the builder itself
+    reports what it lacks.
 
     >>> net = td.Network()
     >>> rows = L.non_zero(net.input("x", (2, 8)))
@@ -74,7 +74,7 @@ def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstac
 
 
 def _dtype_problem(node: Node, constants: set[str], results: set[str]) -> str | None:
-    """What the builder says of fp8 and of quantized constants, whatever the layer."""
+    """The builder's rules for fp8 and for quantized constants, which hold for every layer."""
     for tensor in node.inputs:
         dtype = "" if tensor is None else dtype_name(node.backend.torch_dtype(tensor.dtype))
         if dtype == "float8_e4m3fn" and node.type not in TAKE_FP8:

@@ -28,7 +28,7 @@ from .isolate import Reference as RunningReference
 from .report import Case, CheckReport
 from .sizes import Sizes, sizes_to_try
 
-NOISY = 1e-2  # of an output's scale: where torch itself is so far from the truth, an equal result says little
+NOISY = 1e-2  # of an output's scale: where torch's own error is larger, an equal result proves little
 
 
 def check(
@@ -55,19 +55,19 @@ def check(
 ) -> CheckReport:
     """Compares a network with its torch reference at many sizes and with several kinds of values.
 
-    The truth is the reference in float64; the network may be as far from it as torch's own result in the network's
-    precision, times a small factor, in every slice: see ``docs/checking.md``, which says what a pass proves.
+    The truth is the reference in float64. In every slice, the network's error may be that of torch's own result in the
+    network's precision, times a small factor: see ``docs/checking.md``, which says what a pass proves.
 
     ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`. ``reference`` (a class, its
     ``"FILE.py:CLASS"``, or a module) takes the place of the spec's own; a Network has none.
     ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
     the spec already defined, where the caller has it. ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
     themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy files, several in a list, a folder, or a
-    function) takes the place of what is drawn. ``tolerance`` (a part of a slice such as 1e-3, a
-    :class:`Tolerance`, or these by output), ``leave_out`` (outputs of the reference that the network has not) and
-    ``trivial`` (outputs that may be constant, empty or NaN) add to the spec's own. ``save`` keeps feeds and reference
-    outputs in a file, ``against`` compares with those of such a file instead of running the reference.
-    ``progress`` is told when a size begins and ends.
+    function) replaces the drawn values. ``tolerance`` (a part of a slice such as 1e-3, a :class:`Tolerance`, or these
+    by output), ``leave_out`` (outputs of the reference that the network does not have) and ``trivial`` (outputs that
+    may be constant, empty or NaN) add to the spec's own. ``save`` keeps feeds and reference outputs in a file,
+    ``against`` compares with those of such a file instead of running the reference. ``progress`` is told when a size
+    begins and ends.
 
     Raises UsageError when there is no reference, FeedError for feeds that do not fit, DefinitionError when the network
     or the reference fails, with the author's line.
@@ -124,7 +124,7 @@ Planned = tuple[dict[str, int], str, Callable[[], Evidence | None]]
 
 @dataclass
 class _Run:
-    """One check: the network made ready to run, its reference, and what was noticed on the way."""
+    """One check: the network made ready to run, its reference, and the findings so far."""
 
     spec: NetworkSpec
     network: Network
@@ -165,7 +165,7 @@ class _Run:
         for draw in draws or ["again"] * bool(self.network.inputs):
             yield cheapest, draw, lambda draw=draw: self._drawn(cheapest, draw)
         wider = [env for env in points if all(size > 1 for size in env.values()) and env != cheapest]
-        if wider and self.exercise.constant(self.network):  # a softmax over one element is 1 whatever is fed
+        if wider and self.exercise.constant(self.network):  # a softmax over one element is 1 for every feed
             point = min(wider, key=self._elements)
             yield point, "large", lambda: self._drawn(point, "large" if "large" in draws else "again")
 
@@ -174,7 +174,7 @@ class _Run:
         return sum(torch.Size(shape).numel() for shape in shapes)
 
     def _drawn(self, env: Mapping[str, int], draw: str, *, corner: bool = False) -> Evidence | None:
-        """The evidence for feeds that are drawn; None where the reference itself does not run, but for the corners."""
+        """The evidence for drawn feeds; None where the reference does not run; at a corner this raises."""
         seed = self.seed + (draw == "again")
         kind = draw if draw in DRAWS else "normal"
         feeds = make_feeds(self.spec.inputs, self.network, env, torch.Generator().manual_seed(seed), kind)
@@ -196,7 +196,7 @@ class _Run:
             yield env, draw, lambda feeds=feeds, env=env, draw=draw: self._evidence(feeds, env, draw)
 
     def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
-        """Those of a file."""
+        """The cases of a saved check."""
         for case in cases:
             env = saved.sizes_of(self.network, case.feeds)
             yield env, case.draw, lambda case=case: case.evidence(self.network, self.rules)
@@ -219,7 +219,7 @@ class _Run:
     # -- judging ---------------------------------------------------------------------------------------------------
 
     def judged(self, cases: Iterator[Planned], *, keep: bool) -> list[Case]:
-        """Every case, compared."""
+        """Compares every case."""
         results = []
         for env, draw, make in cases:
             phase = f"checking against torch ({Case(env, [], draw).at or 'the one shape'})"
@@ -236,7 +236,7 @@ class _Run:
         return results
 
     def _learn(self, case: Case, evidence: Evidence) -> None:
-        """Keeps torch's own error of the greatest size at which it was measured."""
+        """Keeps torch's own error at the greatest size at which it was measured."""
         fed = sum(feed.numel() for feed in evidence.feeds.values())
         for output in case.outputs:
             measured = case.draw == "normal" and output.passed and output.truth in ("float64", "perturbed")
@@ -252,7 +252,7 @@ class _Run:
             raise
 
     def report(self, cases: list[Case], trivial: Sequence[str]) -> CheckReport:
-        """All that was found."""
+        """The report of all findings."""
         backend = self.network.backend
         findings = [] if len(cases) == 0 else self.exercise.findings(self.network, trivial)
         findings += self._unused_weights()

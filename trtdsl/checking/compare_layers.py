@@ -1,4 +1,4 @@
-"""Where a network and its torch reference part: the first submodule whose output the network does not have."""
+"""Where a network first differs from its torch reference: the first submodule whose output it does not have."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class LayerReport:
         return asdict(self)
 
 
-ROUGHLY = {"float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}  # what a few elements may differ by, at a first glance
-SAMPLES = 64  # elements compared before all of them are
+ROUGHLY = {"float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2}  # how much a few elements may differ
+SAMPLES = 64  # elements compared first, before all of them
 
 
 @dataclass
@@ -75,7 +75,7 @@ class _Output:
 
 
 def compare_layers(network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module) -> LayerReport:
-    """Walks the network and its reference on the same feeds and says where they part.
+    """Runs the network and its reference on the same feeds and says where they first differ.
 
     Submodules are matched with layers by the weights that both use (``network.owners``), others by shape and value. A
     module that owns layers of the right shape differs when none of them has its output; any other one only when
@@ -127,7 +127,7 @@ def locate_difference(
 
 
 def _reference_outputs(reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> list[_Output]:
-    """The output of every call of a submodule, in order; copied, since a later module may work in place."""
+    """The output of every call of a submodule, in order. Outputs are copied, since a later module may work in place."""
     outputs: list[_Output] = []
 
     def hook(name: str) -> Callable[[torch.nn.Module, Any, Any], None]:
@@ -156,7 +156,7 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _weigh(output: _Output, name: str, layer: str, tensor: torch.Tensor, owners: frozenset[str]) -> None:
-    """Takes note of a layer's tensor where it has the output's values, or is nearer to them than those before."""
+    """Notes a layer's tensor where it has the output's values, or is nearer to them than the tensors before."""
     distance = float((_sample(tensor) - output.sample).abs().nan_to_num(float("inf")).max()) if tensor.numel() else 0.0
     possible = not distance > ROUGHLY.get(dtype_name(tensor.dtype), 0.0) * output.greatest
     if possible and compare(layer, tensor, output.value.to(tensor.dtype)).passed:
@@ -175,7 +175,7 @@ def _weigh(output: _Output, name: str, layer: str, tensor: torch.Tensor, owners:
 
 
 def _first_difference(outputs: list[_Output]) -> tuple[_Output, str] | None:
-    """The first output that the network should have and does not, and the name of the tensor nearest to it."""
+    """The first output that the network should have and does not have, and the name of the tensor nearest to it."""
     last = max((index for index, output in enumerate(outputs) if output.agreed), default=-1)
     for index, output in enumerate(outputs):
         if output.agreed:

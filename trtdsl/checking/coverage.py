@@ -14,21 +14,21 @@ from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node
 
 Sides = Mapping[str, "torch.Tensor"]
-UNBOUNDED = 1e30  # a bound that nothing reaches
+UNBOUNDED = 1e30  # a bound that no value reaches
 
 
 class Coverage:
     """The choices that were seen, and what of each was reached.
 
-    A choice is known by the author's line and its name; of several in one line all must be reached, and what is reached
-    of each counts by itself.
+    A choice is identified by the author's line and its name. Of several choices in one line all must be reached, each
+    by itself.
     """
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, str, Location | None], dict[str, bool]] = {}
 
     def note(self, site: str, what: str, location: Location | None, sides: Callable[[], Sides]) -> None:
-        """Takes note of what was reached; ``sides`` gives a mask for each side, and is asked only while some miss."""
+        """Notes the sides reached; ``sides`` gives a mask for each side, and is called only while some are missing."""
         reached = self.seen.get((site, what, location))
         if reached is None or not all(reached.values()):
             masks = sides()
@@ -37,7 +37,7 @@ class Coverage:
                 reached[side] = reached[side] or bool(mask.any())
 
     def missed(self) -> list[str]:
-        """A line for each side of a choice that nothing reached, each once."""
+        """One line for each side of a choice that no value reached, without repetition."""
         lines = {}
         for (_, what, location), reached in self.seen.items():
             place = f"{location}: " if location else ""
@@ -51,7 +51,7 @@ class Coverage:
 
 
 def watching(network: Network, coverage: Coverage) -> Interpreter:
-    """An interpreter of the network that takes note of what its choices see."""
+    """An interpreter of the network that notes which sides its choices take."""
     varying, about_nan = depends_on_inputs(network), _tests_for_nan(network)
 
     def wrap(node: Node, evaluate: Evaluate) -> Evaluate:
@@ -71,14 +71,14 @@ def watching(network: Network, coverage: Coverage) -> Interpreter:
 
 
 def _tests_for_nan(network: Network) -> set[str]:
-    """The names of the tensors that say where another is NaN: lowerings ask for that, and not the author."""
+    """The names of the tensors that say where another is NaN: lowerings emit these comparisons, not the author."""
     definition = network.definition
     nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
     return {name for node in nodes if node.type == "UNARY" and node.layer.op.name == "ISNAN" for name in node.makes}
 
 
 def depends_on_inputs(network: Network, *, sizes: bool = False) -> set[str]:
-    """The names of the tensors that depend on what is fed; with ``sizes``, also of those that depend on its shape."""
+    """The names of the tensors that depend on the feeds' values; with ``sizes``, also on their shapes."""
     definition = network.definition
     nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
     varying = {definition.get_input(index).name for index in range(definition.num_inputs)}
@@ -97,7 +97,7 @@ def _named(node: Node) -> str:
 
 
 def _sides_of(node: Node) -> Callable[..., Sides] | None:
-    """What gives the sides of a layer's choice from its operands; None for a layer that makes none."""
+    """A function from a layer's operands to the sides of its choice; None for a layer that makes no choice."""
     if node.type == "SELECT":
         return lambda condition, *rest: _of_condition(condition)
     if node.type == "PARAMETRIC_RELU":
@@ -161,7 +161,7 @@ _COMPARISONS: dict[str, Callable[..., Sides]] = {
 
 # -- the reference -----------------------------------------------------------------------------------------------------
 
-# torch's own operations that choose, by their names in aten: the sides from arguments and result.
+# torch's own operations that choose, by their names in aten: each gives the sides from arguments and result.
 _ATEN: dict[str, Callable[..., Sides]] = {
     "relu": lambda out, x: _of_sign(x),
     "leaky_relu": lambda out, x, *rest: _of_sign(x),
@@ -186,7 +186,7 @@ TIES = {"topk", "sort", "argsort", "argmax", "argmin", "max", "min", "kthvalue",
 
 @contextmanager
 def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
-    """Inside, torch's choices are noted, and the names of all operations are added to ``called``."""
+    """A context in which torch's choices are noted, and the names of all operations are added to ``called``."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
@@ -212,7 +212,7 @@ def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
 
 
 def _is_small(args: Sequence[Any]) -> bool:
-    """Whether nothing is there to choose: no tensor, or empty ones."""
+    """Whether there is nothing to choose from: no tensor, or only empty ones."""
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
     return not tensors or any(not tensor.numel() for tensor in tensors)
 

@@ -1,4 +1,4 @@
-"""What a network is judged by at one set of feeds: torch's result in its precision, in float64, and perturbed."""
+"""The results that judge a network at one set of feeds: torch's in its precision, in float64, and perturbed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .isolate import Reference
 from .judge import OutputComparison, Tolerance, judge
 from .structure import Leaves, Other, leaves, match
 
-PERTURBED = 3  # how often torch's own error is measured again where it would refuse a network
+PERTURBED = 3  # how many more times torch's own error is measured where it would refuse a network
 WITHOUT_TRUTH = 10.0  # times the floor, for a reference that does not run in float64
-EXACT_DRAWS = ("ties", "sparse")  # their values are the point: inputs are not moved
+EXACT_DRAWS = ("ties", "sparse")  # these feeds are tried for their exact values: inputs are not moved
 
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as equal: tolerances by output (None: the default), and what is left out."""
+    """What counts as equal: tolerances by output (None: the default), and the outputs that are left out."""
 
     tolerances: Mapping[str | None, Tolerance] = field(default_factory=dict)
     leave_out: tuple[str, ...] = ()
@@ -33,14 +33,14 @@ class Rules:
         return self.tolerances.get(output) or self.tolerances.get(None) or Tolerance()
 
     def relaxed(self, output: str, dtype: str) -> bool:
-        """Whether an output is given more room than by default."""
+        """Whether the tolerance of an output is larger than the default."""
         return self.of(output).relaxed(dtype)
 
 
 def as_tolerances(*given: Tolerances) -> dict[str | None, Tolerance]:
-    """Tolerances by output name, later ones instead of earlier: a number is a floor, for all outputs without a name.
+    """Tolerances by output name; later ones replace earlier ones. A number is a floor, for all outputs without a name.
 
-    Raises UsageError for what is no tolerance.
+    Raises UsageError for a value that is no tolerance.
     """
     found: dict[str | None, Tolerance] = {}
     for one in given:
@@ -85,7 +85,7 @@ class Evidence:
         return self.moved()
 
     def compare(self, got: Mapping[str, torch.Tensor]) -> list[OutputComparison]:
-        """A network's results beside the reference's: every output of either side; one that only one has fails."""
+        """Compares a network's results with the reference's. An output that only one side has fails."""
         results = []
         for name in dict.fromkeys((*got, *self.own)):
             if name in got and isinstance(self.own.get(name), torch.Tensor):
@@ -106,10 +106,10 @@ class Evidence:
         return OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem)
 
     def _judged(self, name: str, got: torch.Tensor) -> OutputComparison:
-        """By torch's own result; where that does not suffice by float64; and then by torch's own error measured again.
+        """Judges by torch's own result; where needed by float64, and then by torch's own error measured again.
 
-        What is within the floor of torch's own result is within torch's own error and the floor of the truth: float64
-        is run only where it decides. Where it has decided at smaller sizes, torch's own error there stands for that
+        A result within the floor of torch's own result is within torch's own error and the floor of the truth, so
+        float64 is run only where it decides. Where it has decided at smaller sizes, torch's own error at those is used
         here.
         """
         own = self._plain(self.own[name])
@@ -139,11 +139,11 @@ class Evidence:
         return judge(name, got, own, truth, others, tolerance=tolerance, precision=self.precision)
 
     def _is_near(self, result: OutputComparison) -> bool:
-        """Whether a second look at torch's own error could make a difference: it finds a multiple of it."""
+        """Whether another measurement of torch's own error, which finds a multiple of it, could change the result."""
         return result.ratio < 100 or not result.dtype.startswith(("float", "bfloat"))
 
     def _plain(self, tensor: Any) -> torch.Tensor:
-        """Outputs are float32 where a network has a precision, whatever ran inside."""
+        """Outputs are float32 where a network has a precision, whatever was computed inside."""
         half = tensor.dtype in (torch.float16, torch.bfloat16)
         return tensor.float() if half and self.precision is not None else tensor
 

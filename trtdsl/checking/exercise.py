@@ -1,4 +1,4 @@
-"""Whether a check exercised anything: outputs that are never finite or never change, weights that nothing uses."""
+"""Whether a check exercises the network: outputs that are never finite or never change, weights that nothing uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Feeds = Mapping[str, "torch.Tensor"]
 
 @dataclass
 class Exercise:
-    """What the outputs were in all cases: finite somewhere, of some size, and different for different feeds.
+    """What is known of the outputs of all cases: whether they are finite, not empty, and change with the feeds.
 
     ``first`` is the first value of each output for feeds of some shapes.
     """
@@ -28,7 +28,7 @@ class Exercise:
     changed: set[str] = field(default_factory=set)
 
     def note(self, got: Mapping[str, torch.Tensor], feeds: Feeds) -> None:
-        """The outputs of one case."""
+        """Notes the outputs of one case."""
         for name, tensor in got.items():
             self.present[name] = self.present.get(name, False) or tensor.numel() > 0
             finite = torch.isfinite(tensor) if tensor.is_floating_point() else torch.ones_like(tensor, dtype=torch.bool)
@@ -48,11 +48,11 @@ class Exercise:
                     self.changed.add(name)
 
     def constant(self, network: Network) -> list[str]:
-        """The outputs that were fed differently, and did not change."""
+        """The outputs that stayed the same for different feeds."""
         return [name for name in network.outputs if name not in self.changed and self.repeated.get(name)]
 
     def findings(self, network: Network, trivial: Collection[str]) -> list[str]:
-        """A line for each output that shows nothing, but for those in ``trivial``."""
+        """One line for each output that shows nothing, except those in ``trivial``."""
         varying = depends_on_inputs(network, sizes=True) if network.inputs else set()
         lines, constant = [], self.constant(network)
         for name in network.outputs:
@@ -70,7 +70,7 @@ class Exercise:
         return lines
 
     def unproven(self, network: Network) -> list[str]:
-        """A line for what is worth knowing and no error."""
+        """One line for each finding that is worth knowing and is no error."""
         lines = [f"output {name!r} is NaN or infinite in places, in {n} cases" for name, n in self.partly.items()]
         for name in self.constant(network):
             if not _is_float(network, name):
@@ -83,7 +83,7 @@ def _is_float(network: Network, output: str) -> bool:
 
 
 def weights_without_effect(network: Network, names: Collection[str], unused: Sequence[str] = ()) -> list[str]:
-    """The weights, of those ``names``, that no output depends on; ``unused`` modules are left out."""
+    """The weights among ``names`` that no output depends on; ``unused`` modules are left out."""
     definition = network.definition
     nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
     needed = {definition.get_output(index).name for index in range(definition.num_outputs)}

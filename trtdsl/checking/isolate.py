@@ -15,9 +15,9 @@ WIDE = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "comp
 
 
 class Reference:
-    """A torch reference that can be asked again and again, whatever it does to its inputs, buffers and attributes.
+    """A torch reference that can be run repeatedly, whatever it does to its inputs, buffers and attributes.
 
-    ``notes`` says what it changes: such changes are undone before the next call, and never reach the network.
+    ``notes`` lists what it changes. Such changes are undone before the next call and never reach the network.
     """
 
     def __init__(self, module: torch.nn.Module, precision: torch.dtype | None = None):
@@ -30,7 +30,7 @@ class Reference:
         """A context in which the results in the network's precision are made."""
 
     def __call__(self, feeds: Feeds) -> Any:
-        """What torch gives in the network's precision: under autocast where it has one."""
+        """Torch's result in the network's precision, under autocast where the network has one."""
         with _copied(self.module, self._note) as module, torch.inference_mode(), self._autocast():
             if self.watch is None:
                 return self._called(module, feeds)
@@ -38,7 +38,7 @@ class Reference:
                 return self._called(module, feeds)
 
     def truth(self, feeds: Feeds) -> Any | None:
-        """What the reference gives in float64; None, and ``no_truth`` says why, where it does not run so."""
+        """The reference's result in float64; None where it does not run in float64, for the reason in ``no_truth``."""
         if self.no_truth is not None:
             return None
         try:
@@ -54,7 +54,7 @@ class Reference:
     def perturbed(self, feeds: Feeds, seed: int, *, inputs: bool = True) -> Any | None:
         """As a call, of feeds (where ``inputs``) and weights that are moved by a unit in their last place.
 
-        None where the reference does not run so.
+        None where the reference does not run that way.
         """
         generator = torch.Generator().manual_seed(seed)
         try:
@@ -67,7 +67,7 @@ class Reference:
                 moved = {name: _moved(feed, generator, self.precision) for name, feed in moved.items()}
             with torch.inference_mode(), self._autocast():
                 return call_reference(module, moved)
-        except Exception:  # of values that it was not made for, or because it cannot be copied
+        except Exception:  # because of values that it was not made for, or because it cannot be copied
             return None
 
     def _autocast(self) -> Any:
@@ -89,12 +89,12 @@ class Reference:
 
 @contextmanager
 def _copied(module: torch.nn.Module, note: Callable[[str], None]) -> Iterator[torch.nn.Module]:
-    """The module with copies of all that it keeps but its parameters; what it changed is noted."""
+    """The module with copies of all that it keeps except its parameters; what it changes is noted."""
     parameters = dict(module.named_parameters())
     versions = {name: parameter._version for name, parameter in parameters.items()}
     try:
         made = copy.deepcopy(module, {id(parameter): parameter for parameter in parameters.values()})
-    except Exception:  # a module may hold what cannot be copied: then it is run itself
+    except Exception:  # a module may hold what cannot be copied: then the module itself is run
         note("the reference cannot be copied: what it keeps from one call is there in the next")
         made = module
     buffers = dict(made.named_buffers())
@@ -121,7 +121,7 @@ def widened(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _map(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Plain containers of tensors with the function applied to each."""
+    """Plain containers of tensors, with the function applied to each tensor."""
     if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
         return function(value)
     if type(value) in (list, tuple):
@@ -140,7 +140,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 def _moved(
     tensor: torch.Tensor, generator: torch.Generator, low: torch.dtype | None, *, zeros: bool = True
 ) -> torch.Tensor:
-    """The tensor with its elements moved by up to a unit in their last place; ``zeros`` by next to nothing."""
+    """The tensor with its elements moved by up to a unit in their last place; ``zeros`` are moved by a tiny amount."""
     if not tensor.is_floating_point():
         return tensor
     eps = torch.finfo(low or tensor.dtype).eps
@@ -155,7 +155,7 @@ CASTS = {"float", "half", "bfloat16"}
 
 @contextmanager
 def _in_float64() -> Iterator[None]:
-    """Inside, tensors are made and computed in float64, also where the author writes float32."""
+    """A context in which tensors are made and computed in float64, also where the author writes float32."""
     from torch.overrides import TorchFunctionMode
 
     narrow = {getattr(torch, name): getattr(torch, wide) for name, wide in WIDE.items()}
@@ -163,7 +163,7 @@ def _in_float64() -> Iterator[None]:
     def widen(value: Any) -> Any:
         if isinstance(value, torch.dtype):
             return narrow.get(value, value)
-        if isinstance(value, torch.Tensor):  # one that the author keeps outside of the module
+        if isinstance(value, torch.Tensor):  # a tensor that the author keeps outside of the module
             return _wide(value)
         return type(value)(widen(item) for item in value) if type(value) in (list, tuple) else value
 

@@ -12,7 +12,7 @@ from ..core.lazy import torch
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a slice of an output may be from the truth: a multiple of torch's own error, and a small part of itself.
+    """How far a slice of an output may be from the truth: a multiple of torch's own error and a part of the slice.
 
     A slice passes when the root mean square of its errors is at most ``rms`` times torch's own plus ``floor`` times the
     root mean square of the slice, and its worst element at most ``worst`` times torch's own worst plus
@@ -31,21 +31,21 @@ class Tolerance:
         return FLOORS.get(dtype, 0.0) if self.floor is None else self.floor
 
     def relaxed(self, dtype: str) -> bool:
-        """Whether it lets pass what the default does not."""
+        """Whether it allows more than the default."""
         return self.rms > 3.0 or self.worst > 6.0 or self.floor_of(dtype) > FLOORS.get(dtype, 0.0)
 
 
 # About one unit in the last place of what is computed in float32, and half of one in the half precisions, where torch's
 # own error is never nothing.
 FLOORS = {"float64": 1e-15, "float32": 2e-7, "float16": 4e-4, "bfloat16": 3e-3, "float8_e4m3fn": 0.05}
-TINY = {"float16": 6e-8}  # its least number: what is below underflows in one place or another
+TINY = {"float16": 6e-8}  # its least number: smaller ones underflow in one implementation or another
 WORST_FLOOR = 4.0
 PLAIN = Tolerance(floor=1e-5)
 """Of two results of which nobody knows the truth."""
 
 # A small slice has few errors to measure torch's own by: (elements, factor on the tolerance's factors).
 FEW = ((16, 1.0), (8, 3.0), (4, 10.0))
-OUTLIER = 1e3  # times the median: what is greater is judged apart, so that it hides nothing
+OUTLIER = 1e3  # times the median: greater elements are judged apart, so that they hide no other error
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,16 @@ def judge(
     tolerance: Tolerance | None = None,
     precision: torch.dtype | None = None,
 ) -> OutputComparison:
-    """One output of a network beside ``own``, what torch gives in the same precision.
+    """Compares one output of a network with ``own``, torch's result in the same precision.
 
-    ``truth`` is what the reference gives in float64; without it, ``own`` is the truth. ``others`` are what torch gives
-    for feeds and weights moved by half a unit in their last place: further measures of torch's own error.
-    ``known`` is torch's own error where there is no ``truth``, as a part of the output. ``precision`` is the dtype that
-    the network computes in, where it is not the output's.
+    ``truth`` is the reference's result in float64; without it, ``own`` is the truth. ``others`` are torch's results for
+    feeds and weights moved by half a unit in their last place: further measures of torch's own error. ``known`` is
+    torch's own error where there is no ``truth``, as a part of the output. ``precision`` is the dtype that the network
+    computes in, where it is not the output's.
 
     NaN and infinities, and extreme values that repeat (masks), must be exactly torch's. Integers and bool must be the
-    truth's or one of torch's, but for at most ``tolerance.rms`` times as many elements as torch itself has wrong.
+    truth's or one of torch's, except for at most ``tolerance.rms`` times as many elements as are wrong in torch's own
+    result.
     """
     dtype, shape = dtype_name(got.dtype), tuple(got.shape)
     if got.dtype != own.dtype:
@@ -138,7 +139,7 @@ def judge(
 def compare(
     name: str, got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance | None = None
 ) -> OutputComparison:
-    """Two results beside each other, of which nobody knows the truth: :func:`judge` with a floor of 1e-5.
+    """Compares two results where the truth is not known: :func:`judge` with a floor of 1e-5.
 
     >>> compare("y", torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1])).wrong
     1
@@ -195,7 +196,7 @@ def _judge_exactly(
 
 @dataclass
 class _Sums:
-    """Of every slice of one kind: how many elements count, and sums and maxima of squares."""
+    """For every slice of one kind: the number of elements that count, and sums and maxima of squares."""
 
     count: torch.Tensor
     error: torch.Tensor
@@ -247,7 +248,7 @@ class _Verdict:
     def _exact(
         self, a: torch.Tensor, o: torch.Tensor, b: torch.Tensor, limit: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The elements that are compared exactly, and those that have the right value there."""
+        """The elements that are compared exactly, and those of them that have the right value."""
         exact = ~torch.isfinite(o) | ~torch.isfinite(b) | (b.abs() > limit)
         rounded = b.to(self.own.dtype).double()
         right = (a == o) | (torch.isnan(a) & (torch.isnan(o) | torch.isnan(b))) | (a == rounded)
@@ -277,7 +278,7 @@ class _Verdict:
     def _slices(
         self, error: torch.Tensor, noise: tuple[torch.Tensor, torch.Tensor], size: torch.Tensor, counts: torch.Tensor
     ) -> tuple[str | None, float, torch.Tensor]:
-        """The slice that is furthest beyond what it may be, by how much, and what is allowed of each element."""
+        """The slice that exceeds its allowed error most, by how much, and the allowed error of each element."""
         allowed = torch.full_like(error, math.inf)
         worst: tuple[str | None, float] = (None, 0.0)
         ordinary = counts
@@ -299,7 +300,7 @@ class _Verdict:
         return worst[0], worst[1], allowed
 
     def _ratio(self, sums: _Sums, whole: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """Error over what is allowed, of every slice; and what is allowed of an element there."""
+        """Error over allowed error, for every slice, and the allowed error of an element there."""
         count, error, own, size, worst_error, worst_own, worst_size = sums
         few = torch.full_like(count, 1.0 if whole else math.inf)
         for least, factor in reversed(FEW):
@@ -390,7 +391,7 @@ def _sums(
 
 
 def _over(value: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """Value over allowed: nothing over nothing is nothing."""
+    """Value over allowed, where 0 over 0 is 0."""
     return torch.where(value == 0, 0.0, value / allowed)
 
 

@@ -1,4 +1,4 @@
-"""Where a network and its torch reference part, call by call: the last that agrees and the first that differs."""
+"""Where a network differs from its torch reference, call by call: the last that agrees and the first that differs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN = 8.0  # times torch's own error
 
 @dataclass(frozen=True)
 class Place:
-    """A call: what it is called and where it stands."""
+    """A call: its name and where it stands."""
 
     name: str
     location: Location | None
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class CallDifference:
-    """The first call that differs, as torch and as the network has it; None where one of them has no such call."""
+    """The first call that differs, in torch and in the network; None where one of them has no such call."""
 
     torch: Place | None
     network: Place | None
@@ -82,12 +82,12 @@ class CallReport:
 
 
 def compare_calls(network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module) -> CallReport:
-    """Walks a network and its reference on the same feeds, one call after the other, and says where they part.
+    """Runs a network and its reference on the same feeds and says at which call they first differ.
 
     A call of torch's, as the author of the reference wrote it, agrees where the network has a tensor of its values,
-    perhaps laid out otherwise. Results that one side alone has, since it fuses or splits a call, do not differ where
-    something that depends on them agrees. The first call that differs is the first whose operands are right and of
-    which nothing that agrees depends.
+    perhaps laid out otherwise. Results that only one side has, because it fuses or splits a call, do not count as
+    different where something that depends on them agrees. The first call that differs is the first one whose operands
+    are right and whose result is used by nothing that agrees.
 
     >>> class Scores(torch.nn.Module):
     ...     def forward(self, x):
@@ -230,7 +230,7 @@ def _author() -> Location | None:
 
 
 def _right_calls(calls: Sequence[_Call]) -> set[_Call]:
-    """The calls whose result the network has, and those on which one of these depends."""
+    """The calls whose result the network has, and the calls that these depend on."""
     right: set[_Call] = set()
     for call in reversed(calls):
         if call.found is not None or not call.varies or any(user in right for user in call.users):
@@ -246,7 +246,7 @@ def _operands_right(call: _Call, right: set[_Call]) -> bool:
 
 
 class _Made:
-    """What the network makes, matched to torch's calls."""
+    """The network's tensors, matched to torch's calls."""
 
     def __init__(self, network: Network, feeds: Mapping[str, torch.Tensor], calls: Sequence[_Call]):
         self.network, self.feeds = network, feeds
@@ -305,7 +305,7 @@ class _Made:
         return float((value.double() - call.value.double()).abs().max()) / scale
 
     def _last_of(self, node: Node) -> str:
-        """The last tensor that the same call of the author's made."""
+        """The last tensor that the same call of the author made."""
         place, last = self.place(node.makes[0]), node.makes[0]
         for other in self.nodes[self.nodes.index(node) :]:
             if other.makes and self.place(other.makes[0]) == place:
@@ -314,7 +314,7 @@ class _Made:
 
 
 def _matches(value: torch.Tensor, call: _Call) -> bool:
-    """Whether a tensor has a call's values: those of a tensor of another shape may stand in another order."""
+    """Whether a tensor has a call's values; in a tensor of another shape they may stand in another order."""
     own = call.value
     if not value.dtype.is_floating_point:
         return value.shape == own.shape and torch.equal(value.long(), own.long())
@@ -340,14 +340,14 @@ def _reordered(value: torch.Tensor, operand: torch.Tensor) -> bool:
 
 
 def _label(layer: str) -> str:
-    """What the author's call is called, of a layer's name: the last part without its number."""
+    """The name of the author's call, taken from a layer's name: the last part without its number."""
     name = layer.rpartition(".")[2] if not layer.rpartition(".")[2].isdigit() else layer.split(".")[-2]
     base, _, number = name.rpartition("_")
     return base if number.isdigit() and base else name
 
 
 def _paired(wrong: Sequence[_Call], frontier: Sequence[Node]) -> tuple[_Call | None, Node | None]:
-    """The first call that differs on both sides: of the same name, if there are such."""
+    """The first call that differs on both sides; calls of the same name are preferred."""
     for node in frontier:
         for call in wrong:
             if _label(node.name) == call.place.name:

@@ -1,4 +1,4 @@
-"""Mutants: a layer with one thing about it changed to a near relative, as a slip of its author's would change it.
+"""Mutants: a layer with one attribute, operand or weight changed slightly, as an author's mistake would change it.
 
 A mutant is evaluated by the layer's own evaluator, which reads the changed attribute, or by a function around it.
 """
@@ -21,7 +21,7 @@ HALVES = ("float16", "bfloat16")
 
 
 class Altered:
-    """A layer as it is but for some attributes."""
+    """A layer with some attributes replaced."""
 
     def __init__(self, layer: Any, **attributes: Any):
         self._layer, self._attributes = layer, attributes
@@ -51,7 +51,7 @@ class Mutant:
 
 
 def mutants(node: Node) -> Iterator[Mutant]:
-    """The mutants of a layer; of one that has no relatives, its result a little greater.
+    """The mutants of a layer. For a layer without any, one mutant makes its result a little greater.
 
     >>> net = td.Network()
     >>> y = F.softmax(net.input("x", (2, 3)), 1)
@@ -70,7 +70,7 @@ def mutants(node: Node) -> Iterator[Mutant]:
 
 # -- another attribute -------------------------------------------------------------------------------------------------
 
-# For each member of an enum its near relatives.
+# For each member of an enum, the members that an author may confuse it with.
 RELATIVES: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
     ("ELEMENTWISE", "op"): {
         "SUM": ("SUB",), "SUB": ("SUM",), "PROD": ("SUM",), "DIV": ("PROD",), "MAX": ("MIN",), "MIN": ("MAX",),
@@ -105,7 +105,7 @@ FLAGS = {
     ("GRID_SAMPLE", "align_corners"), ("CUMULATIVE", "exclusive"), ("CUMULATIVE", "reverse"),
     ("ROTARY_EMBEDDING", "interleaved"), ("ITERATOR", "reverse"), ("RESIZE", "exclude_outside"),
 }  # fmt: skip
-# Numbers, and what becomes of them; a number that is no parameter of the layer's kind is not there to be read.
+# Numbers and how they are changed; a number that the layer's kind does not use cannot be read.
 NUMBERS: dict[tuple[str, str], Callable[[float], float]] = {
     ("ACTIVATION", "alpha"): lambda x: x * 1.25 + 0.125,
     ("ACTIVATION", "beta"): lambda x: x * 1.25 + 0.125,
@@ -119,7 +119,7 @@ PARAMETERS = {
     "alpha": {"LEAKY_RELU", "ELU", "SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH", "THRESHOLDED_RELU"},
     "beta": {"SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH"},
 }
-UNLIMITED = 1e30  # a bound that bounds nothing
+UNLIMITED = 1e30  # a bound without effect
 
 
 def _attributes(node: Node) -> Iterator[tuple[str, Altered]]:
@@ -158,7 +158,7 @@ def _has(node: Node, attribute: str) -> bool:
 
 
 def _moved_axis(node: Node) -> Iterator[tuple[str, Altered]]:
-    """The last axis of those that the layer works over, moved to the nearest one that it does not."""
+    """The last axis that the layer works over, moved to the nearest axis that it does not work over."""
     shape = tuple(node.inputs[0].shape)
     axes = axes_of(node.layer.axes, len(shape))
     free = [axis for axis in range(len(shape)) if axis not in axes and shape[axis] != 1]
@@ -169,7 +169,7 @@ def _moved_axis(node: Node) -> Iterator[tuple[str, Altered]]:
 
 
 def _moved_window(node: Node) -> Iterator[tuple[str, Altered]]:
-    """One element of padding on the other side; the padding counted or not."""
+    """One element of padding moved to the other side; the padding counted or not."""
     layer = node.layer
     pre, post = tuple(layer.pre_padding), tuple(layer.post_padding)
     if layer.padding_mode.name.startswith("EXPLICIT"):
@@ -215,7 +215,7 @@ WEIGHTED: Mapping[str, tuple[str, ...]] = {
 
 
 def _weights(node: Node) -> Iterator[tuple[str, Altered]]:
-    """Each weight moved, and those that are added or multiplied left out."""
+    """Each weight moved, and each weight that is added or multiplied left out."""
     for name in WEIGHTED[node.type]:
         weights = getattr(node.layer, name)
         if not weights.size:
@@ -287,7 +287,7 @@ ORDERED = {"SUB", "DIV", "POW", "FLOOR_DIV"}
 
 
 def around(*types: str) -> Callable[[Around], Around]:
-    """Registers what is changed around the evaluators of some layer types."""
+    """Registers the changes around the evaluators of some layer types."""
 
     def register(function: Around) -> Around:
         for type in types:

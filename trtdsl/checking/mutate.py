@@ -1,4 +1,4 @@
-"""What a check would not see: mutants of a network, judged as the network itself is."""
+"""Which changes a check would not see: mutants of a network, judged as the network itself is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEMORY = 1 << 30  # bytes of intermediate values that a case may keep
 
 
 class Judged(Protocol):
-    """Feeds, and what the outputs for them must be."""
+    """Feeds and the required outputs for them."""
 
     @property
     def feeds(self) -> Mapping[str, torch.Tensor]: ...
@@ -40,7 +40,7 @@ class Judged(Protocol):
         ...
 
     def error(self, name: str) -> torch.Tensor | None:
-        """How far torch's own result for an output is from the truth, where that is known."""
+        """The error of torch's own result for an output, where the truth is known."""
         ...
 
 
@@ -111,7 +111,7 @@ def mutate(
     leave_out: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> MutationReport:
-    """Changes every weight and every layer of a network, one at a time, and says which change its check would not see.
+    """Changes every weight and every layer of a network, one at a time, and says which changes its check would not see.
 
     The arguments are those of :func:`check`, and so are the feeds and the judgement, at all of its sizes whose
     intermediate values fit into a gigabyte. ``docs/checking.md`` lists the changes, and the rules by which some of them
@@ -149,12 +149,12 @@ def mutate(
 def mutate_network(
     network: Network, cases: Sequence[Judged], *, name: str = "network", progress: Progress | None = None
 ) -> MutationReport:
-    """As :func:`mutate`, with feeds and a judgement that are given.
+    """Like :func:`mutate`, with given feeds and a given judgement.
 
     The network is evaluated once for each case; a mutant only from its layer on, up to the first case that fails. A
-    mutant that cannot be evaluated is caught: it is no network. One that passes is equivalent where its layer, with a
-    few before and after it, gives the same for random values; where the outputs stay as they are with other
-    weights and inputs too; and where they change by less than torch's own result is off the truth. All others survive.
+    mutant that cannot be evaluated is caught, since it is no valid network. One that passes is equivalent where its
+    layer, with a few before and after it, gives the same for random values; where the outputs do not change with other
+    weights and inputs either; and where they change by less than the error of torch's own result. All others survive.
 
     >>> net = td.Network()
     >>> x = net.input("x", (4,))
@@ -172,7 +172,7 @@ def mutate_network(
 
 @dataclass(frozen=True)
 class Expected:
-    """Feeds, and outputs that somebody vouches for."""
+    """Feeds, and outputs that are known to be right."""
 
     feeds: Mapping[str, torch.Tensor]
     outputs: Mapping[str, torch.Tensor]
@@ -218,14 +218,14 @@ class _Hunt:
         self.kept: list[Replay] = []
 
     def has_room(self, fed: int) -> bool:
-        """Whether the values of a case with so many elements fed fit beside those of the others."""
+        """Whether the values of a case with this number of elements fit into memory beside those of the other cases."""
         if not self.cases:
             return True
         first = sum(feed.numel() for feed in self.cases[0].feeds.values())
         return sum(self.bytes) + self.bytes[0] * fed / max(first, 1) <= MEMORY
 
     def add(self, case: Judged) -> None:
-        """Evaluates the network for a case; MismatchError where it does not pass as it is."""
+        """Evaluates the network for a case; MismatchError where the unchanged network does not pass."""
         replay = Replay(self.interpreter, case.feeds)
         for result in case.compare(self._outputs(replay, {})):
             if not result.passed:
@@ -235,7 +235,7 @@ class _Hunt:
         self.bytes.append(replay.bytes)
 
     def report(self) -> MutationReport:
-        """Every mutant, tried."""
+        """Tries every mutant."""
         changes = list(self.mutants())
         phase = f"changing {len(changes)} things, one at a time"
         survivors, equivalent = [], []
@@ -293,13 +293,13 @@ class _Hunt:
         return {name: changed.get(name, replay.values[slot]) for name, slot in replay.outputs.items()}
 
     def _step(self, place: int, mutant: Mutant) -> Step:
-        """The step with the changed layer in it; a region is made ready again."""
+        """The step with the changed layer; a region is prepared again."""
         step, node = self.interpreter.steps[place], mutant.node
         if step.part is node:
             return replace(step, run=mutant.evaluate())
         before = node.layer
         self.interpreter.wrap = lambda other, evaluate: mutant.evaluate() if other is node else evaluate
-        if node.type not in KINDS and mutant.layer is not None:  # a region reads its bounds when it is made ready
+        if node.type not in KINDS and mutant.layer is not None:  # a region reads its bounds when it is prepared
             node.layer = mutant.layer
         try:
             return replace(step, run=self.interpreter._step(step.part).run)

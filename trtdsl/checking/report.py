@@ -14,7 +14,7 @@ SCHEMA = 2
 
 @dataclass(frozen=True)
 class Case:
-    """One set of feeds, compared: its sizes, and the kind of values."""
+    """The comparison for one set of feeds: its sizes, the kind of values, and the outputs."""
 
     dims: dict[str, int]
     outputs: list[OutputComparison]
@@ -51,7 +51,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every output passed in every case, and nothing else is wrong."""
+        """Whether every output passed in every case and there is no other failure."""
         return bool(self.cases) and all(case.passed for case in self.cases) and not self.findings
 
     @property
@@ -72,7 +72,7 @@ class CheckReport:
         return list(dict.fromkeys(case.draw for case in self.cases))
 
     def worst(self) -> dict[str, tuple[Case, OutputComparison]]:
-        """For each output the case in which it is furthest from what it may be."""
+        """For each output, the case in which its error is largest against the allowed error."""
         found: dict[str, tuple[Case, OutputComparison]] = {}
         for case in self.cases:
             for output in case.outputs:

@@ -13,9 +13,9 @@ from ..layers.region import Region
 from .mutants import Mutant
 
 UP, DOWN = 3, 24  # layers before and after the changed one
-SCALES = (0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # of the random values
-ORDINARY = 30.0  # beyond it, what overflows says nothing
-# Operands that say what a layer does, and are no values of its own.
+SCALES = (0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # random values
+ORDINARY = 30.0  # greater values may overflow, and then show nothing
+# Operands that control what a layer does and are not data.
 SETTINGS = {"GATHER", "SCATTER", "SHUFFLE", "SLICE", "RESIZE", "CUMULATIVE", "TOPK", "ONE_HOT", "REVERSE_SEQUENCE"}
 Values = dict[str, "torch.Tensor | None"]
 
@@ -30,7 +30,7 @@ def nodes_of(part: Node | Region) -> Iterator[Node]:
 
 
 def repeats(elements: int) -> int:
-    """How often so few elements are drawn: one of them is beyond a bound only now and then."""
+    """How often values are drawn for a small number of elements, which rarely lie beyond a bound."""
     return min(max(128 // max(elements, 1), 1), 16)
 
 
@@ -41,7 +41,7 @@ def _kept(node: Node, replay: Replay) -> Iterator[torch.Tensor]:
 
 
 class Sameness:
-    """The layers of a network by what they make and use, to be evaluated a few at a time."""
+    """The layers of a network by the tensors that they make and use, to evaluate a few at a time."""
 
     def __init__(self, interpreter: Interpreter):
         self.slots = interpreter.slots
@@ -56,12 +56,12 @@ class Sameness:
         self.places = {id(node): place for place, node in enumerate(order)}
 
     def holds(self, mutant: Mutant, replays: Sequence[Replay]) -> bool:
-        """Whether a few layers, with the changed one among them, give what they gave, whatever they are fed.
+        """Whether a few layers, with the changed one among them, give the same as before for all values.
 
-        Up to three layers before the changed one are fed random values of the shapes of the cases, and up to 24
-        after it compared: what agrees for all of them is the same function there, as ``|b - a|`` is ``|a - b|``.
-        Constants, indices and sizes stay what they are. float32 is computed in float64 where the evaluators can, so
-        that what differs by rounding alone (a softmax with another shift) is told from what differs.
+        Up to three layers before the changed one are fed random values of the shapes of the cases, and up to 24 after
+        it compared: what agrees for all of them is the same function there, as ``|b - a|`` is ``|a - b|``. Constants,
+        indices and sizes stay the same. float32 is computed in float64 where the evaluators can, so that what differs
+        by rounding alone (a softmax with another shift) is told from what differs.
         """
         node = mutant.node
         if node.type not in KINDS:
@@ -122,7 +122,7 @@ class _Draw:
         self.values: Values = {}
 
     def operands(self, node: Node, up: int) -> list[torch.Tensor | None]:
-        """The operands of a layer, computed from what is drawn so many layers before it."""
+        """The operands of a layer, computed from values drawn a number of layers before it."""
         found = [None if name is None else self.value(node, place, name, up) for place, name in enumerate(_names(node))]
         while found and found[-1] is None:
             found.pop()

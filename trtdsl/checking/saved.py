@@ -31,14 +31,14 @@ class SavedCase:
     truth: dict[str, torch.Tensor] | None
 
     def evidence(self, network: Network, rules: Rules) -> Evidence:
-        """What a network is judged by."""
+        """The cases that a network is judged by."""
         return Evidence(
             self.feeds, list(network.outputs), rules, network.precision, dict(self.own), wide=lambda: self.truth
         )
 
 
 def save(path: str | os.PathLike[str], network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:
-    """Writes feeds and results as safetensors; float64 results are made where they were not."""
+    """Writes feeds and results as safetensors; float64 results are computed where they are missing."""
     from safetensors.torch import save as as_bytes
 
     tensors: dict[str, torch.Tensor] = {}
@@ -60,7 +60,7 @@ def save(path: str | os.PathLike[str], network: Network, cases: Sequence[tuple[s
 def load(path: str | os.PathLike[str], network: Network) -> list[SavedCase]:
     """The cases of a saved check.
 
-    Raises UsageError for a file that is not there or is none, and for one of another network or precision.
+    Raises UsageError for a file that is missing or is no saved check, and for one of another network or precision.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -94,8 +94,8 @@ def given_feeds(network: Network, given: Any) -> list[dict[str, torch.Tensor]]:
     """Feeds of the author's: a mapping from input names to arrays or .npy files, several in a list, a folder, or a
     callable that gives any of these.
 
-    A folder has ``NAME.npy`` for each input, or folders with these. Raises UsageError for anything else, FeedError
-    for what does not fit the inputs.
+    A folder has ``NAME.npy`` for each input, or folders with these. Raises UsageError for anything else, FeedError for
+    feeds that do not fit the inputs.
     """
     if callable(given):
         given = given()

@@ -1,4 +1,4 @@
-"""Which sizes a check tries: the ends of every range in pairs, one more than the least, odd and prime ones."""
+"""Which sizes a check tries: the ends of every range in pairs, one more than the minimum, odd and prime sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
     as different as they can be. ``"quick"`` is min, opt and max; ``"all"`` every size of ranges of up to 64.
     ``"H=65,N=3"`` or a mapping is one point, in which a dimension that is not named is at its opt; several in a list.
 
-    Sizes that the network does not serve (:func:`trtdsl.require`) give way to the nearest that it does.
+    Sizes that the network does not serve (:func:`trtdsl.require`) are replaced by the nearest that it serves.
 
     Raises UsageError for an unknown dimension, for a size that no profile has, and for one that is not served.
     """
@@ -50,7 +50,7 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
 
 
 def _served(network: Network, points: Sequence[Point]) -> list[Point]:
-    """The points, and for those that the network does not serve (:func:`trtdsl.require`) the nearest that it does."""
+    """The points, with the nearest served one in place of each that the network does not serve (``td.require``)."""
     ranges = [next(profile.ranges for profile in network.profiles if _holds(profile, point)) for point in points]
     served = [network.constraints.nearest(point, inside) for point, inside in zip(points, ranges, strict=True)]
     return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in served)]
@@ -116,11 +116,11 @@ def _served_alone(network: Network, profile: Profile, name: str) -> Sequence[int
 
 
 def _between(served: Sequence[int], bounds: tuple[int, int, int], everything: bool) -> list[int]:
-    """Sizes of one range besides its min, opt and max, of those that are ``served``."""
+    """Sizes of one range besides its min, opt and max, chosen among those that are ``served``."""
     low, high = served[0], served[-1]
     if len(served) <= (MOST if everything else SMALL):
         found = list(served)
-    elif len(served) <= high - low:  # with gaps: the second one, and one further on
+    elif len(served) <= high - low:  # the range has gaps: the second size, and a later one
         found = [served[1], served[len(served) // 3 | 1]]
     else:
         start = max(low + 2, low + low // 4)

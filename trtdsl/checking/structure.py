@@ -1,4 +1,4 @@
-"""Outputs of a reference under stable names: every leaf of what forward returned, whatever it is made of."""
+"""Outputs of a reference under stable names: every leaf of forward's result, whatever containers it is made of."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Other:
 
 @dataclass(frozen=True)
 class Leaves:
-    """What a reference returned: its leaves by their paths, and whether the paths are names of the author's."""
+    """The outputs of a reference: its leaves by their paths, and whether the paths are the author's names."""
 
     named: bool
     values: dict[str, torch.Tensor | Other]
 
     def without(self, leave_out: Sequence[str]) -> Leaves:
-        """The leaves but for those that are left out, by their names or the beginnings of them.
+        """The leaves without those that are left out, given by their names or the beginnings of these.
 
-        Raises UsageError for one that is not there.
+        Raises UsageError for a name that does not exist.
         """
         for name in leave_out:
             if not any(_is_under(path, name) for path in self.values):
@@ -47,7 +47,7 @@ class Leaves:
 
 
 def leaves(returned: Any) -> Leaves:
-    """Every leaf of what a reference returned, by its path: keys, fields and numbers, joined by dots.
+    """Every leaf of a reference's result by its path: keys, fields and numbers, joined by dots.
 
     Mappings, dataclasses and named tuples have names, tuples and lists numbers. None is no output; a number is a tensor
     without dimensions.
@@ -80,7 +80,7 @@ def match(found: Leaves, names: Sequence[str]) -> dict[str, torch.Tensor | Other
 
 
 def _plain(name: str) -> str:
-    """Names that an author may write differently, since a Python name has no dots."""
+    """The name with underscores for dots, since a Python name has no dots."""
     return name.replace(".", "_")
 
 
