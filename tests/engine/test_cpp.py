@@ -23,45 +23,6 @@ ROOT = Path(__file__).parents[2]
 BACKEND = get_backend("tensorrt-rtx")
 HAVE = f"--have=tensorrt-rtx={BACKEND.version}"
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("cmake") and shutil.which("g++")), reason="needs cmake and g++ to compile tools/cpp"
-)
-
-
-@pytest.fixture(scope="module")
-def binaries(tmp_path_factory):
-    """run_engine and the probe, compiled without TensorRT."""
-    folder = tmp_path_factory.mktemp("cpp")
-    configure = ["cmake", "-S", ROOT / "tools/cpp", "-B", folder, "-DTRTDSL_BACKEND=none", "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run(configure, check=True, capture_output=True)
-    built = subprocess.run(["cmake", "--build", folder], capture_output=True, text=True)
-    assert built.returncode == 0, built.stdout + built.stderr
-    assert "warning" not in built.stdout + built.stderr
-    compiler = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'tools/cpp'}"]
-    sources = [ROOT / "tests/cpp/probe.cpp", folder / "libtrtdsl_engine.a"]
-    subprocess.run([*compiler, *sources, "-o", folder / "probe"], check=True)
-    return folder
-
-
-@pytest.fixture
-def probe(binaries):
-    def run(*arguments, code=0, data=b""):
-        done = subprocess.run([binaries / "probe", *map(str, arguments)], input=data, capture_output=True)
-        assert done.returncode == code, done.stderr.decode()
-        return (done.stdout or done.stderr).decode()
-
-    return run
-
-
-@pytest.fixture
-def run_engine(binaries):
-    def run(*arguments, code=0):
-        done = subprocess.run([binaries / "run_engine", *map(str, arguments)], capture_output=True, text=True)
-        assert done.returncode == code, (done.returncode, done.stderr)
-        return done.stdout + done.stderr
-
-    return run
-
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
@@ -85,7 +46,7 @@ def test_error_codes_are_python_s(probe):
         if isinstance(kind, type) and issubclass(kind, errors.TrtdslError) and kind.code
     }
     theirs = dict(line.split() for line in probe("codes").splitlines())
-    assert {code: int(number) for code, number in theirs.items()} == ours
+    assert {code: int(number) for code, number in theirs.items()} == {**ours, "usage": errors.UsageError.exit_code}
 
 
 def test_sha256(probe):
@@ -194,9 +155,9 @@ def test_the_same_verdict_as_python_on_spoiled_files(probe, engine, tmp_path):
         if ours != theirs and "manifest-damaged" not in (ours, theirs)
     }
     assert not differing
-    # Two JSON readers may differ on what is no JSON at all (bytes that are no UTF-8, say), not on whose it is.
+    # Two JSON readers may differ on what is no JSON at all, not on whose it is.
     agreeing = sum(ours == theirs for ours, theirs in zip(expected, got, strict=True))
-    assert agreeing >= 0.97 * len(cases)
+    assert agreeing >= 0.99 * len(cases)
     assert {"engine-stripped", "host-code", "engine-damaged", "engine-truncated", "fine"} <= set(expected)
 
 

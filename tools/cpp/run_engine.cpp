@@ -50,9 +50,14 @@ void run(Arguments const& arguments) {
 #ifdef TRTDSL_WITH_TENSORRT
     if (!arguments.check) {
         trtdsl::Engine engine(arguments.engine, arguments.options);
-        std::filesystem::create_directories(arguments.output);
+        std::map<std::string, std::filesystem::path> paths;
+        for (auto const& info : engine.signature().outputs)
+            paths[info.name] = std::filesystem::path(arguments.output) / trtdsl::file_name(info.name, ".npy");
+        std::error_code error;
+        std::filesystem::create_directories(arguments.output, error);
+        if (error) throw trtdsl::Error("usage", "cannot make the folder " + arguments.output + ": " + error.message());
         for (auto const& [name, array] : engine.run(feeds)) {
-            auto const path = std::filesystem::path(arguments.output) / (name + ".npy");
+            auto const& path = paths.at(name);
             trtdsl::write_npy(path, array);
             std::cout << path.string() << "\n";
         }

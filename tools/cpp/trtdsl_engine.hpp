@@ -14,7 +14,8 @@
 
 namespace trtdsl {
 
-// What went wrong, by the `code` that trtdsl/core/errors.py gives the same error, and the command line's exit code.
+// What went wrong, by the `code` that trtdsl/core/errors.py gives the same error ("usage" for its UsageError), and the
+// command line's exit code. Nothing here throws anything else, but std::bad_alloc.
 class Error : public std::runtime_error {
 public:
     Error(std::string code, std::string const& message);
@@ -41,9 +42,32 @@ struct Range {
     Shape min, opt, max;
 };
 
+// A size as a requirement has it: a number, the name of a dimension, or an operation (+ * // max min) on sizes.
+struct Expression {
+    std::string word;  // the name or the operation; empty for a number
+    std::int64_t number = 0;
+    std::vector<Expression> parts;  // of an operation
+};
+
+// Where a dimension is found: the size of that axis is factor * dimension + offset.
+struct Place {
+    std::string input;
+    std::size_t axis = 0;
+    std::int64_t factor = 1, offset = 0;
+};
+
+// What td.require says of the sizes of the inputs.
+struct Requirement {
+    std::string condition, why;  // for messages
+    std::string comparison;      // == != < <= > >=
+    Expression left, right;
+    std::map<std::string, Place> dims;
+};
+
 struct Signature {
     std::vector<TensorInfo> inputs, outputs;
     std::vector<std::map<std::string, Range>> profiles;
+    std::vector<Requirement> requirements;  // from the manifest
 };
 
 // What the first bytes of an engine say.
@@ -86,6 +110,7 @@ struct Array {
     std::string data;
 };
 
+// Bytes of one element. Throws feed-dtype for a dtype that is not known.
 std::size_t item_size(std::string const& dtype);
 std::string sha256(std::string const& data);
 
@@ -100,10 +125,16 @@ void check_version(std::string const& built, Have const& have, bool version_comp
 void check_compute_capability(Manifest const& manifest, Header const& header, std::string const& device);
 void check_library(std::string const& headers, std::string const& library);
 
-// The index of the profile that holds these feeds. Throws feed-name, -dtype, -rank, -shape, -profile.
+// The index of the profile that holds these feeds. Throws feed-name, -dtype, -rank, -shape; and feed-profile for sizes
+// that no profile holds, or that do not fulfil a requirement.
 std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds);
 
+// A name from outside with a suffix, as the name of one file. Throws usage for one that would lead to another folder.
+std::string file_name(std::string const& name, std::string const& suffix = "");
+
+// Throws feed-name where there is no file, feed-dtype for what cannot be fed.
 Array read_npy(std::filesystem::path const& path);
+// Writes the file whole or not at all. Throws usage.
 void write_npy(std::filesystem::path const& path, Array const& array);
 
 #ifdef TRTDSL_WITH_TENSORRT

@@ -12,13 +12,14 @@ std::map<std::string, int> const& error_codes() {
         {"missing-plugin", 5},   {"engine-stripped", 5},  {"host-code", 5},          {"engine-refused", 5},
         {"no-driver", 6},        {"driver-too-old", 6},   {"engine-too-short", 7},   {"not-an-engine", 7},
         {"engine-prefixed", 7},  {"engine-truncated", 7}, {"engine-damaged", 7},     {"manifest-damaged", 7},
-        {"execution-failed", 8}, {"out-of-memory", 8},
+        {"execution-failed", 8}, {"out-of-memory", 8},    {"usage", 2},
     };
     return codes;
 }
 
 Error::Error(std::string code, std::string const& message) : std::runtime_error(message), code_(std::move(code)) {
-    exit_code_ = error_codes().at(code_);
+    auto const found = error_codes().find(code_);
+    exit_code_ = found == error_codes().end() ? 8 : found->second;
 }
 
 }  // namespace trtdsl

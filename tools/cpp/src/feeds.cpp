@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
 
 #include "internal.hpp"
 
@@ -6,39 +9,109 @@ namespace trtdsl {
 
 namespace {
 
-std::string text_of(Shape const& shape) {
-    std::string text;
-    for (auto size : shape) text += (text.empty() ? "" : ", ") + (size < 0 ? std::string("?") : std::to_string(size));
-    return "(" + text + ")";
+using Feeds = std::map<std::string, Array>;
+
+void check_feed(TensorInfo const& info, Array const& array) {
+    auto const input = "input '" + info.name + "'";
+    if (array.dtype != info.dtype)
+        throw Error("feed-dtype", input + " must be " + info.dtype + ", and " + array.dtype + " was fed");
+    if (array.shape.size() != info.shape.size())
+        throw Error("feed-rank", input + " " + text_of(info.shape) + " has " + std::to_string(info.shape.size()) +
+                                     " dimensions, and " + text_of(array.shape) + " was fed");
+    for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {
+        auto const wanted = info.shape[axis], got = array.shape[axis];
+        if (got < 0 || (wanted >= 0 && wanted != got))
+            throw Error("feed-shape", "dimension " + std::to_string(axis) + " of " + input + " must be " +
+                                          (wanted < 0 ? "0 or more" : std::to_string(wanted)) + ", and " +
+                                          std::to_string(got) + " was fed");
+    }
+}
+
+// What a profile does not hold of these feeds; empty where it holds them.
+std::string outside(std::map<std::string, Range> const& profile, Feeds const& feeds) {
+    for (auto const& [name, range] : profile) {
+        auto const feed = feeds.find(name);
+        if (feed == feeds.end()) continue;
+        auto const& shape = feed->second.shape;
+        for (std::size_t axis = 0; axis < std::min({shape.size(), range.min.size(), range.max.size()}); ++axis)
+            if (shape[axis] < range.min[axis] || shape[axis] > range.max[axis])
+                return "dimension " + std::to_string(axis) + " of input '" + name + "' is " + std::to_string(shape[axis]) +
+                       ", and the engine serves " + std::to_string(range.min[axis]) + " to " + std::to_string(range.max[axis]);
+    }
+    return "";
+}
+
+using Sizes = std::map<std::string, std::int64_t>;
+
+// Nothing for a division by zero, and for what does not fit 64 bits.
+std::optional<std::int64_t> value(Expression const& expression, Sizes const& sizes) {
+    if (expression.word.empty()) return expression.number;
+    if (expression.parts.empty()) {
+        auto const found = sizes.find(expression.word);
+        return found == sizes.end() ? std::nullopt : std::optional(found->second);
+    }
+    std::optional<std::int64_t> result;
+    for (auto const& part : expression.parts) {
+        auto const next = value(part, sizes);
+        if (!next) return std::nullopt;
+        if (&part == &expression.parts.front()) result = next;
+        else if (expression.word == "+") result = add(*result, *next);
+        else if (expression.word == "*") result = multiply(*result, *next);
+        else if (expression.word == "//") result = divide(*result, *next);
+        else if (expression.word == "max") result = std::max(*result, *next);
+        else if (expression.word == "min") result = std::min(*result, *next);
+        else return std::nullopt;
+        if (!result) return std::nullopt;
+    }
+    return result;
+}
+
+bool holds(Requirement const& requirement, Sizes const& sizes) {
+    auto const left = value(requirement.left, sizes), right = value(requirement.right, sizes);
+    if (!left || !right) return false;
+    auto const& sign = requirement.comparison;
+    return sign == "==" ? *left == *right : sign == "!=" ? *left != *right : sign == "<" ? *left < *right
+         : sign == "<=" ? *left <= *right : sign == ">" ? *left > *right : sign == ">=" && *left >= *right;
+}
+
+void check_requirement(Requirement const& requirement, Feeds const& feeds) {
+    Sizes sizes;
+    std::string found;
+    std::set<std::pair<std::string, std::size_t>> told;
+    for (auto const& [name, place] : requirement.dims) {
+        auto const feed = feeds.find(place.input);
+        if (feed == feeds.end() || place.axis >= feed->second.shape.size()) continue;
+        auto const size = feed->second.shape[place.axis];
+        auto const shifted = place.offset < -INT64_MAX ? std::nullopt : add(size, -place.offset);
+        if (auto const dim = shifted ? divide(*shifted, place.factor) : std::nullopt) sizes[name] = *dim;
+        if (told.emplace(place.input, place.axis).second)
+            found += (found.empty() ? "" : ", ") + std::string("dimension ") + std::to_string(place.axis) + " of input '" +
+                     place.input + "' is " + std::to_string(size);
+    }
+    if (!holds(requirement, sizes))
+        throw Error("feed-profile", found + ", and the engine serves only sizes where " + requirement.condition +
+                                        (requirement.why.empty() ? "" : ": " + requirement.why));
 }
 
 }  // namespace
 
-std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds) {
+std::size_t check_feeds(Signature const& signature, Feeds const& feeds) {
     for (auto const& info : signature.inputs)
         if (!feeds.count(info.name)) throw Error("feed-name", "input '" + info.name + "' is missing");
     for (auto const& [name, array] : feeds) {
-        auto const info = std::find_if(signature.inputs.begin(), signature.inputs.end(), [&, &n = name](auto const& each) { return each.name == n; });
+        auto const info = std::find_if(signature.inputs.begin(), signature.inputs.end(),
+                                       [&, &wanted = name](auto const& each) { return each.name == wanted; });
         if (info == signature.inputs.end()) throw Error("feed-name", "there is no input '" + name + "'");
-        if (array.dtype != info->dtype)
-            throw Error("feed-dtype", "input '" + name + "' must be " + info->dtype + ", and " + array.dtype + " was fed");
-        if (array.shape.size() != info->shape.size())
-            throw Error("feed-rank", "input " + name + " " + text_of(info->shape) + " has " + std::to_string(info->shape.size()) + " dimensions, and " + text_of(array.shape) + " was fed");
-        for (std::size_t axis = 0; axis < array.shape.size(); ++axis)
-            if (info->shape[axis] >= 0 && info->shape[axis] != array.shape[axis])
-                throw Error("feed-shape", "dimension " + std::to_string(axis) + " of input '" + name + "' must be " + std::to_string(info->shape[axis]) + ", and " + std::to_string(array.shape[axis]) + " was fed");
+        check_feed(*info, array);
     }
-    std::string problem;
+    std::string problem = "the engine has no profile";
     for (std::size_t index = 0; index < signature.profiles.size(); ++index) {
-        std::string outside;
-        for (auto const& [name, range] : signature.profiles[index])
-            for (std::size_t axis = 0; axis < range.min.size(); ++axis) {
-                auto const got = feeds.at(name).shape[axis];
-                if (got < range.min[axis] || got > range.max[axis])
-                    outside = "dimension " + std::to_string(axis) + " of input '" + name + "' is " + std::to_string(got) + ", and the engine serves " + std::to_string(range.min[axis]) + " to " + std::to_string(range.max[axis]);
-            }
-        if (outside.empty()) return index;
-        problem = outside;
+        auto const reason = outside(signature.profiles[index], feeds);
+        if (reason.empty()) {
+            for (auto const& requirement : signature.requirements) check_requirement(requirement, feeds);
+            return index;
+        }
+        problem = reason;
     }
     throw Error("feed-profile", problem);
 }

@@ -8,4 +8,19 @@ namespace trtdsl {
 // The bytes of a file. Throws `code`, saying `what` and the path.
 std::string read_file(std::filesystem::path const& path, char const* code, std::string const& what);
 
+// Writes a file under a new name that nobody can guess, and renames it. Throws usage.
+void write_file(std::filesystem::path const& path, std::string const& data);
+
+// Bytes of an array, -1 where a size is unknown or the product does not fit. What becomes of it is the caller's error.
+std::int64_t byte_count(Shape const& shape, std::string const& dtype);
+
+// Sums and products of whole numbers; nothing where they do not fit 64 bits.
+std::optional<std::int64_t> add(std::int64_t a, std::int64_t b);
+std::optional<std::int64_t> multiply(std::int64_t a, std::int64_t b);
+// Rounded down, as Python's //.
+std::optional<std::int64_t> divide(std::int64_t a, std::int64_t b);
+
+// A shape for messages.
+std::string text_of(Shape const& shape);
+
 }  // namespace trtdsl

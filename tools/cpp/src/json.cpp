@@ -1,16 +1,36 @@
 #include "json.hpp"
 
+#include <charconv>
 #include <cstring>
+#include <locale>
+#include <sstream>
 
 namespace trtdsl {
 
 namespace {
+
+// RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
+bool is_utf8(std::string const& text) {
+    auto const* at = reinterpret_cast<unsigned char const*>(text.data());
+    auto const* const end = at + text.size();
+    while (at < end) {
+        int const more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : -1;
+        if (more < 0 || end - at <= more) return false;
+        unsigned const low = *at == 0xe0 ? 0xa0 : *at == 0xf0 ? 0x90 : 0x80, high = *at == 0xed ? 0x9f : *at == 0xf4 ? 0x8f : 0xbf;
+        if (more > 0 && (at[1] < low || at[1] > high)) return false;
+        for (int i = 2; i <= more; ++i)
+            if (at[i] < 0x80 || at[i] > 0xbf) return false;
+        at += more + 1;
+    }
+    return true;
+}
 
 class Parser {
 public:
     Parser(std::string const& text, std::string const& label) : text_(text), label_(label) {}
 
     Json parse() {
+        if (!is_utf8(text_)) fail();
         Json value = any(0);
         space();
         if (at_ != text_.size()) fail();
@@ -135,21 +155,37 @@ private:
         for (int i = more - 1; i >= 0; --i) result += static_cast<char>(0x80 | (code >> 6 * i & 0x3f));
     }
 
+    std::size_t digits() {
+        std::size_t const start = at_;
+        while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+        if (at_ == start) fail();
+        return at_ - start;
+    }
+
+    bool next_is(char const* letters) const { return at_ < text_.size() && text_[at_] && std::strchr(letters, text_[at_]); }
+
+    // No locale has a part in it. What is no integer of 64 bits is a double, which a manifest's reader takes for no size.
     Json number() {
         std::size_t const start = at_;
-        while (at_ < text_.size() && text_[at_] && std::strchr("+-0123456789.eE", text_[at_])) ++at_;
-        std::string const text = text_.substr(start, at_ - start);
-        try {
-            std::size_t used = 0;
-            Json result{};
-            if (text.find_first_of(".eE") == std::string::npos)
-                result.value = static_cast<std::int64_t>(std::stoll(text, &used));
-            else
-                result.value = std::stod(text, &used);
-            if (used == text.size()) return result;
-        } catch (std::exception const&) {
+        if (next_is("-")) ++at_;
+        bool const zero = next_is("0");
+        std::size_t const count = digits();
+        if (zero && count > 1) fail();
+        bool whole = true;
+        if (next_is(".")) whole = false, ++at_, digits();
+        if (next_is("eE")) {
+            whole = false, ++at_;
+            if (next_is("+-")) ++at_;
+            digits();
         }
-        fail();
+        std::string const text = text_.substr(start, at_ - start);
+        std::int64_t integer = 0;
+        if (whole && std::from_chars(text.data(), text.data() + text.size(), integer).ec == std::errc()) return {integer};
+        std::istringstream stream(text);
+        stream.imbue(std::locale::classic());
+        double value = 0;
+        stream >> value;
+        return {value};
     }
 
     std::string const& text_;

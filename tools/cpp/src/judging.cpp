@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "internal.hpp"
@@ -14,8 +13,7 @@ constexpr std::size_t kRtxHeader = 64, kRtxSizeAt = 16, kRtxTargetsAt = 32;  // 
 constexpr int kRtxTargets = 6;
 
 std::string product_of(std::string const& data, std::size_t at = 0) {
-    auto const magic = data.substr(at, 4);
-    return magic == "ftrt" ? "tensorrt" : magic == "vtrt" ? "tensorrt-rtx" : "";
+    return data.compare(at, 4, "ftrt") == 0 ? "tensorrt" : data.compare(at, 4, "vtrt") == 0 ? "tensorrt-rtx" : "";
 }
 
 std::string name_of(std::string const& product) { return product == "tensorrt" ? "TensorRT" : "TensorRT-RTX"; }
@@ -36,10 +34,18 @@ std::string guess(std::string const& data) {
     return "";
 }
 
-std::vector<int> numbers(std::string const& version) {
-    std::vector<int> result;
-    std::stringstream text(version.substr(0, version.find(".post")));
-    for (std::string part; result.size() < 4 && std::getline(text, part, '.');) result.push_back(std::atoi(part.c_str()));
+// Major, minor, patch, build: the first four runs of digits, as trtdsl/engine/loader.py reads them.
+std::vector<std::uint64_t> numbers(std::string const& version) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 60;
+    std::vector<std::uint64_t> result;
+    bool inside = false;
+    for (char letter : version.substr(0, version.find(".post"))) {
+        bool const digit = letter >= '0' && letter <= '9';
+        if (digit && !inside && result.size() == 4) break;
+        if (digit && !inside) result.push_back(0);
+        if (digit) result.back() = std::min(result.back() * 10 + static_cast<std::uint64_t>(letter - '0'), most);
+        inside = digit;
+    }
     return result;
 }
 
@@ -51,7 +57,7 @@ Header read_header(std::string const& data, std::string const& label) {
     std::string const product = product_of(data);
     if (product.empty()) {
         for (std::size_t at = 1; at + kHeader <= std::min<std::size_t>(data.size(), 1 << 20); ++at)
-            if (!product_of(data, at).empty() && data.compare(at + 5, 3, std::string(3, '\0')) == 0 &&
+            if (data[at + 1] == 't' && !product_of(data, at).empty() && data.compare(at + 5, 3, std::string(3, '\0')) == 0 &&
                 (data[at + kVersionAt] != 0 || data[at + kVersionAt + 1] != 0))
                 throw Error("engine-prefixed", label + " has " + std::to_string(at) + " bytes of another program before its engine: cut them off");
         throw Error("not-an-engine", label + " is not an engine" + guess(data));
@@ -75,7 +81,7 @@ Header read_header(std::string const& data, std::string const& label) {
 void check_version(std::string const& built, Have const& have, bool version_compatible, std::string const& network) {
     auto const from = numbers(built), here = numbers(have.version);
     if (from == here) return;
-    if (version_compatible && have.product == "tensorrt" && from < here &&
+    if (version_compatible && have.product == "tensorrt" && !from.empty() && from < here &&
         (from[0] == here[0] || (from[0] == 8 && here[0] == 10) || (from[0] == 10 && here[0] == 11)))
         return;
     throw Error("version-mismatch", "the engine was built by " + name_of(have.product) + " " + built + ", and here is " + have.version +
@@ -109,7 +115,7 @@ EngineFile open_engine(std::filesystem::path const& path, Have const& have, Load
     std::optional<Error> unread;
     if (options.manifest) {
         try {
-            auto const beside = std::filesystem::path(label + ".json");
+            auto const beside = std::filesystem::path(path).concat(".json");
             file.manifest = parse_manifest(read_file(beside, "manifest-missing", "there is no manifest"), beside.string());
         } catch (Error const& error) {
             unread = error;

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <regex>
+
 #include "internal.hpp"
 #include "json.hpp"
 
@@ -33,6 +36,70 @@ Range read_range(Reader const& reader, std::size_t rank) {
     return range;
 }
 
+// How deep a size may be, as trtdsl/engine/requirements.py has it.
+constexpr int kDeepest = 64;
+
+std::optional<Expression> read_expression(Json const& json, std::map<std::string, Place> const& dims, int depth) {
+    if (auto const* name = std::get_if<std::string>(&json.value))
+        return dims.count(*name) ? std::optional(Expression{*name, 0, {}}) : std::nullopt;
+    if (auto const* number = std::get_if<std::int64_t>(&json.value)) return Expression{{}, *number, {}};
+    auto const* list = std::get_if<List>(&json.value);
+    auto const* word = list && list->size() >= 3 ? std::get_if<std::string>(&list->front().value) : nullptr;
+    if (!word || depth == 0) return std::nullopt;
+    bool const many = *word == "+" || *word == "*";
+    if (!many && ((*word != "//" && *word != "max" && *word != "min") || list->size() != 3)) return std::nullopt;
+    Expression expression{*word, 0, {}};
+    for (std::size_t index = 1; index < list->size(); ++index) {
+        auto part = read_expression((*list)[index], dims, depth - 1);
+        if (!part) return std::nullopt;
+        expression.parts.push_back(std::move(*part));
+    }
+    return expression;
+}
+
+Place read_place(Reader const& reader, std::vector<TensorInfo> const& inputs) {
+    Place place{reader.text("input"), reader.size("axis"), static_cast<std::int64_t>(reader.size("factor")), 0};
+    auto const found = std::find_if(inputs.begin(), inputs.end(), [&](auto const& info) { return info.name == place.input; });
+    if (found == inputs.end() || place.axis >= found->shape.size()) throw reader.wrong("axis", "a dimension of an input");
+    if (place.factor == 0) throw reader.wrong("factor", "1 or more");
+    place.offset = reader.get<std::int64_t>("offset", "a number");
+    return place;
+}
+
+Requirement read_requirement(Reader const& reader, std::vector<TensorInfo> const& inputs) {
+    Requirement requirement;
+    requirement.condition = reader.text("condition");
+    if (reader.find("why")) requirement.why = reader.text("why");
+    auto const dims = reader.at("dims");
+    for (auto const& [name, json] : dims.object()) requirement.dims[name] = read_place(dims.at(name), inputs);
+    auto const wrong = [&] { return reader.wrong("expression", "a comparison of sizes"); };
+    auto const parts = reader.list("expression");
+    auto const* comparison = parts.size() == 3 ? std::get_if<std::string>(&parts[0].value) : nullptr;
+    static std::vector<std::string> const known{"==", "!=", "<", "<=", ">", ">="};
+    if (!comparison || std::find(known.begin(), known.end(), *comparison) == known.end()) throw wrong();
+    auto const left = read_expression(parts[1], requirement.dims, kDeepest);
+    auto const right = read_expression(parts[2], requirement.dims, kDeepest);
+    if (!left || !right) throw wrong();
+    requirement.comparison = *comparison, requirement.left = *left, requirement.right = *right;
+    return requirement;
+}
+
+// Digits, dots and a suffix: what trtdsl/engine/manifest.py takes for a version.
+bool is_version(std::string const& text) {
+    static std::regex const pattern("[0-9]{1,9}(\\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?");
+    return text.size() <= 100 && std::regex_match(text, pattern);
+}
+
+// What the engine needs of TensorRT's registry; TensorRT itself says which is missing.
+void check_plugins(Reader const& reader) {
+    if (!reader.find("plugins")) return;
+    for (auto const& item : reader.list("plugins")) {
+        Reader const plugin(&item, reader.label(), "plugins");
+        plugin.text("name"), plugin.text("version");
+        if (plugin.find("namespace")) plugin.text("namespace");
+    }
+}
+
 Signature read_signature(Reader const& reader) {
     Signature signature;
     auto const inputs = reader.at("inputs"), outputs = reader.at("outputs");
@@ -45,6 +112,9 @@ Signature read_signature(Reader const& reader) {
             profile[info.name] = read_range(shapes.at(info.name), info.shape.size());
         signature.profiles.push_back(profile);
     }
+    if (reader.find("requirements"))
+        for (auto const& item : reader.list("requirements"))
+            signature.requirements.push_back(read_requirement(Reader(&item, reader.label(), "requirements"), signature.inputs));
     if (signature.profiles.empty()) throw reader.wrong("profiles", "a list of at least one");
     return signature;
 }
@@ -64,6 +134,8 @@ Manifest parse_manifest(std::string const& text, std::string const& label) {
     manifest.version = backend.text("version");
     if (manifest.product != "tensorrt" && manifest.product != "tensorrt-rtx")
         throw backend.wrong("name", "tensorrt or tensorrt-rtx");
+    if (!is_version(manifest.version)) throw backend.wrong("version", "a version, such as 1.7.1.116");
+    check_plugins(reader);
     manifest.sha256 = engine.text("sha256");
     if (manifest.sha256.size() != 64 || manifest.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
         throw engine.wrong("sha256", "64 hexadecimal digits");
@@ -80,6 +152,11 @@ Manifest parse_manifest(std::string const& text, std::string const& label) {
     return manifest;
 }
 
-std::size_t item_size(std::string const& dtype) { return dtype == "float64" ? 8 : kItemSizes.at(dtype); }
+std::size_t item_size(std::string const& dtype) {
+    if (dtype == "float64") return 8;
+    auto const found = kItemSizes.find(dtype);
+    if (found == kItemSizes.end()) throw Error("feed-dtype", "there is no dtype " + dtype);
+    return found->second;
+}
 
 }  // namespace trtdsl

@@ -1,5 +1,4 @@
-#include <fstream>
-#include <sstream>
+#include <utility>
 
 #include "internal.hpp"
 
@@ -10,44 +9,122 @@ namespace {
 // numpy's type strings, little-endian, and torch's names.
 std::map<std::string, std::string> const kDescr{{"<f4", "float32"}, {"<f2", "float16"}, {"<i4", "int32"}, {"<i8", "int64"},
                                                 {"|i1", "int8"},    {"|u1", "uint8"},   {"|b1", "bool"},  {"<f8", "float64"}};
+constexpr std::size_t kMostDigits = 18;  // of a size: what 64 bits hold
 
 [[noreturn]] void not_npy(std::filesystem::path const& path, std::string const& why) {
     throw Error("feed-dtype", path.string() + " is not an array that can be fed: " + why);
 }
+
+// The header of a .npy file: a Python dict of a string, a bool and a tuple of ints.
+class Description {
+public:
+    Description(std::string const& text, std::filesystem::path const& path) : text_(text), path_(path) {}
+
+    Array read() {
+        take('{');
+        while (next() != '}') {
+            std::string const key = string();
+            take(':');
+            if (key == "descr") descr();
+            else if (key == "fortran_order") order();
+            else if (key == "shape") shape();
+            else not_npy(path_, "its header has a " + key);
+            if (next() != '}') take(',');
+        }
+        take('}');
+        next();
+        if (at_ != text_.size()) not_npy(path_, "its header is damaged");
+        for (char const* key : {"descr", "fortran_order", "shape"})
+            if (!seen_.count(key)) not_npy(path_, std::string("it has no ") + key);
+        return std::move(array_);
+    }
+
+private:
+    char next() {
+        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+        return at_ < text_.size() ? text_[at_] : '\0';
+    }
+
+    void take(char letter) {
+        if (next() != letter) not_npy(path_, "its header is damaged");
+        ++at_;
+    }
+
+    bool word(std::string const& wanted) {
+        next();
+        if (text_.compare(at_, wanted.size(), wanted) != 0) return false;
+        at_ += wanted.size();
+        return true;
+    }
+
+    std::string string() {
+        char const quote = next();
+        if (quote != '\'' && quote != '"') not_npy(path_, "its header is damaged");
+        auto const end = text_.find(quote, at_ + 1);
+        if (end == std::string::npos) not_npy(path_, "its header is damaged");
+        auto const from = std::exchange(at_, end + 1) + 1;
+        return text_.substr(from, end - from);
+    }
+
+    void descr() {
+        if (next() == '[') not_npy(path_, "it has fields");
+        auto const text = string();
+        auto const found = kDescr.find(text);
+        if (found == kDescr.end()) not_npy(path_, "its type is " + text);
+        array_.dtype = found->second;
+        seen_["descr"] = true;
+    }
+
+    void order() {
+        if (word("True")) not_npy(path_, "it is in Fortran's order");
+        if (!word("False")) not_npy(path_, "its header is damaged");
+        seen_["fortran_order"] = true;
+    }
+
+    void shape() {
+        array_.shape.clear();
+        take('(');
+        while (next() != ')') {
+            std::int64_t size = 0;
+            auto const from = at_;
+            for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
+                if (at_ - from >= kMostDigits) not_npy(path_, "its shape is too large");
+                size = size * 10 + (text_[at_] - '0');
+            }
+            bool const zeros = at_ - from > 1 && text_[from] == '0';  // 02 is no number in Python
+            if (at_ == from || zeros) not_npy(path_, "its header is damaged");
+            array_.shape.push_back(size);
+            if (array_.shape.size() == 1 || next() != ')') take(',');  // (2) is no tuple
+        }
+        take(')');
+        seen_["shape"] = true;
+    }
+
+    std::string const& text_;
+    std::filesystem::path const& path_;
+    std::size_t at_ = 0;
+    Array array_;
+    std::map<std::string, bool> seen_;
+};
 
 }  // namespace
 
 Array read_npy(std::filesystem::path const& path) {
     std::string const data = read_file(path, "feed-name", "there is no array");
     if (data.size() < 12 || data.compare(0, 6, "\x93NUMPY") != 0) not_npy(path, "it is no .npy file");
+    if (data[6] < 1 || data[6] > 3) not_npy(path, "it is of a version of the format that is not known");
     bool const first = data[6] == 1;
     std::size_t const start = first ? 10 : 12;
     std::size_t length = 0;
     for (int i = first ? 1 : 3; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(data[8 + i]);
-    if (data.size() < start + length) not_npy(path, "it is truncated");
+    if (data.size() - start < length) not_npy(path, "it is truncated");
     std::string const header = data.substr(start, length);
-    auto const after = [&](std::string const& key) {
-        auto const at = header.find("'" + key + "':");
-        if (at == std::string::npos) not_npy(path, "it has no " + key);
-        return header.find_first_not_of(' ', at + key.size() + 3);
-    };
-    auto const type = after("descr");
-    auto const quoted = header.substr(type + 1, header.find('\'', type + 1) - type - 1);
-    auto const found = kDescr.find(quoted);
-    if (found == kDescr.end()) not_npy(path, "its type is " + quoted);
-    if (header.compare(after("fortran_order"), 5, "False") != 0) not_npy(path, "it is in Fortran's order");
-    auto const open = header.find('(', after("shape")), close = header.find(')', open);
-    if (open == std::string::npos || close == std::string::npos) not_npy(path, "it has no shape");
-    Array array{found->second, {}, {}};
-    std::size_t bytes = item_size(array.dtype);
-    std::stringstream sizes(header.substr(open + 1, close - open - 1));
-    for (std::string part; std::getline(sizes, part, ',');)
-        if (part.find_first_of("0123456789") != std::string::npos) {
-            array.shape.push_back(std::atoll(part.c_str()));
-            bytes *= static_cast<std::size_t>(array.shape.back());
-        }
+    Array array = Description(header, path).read();
+    auto const bytes = byte_count(array.shape, array.dtype);
+    if (bytes < 0) not_npy(path, "its shape " + text_of(array.shape) + " is too large");
     array.data = data.substr(start + length);
-    if (array.data.size() != bytes) not_npy(path, "it has " + std::to_string(array.data.size()) + " bytes of data, not " + std::to_string(bytes));
+    if (array.data.size() != static_cast<std::uint64_t>(bytes))
+        not_npy(path, "it has " + std::to_string(array.data.size()) + " bytes of data, not " + std::to_string(bytes));
     return array;
 }
 
@@ -61,15 +138,10 @@ void write_npy(std::filesystem::path const& path, Array const& array) {
     std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }";
     header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
     header += '\n';
-    auto const temporary = path.string() + ".part";
-    {
-        std::ofstream file(temporary, std::ios::binary);
-        file.write("\x93NUMPY\x01\x00", 8);
-        file.put(static_cast<char>(header.size() & 255)).put(static_cast<char>(header.size() >> 8));
-        file << header << array.data;
-        if (!file.flush()) throw Error("execution-failed", "cannot write " + path.string());
-    }
-    std::filesystem::rename(temporary, path);
+    std::string data("\x93NUMPY\x01\x00", 8);
+    data += static_cast<char>(header.size() & 255);
+    data += static_cast<char>(header.size() >> 8);
+    write_file(path, data + header + array.data);
 }
 
 }  // namespace trtdsl
