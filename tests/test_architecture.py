@@ -43,6 +43,7 @@ DEFINITION = [
     "operation",
     "condition",
     "constraints",
+    "wrap",
     "network",
     "require",
     "weights",

@@ -23,6 +23,7 @@ from .precision import as_precision, is_low
 from .profile import Profile, as_profiles
 from .shape import Atom, Dim, Size, SizeLike, linear, shape_text, substitute, value
 from .tensor import Tensor
+from .wrap import wrap
 
 R = TypeVar("R")
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
@@ -181,6 +182,22 @@ class Network:
                 handle.name = name
             self.definition.mark_output(handle)
         self.outputs[name] = tensor
+
+    def wrap(self, tensor: Any, shape: Sequence[int | str | Size] | None = None) -> Tensor:
+        """Any ITensor of this network, added through TensorRT's own API, as a Tensor.
+
+        ``shape`` says the sizes that TensorRT leaves open, by names of the inputs' dimensions; without it each is read
+        from the tensor when the network runs. Raises UsageError for what is no ITensor of this network, ShapeError for
+        a shape that is not TensorRT's.
+
+        >>> net = td.Network()
+        >>> x = net.input("x", ("N", 3))
+        >>> layer = net.definition.add_activation(x.trt, net.trt.ActivationType.RELU)
+        >>> net.wrap(layer.get_output(0), ("N", 3)) + 1
+        Tensor(add: (N, 3) float32)
+        """
+        with self.operation("wrap"):
+            return wrap(self, tensor, shape)
 
     def constant(self, data: Operand, dtype: Any = None, *, source: str | None = None) -> Tensor:
         """A constant Tensor; becomes a layer only where a layer needs it as an input.
