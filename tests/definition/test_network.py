@@ -39,13 +39,14 @@ def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in
     net = td.Network()
     weight = net.constant(torch.randn(4, 3, 1, 1), source="blocks.0.gcn.conv.weight")
     norm = [net.constant(torch.rand(4), source=f"blocks.0.tcn.3.{name}") for name in ("mean", "var", "weight", "bias")]
-    x = F.conv2d(net.input("x", (1, 3, 5, 5)), weight)
+    x = F.relu(F.conv2d(net.input("x", (1, 3, 5, 5)), weight))  # between them, so that the norm is not folded
     y = F.batch_norm(x, *norm)
     z = F.relu(y)
     with net.scope("head"):
         F.relu(F.relu(z))
     assert names(net) == [
         "blocks.0.gcn.conv2d",
+        "blocks.0.gcn.relu",
         "blocks.0.tcn.3.batch_norm",
         "blocks.0.tcn.relu",
         "head.relu",

@@ -50,6 +50,7 @@ class Constraints:
     >>> constraints.check({"T": (2, 9, 9)})
     Traceback (most recent call last):
     trtdsl.core.errors.ShapeError: where T = 2, the size T - 4 would be -2
+      in an operation(…)
     """
 
     def __init__(self) -> None:
