@@ -76,3 +76,11 @@ def test_everything_that_ci_installs_is_pinned_within_its_range():
                 assert pin.operator == "=="
                 assert pin.version in requirement.specifier, f"{requirement} is pinned to {pin.version}"
     assert "-c constraints.txt" in (ROOT / "Makefile").read_text()
+
+
+def test_the_wheel_has_the_whole_package():
+    """Stubs and py.typed included: hatchling leaves out only what git ignores."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["trtdsl"]}
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert not [pattern for pattern in ignored if pattern.endswith((".typed", ".pyi", "trtdsl/"))]
