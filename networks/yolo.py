@@ -69,7 +69,7 @@ def suppressed(boxes, scores):
 
 
 @td.network(
-    inputs={"x": td.Input((N, 3, H, W))},
+    inputs={"x": td.Input((N, 3, H, W), sample=(0.0, 1.0))},
     weights="../weights/yolo.safetensors",
     reference="reference/yolo.py:Model",
 )

@@ -114,6 +114,8 @@ def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
                 names.append(node.name)
             lines += [f"from .{module} import {name} as {name}\n" for name in names]
     lines += [f"from .aliases import {name} as {name}\n" for name in aliases(room)]
+    if (room / "absent.py").exists():
+        lines.append("from .absent import absent as __getattr__  # noqa: F401\n")
     return formatted(head + "\n" + "".join(lines), room / "__init__.py")
 
 

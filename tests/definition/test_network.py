@@ -217,8 +217,11 @@ def test_arrays_and_torch_tensors_on_either_side():
         "e": -1,
         "f": 0.5,
     }
-    with pytest.raises(td.DefinitionError, match="torch's own relu does not take a trtdsl Tensor: write F.relu"):
-        torch.relu(x)
+    with pytest.raises(
+        td.DefinitionError, match="torch's own svd does not take a trtdsl Tensor: see docs/functions.md"
+    ):
+        torch.svd(x)
+    assert torch.relu(x).shape == x.shape
     with pytest.raises(td.DefinitionError, match="expected a Tensor or a number, not str"):
         x + "1"
     with pytest.raises(td.DefinitionError, match="the operands are of two networks"):

@@ -7,11 +7,12 @@ functions themselves (:mod:`trtdsl.definition.function_methods`); some differ (:
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, nearest
 from ..core.lazy import torch
 from .above import F
 from .function_methods import FunctionMethods
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 # torch calls some of its operators otherwise than its functions.
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "matmul": "matmul", "truediv": "div", "floordiv": "floor_divide"}
+OF_MEMORY = {
+    "out",
+    "device",
+    "layout",
+    "pin_memory",
+    "requires_grad",
+    "inplace",
+    "_stacklevel",
+}  # say nothing of values
 
 
 class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
@@ -38,17 +48,20 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """torch's operators take Tensors (``torch_tensor + x``); its functions have their namesakes here."""
+        """torch's functions on Tensors are their namesakes in functional: ``torch.relu(x)``, ``torch_tensor + x``."""
         name = getattr(function, "__name__", str(function))
         plain = name.strip("_")
-        if name != plain or name in OPERATORS:
-            operator = getattr(F, OPERATORS.get(plain, plain), None)
-            if operator is not None:
-                return operator(*args, **(kwargs or {}))
-        known = (
-            f"write F.{name}, of trtdsl.functional" if hasattr(F, name) else "see docs/functions.md for what there is"
-        )
-        raise DefinitionError(f"torch's own {name} does not take a trtdsl Tensor: {known}")
+        namesake = getattr(F, OPERATORS.get(plain, plain) if name != plain or name in OPERATORS else name, None)
+        if namesake is None:
+            raise DefinitionError(
+                f"torch's own {name} does not take a trtdsl Tensor: see docs/functions.md for what there is"
+            )
+        given = {key: value for key, value in (kwargs or {}).items() if key not in OF_MEMORY}
+        try:
+            inspect.signature(namesake).bind(*args, **given)
+        except TypeError as error:
+            raise DefinitionError(f"torch's own {name} on a trtdsl Tensor is F.{namesake.__name__}: {error}") from None
+        return namesake(*args, **given)
 
     def __init__(
         self,
@@ -152,6 +165,8 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
             hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
         elif not name.startswith("_") and hasattr(F, name):
             hint = f"write F.{name}(x, …), of trtdsl.functional"
+        elif not name.startswith("_"):
+            hint += nearest(name, [known for known in dir(type(self)) if not known.startswith("_")])
         raise AttributeError(f"a Tensor has no {name!r}: {hint}")
 
     def __setitem__(self, index: Any, value: Any) -> None:

@@ -1,5 +1,6 @@
 """torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
 
+from .absent import absent as __getattr__  # noqa: F401
 from .aliases import absolute as absolute
 from .aliases import arccos as arccos
 from .aliases import arccosh as arccosh
