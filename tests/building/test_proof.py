@@ -12,7 +12,7 @@ from trtdsl.building.proof import imported, proof_of
 
 NETWORK = """\
 import trtdsl as td
-from samples import draw
+from drawings import draw
 
 @td.network(inputs={"x": td.Input(("N", 3), sample=SAMPLE)}, reference="ref.py:Model")
 def net(x):
@@ -41,7 +41,7 @@ def project(tmp_path):
         "parts/scale.py": "from .inner import TWO\n\ndef scale():\n    return TWO\n",
         "parts/inner.py": "TWO = 2\n",
         "late.py": "def zero():\n    return 0\n",
-        "samples.py": "import torch\n\ndef draw(shape, generator):\n    return torch.rand(shape)\n",
+        "drawings.py": "import torch\n\ndef draw(shape, generator):\n    return torch.rand(shape)\n",
         "other.py": "",
     }
     for name, text in files.items():
@@ -52,7 +52,7 @@ def project(tmp_path):
 
 def forget():
     """Modules of a project are imported anew by the next."""
-    for name in [name for name in sys.modules if name.split(".")[0] in ("parts", "late", "samples", "other")]:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("parts", "late", "drawings", "other")]:
         del sys.modules[name]
 
 
@@ -88,7 +88,7 @@ def test_samples_versions_and_tolerances_count(project, monkeypatch):
         (project / "net.py").write_text(NETWORK.replace("SAMPLE", sample))
         seen.add(proof(project))
         if sample == "draw":
-            change(project / "samples.py", "torch.rand(", "torch.randn(")
+            change(project / "drawings.py", "torch.rand(", "torch.randn(")
             seen.add(proof(project))
         elif sample == '"x.npy"':
             np.save(project / "x.npy", np.zeros(3, np.float32))

@@ -99,7 +99,7 @@ def test_of_the_reference(mistake, text, code, words):
         (with_input("td.Input((2,), sample=lambda *given: None)"), 2, "the sample of input 'x' is a NoneType, not a t"),
         (network(inputs="{'x': td.Input((2,), 'int32', sample=(3, 3))}"), 2, "no int32 in a sample of (3, 3)"),
         *[
-            (with_input(f"td.Input((2,), sample={sample})"), 2, "sample is (low, high) or a function of shape and")
+            (with_input(f"td.Input((2,), sample={sample})"), 2, "sample is (low, high), a function of shape and")
             for sample in ("5", "(1,)", "('a', 'b')", "[0, 1]")
         ],
         (with_input("td.Input(2, 3)"), 2, "an input's shape is a tuple, such as ('N', 3), not 2"),

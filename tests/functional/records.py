@@ -197,7 +197,7 @@ def _as_strided_samples():
 
 def _shapes_alone(result):
     """Of what is not initialized, its shape and dtype."""
-    return result * 0
+    return result.new_zeros(result.shape)
 
 
 def _tensor_samples():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.dtypes import dtype_name
 from ..core.lazy import torch
 from ..definition.spec import call_reference
 
@@ -133,7 +134,7 @@ def _map(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    name = WIDE.get(str(tensor.dtype).removeprefix("torch."))
+    name = WIDE.get(dtype_name(tensor.dtype))
     return tensor if name is None else tensor.to(getattr(torch, name))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from numbers import Number
 from typing import Any
 
-from ..core.errors import UsageError, nearest
+from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import np, torch
 
 
@@ -54,7 +54,13 @@ def leaves(returned: Any) -> Leaves:
 
     >>> list(leaves({"y": torch.ones(1), "states": (torch.ones(1), None, [torch.ones(1)])}).values)
     ['y', 'states.0', 'states.2.0']
+
+    Raises DefinitionError for a result that is neither a tensor nor a container.
     """
+    if returned is None or isinstance(returned, (Number, str)):
+        raise DefinitionError(
+            f"the reference gives a {type(returned).__name__}, not a tensor, or a container of tensors"
+        )
     found: dict[str, torch.Tensor | Other] = {}
     for path, value in _walk(returned, ()):
         name = ".".join(path)

@@ -23,7 +23,7 @@ def require(condition: Condition | bool, why: str = "") -> None:
     >>> with x.network.current():
     ...     td.require(x.shape[2] % 32 == 0, "five stages that halve")
     ...     x.shape[2] // 32 * 32 == x.shape[2] or "not for every size"
-    H - H % 32 == H
+    H == 32*(H//32)
     """
     network = require_network()
     if condition is True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..core.errors import UnsupportedError, nearest
@@ -32,9 +33,7 @@ def absent(name: str) -> Any:
     """Raises AbsentError with the reason, or AttributeError with the nearest names."""
     if name in REASONS:
         raise AbsentError(f"F.{name} {REASONS[name]}; {PAGE}")
-    from .. import functional
-
     if name.startswith("_"):
         raise AttributeError(f"module 'trtdsl.functional' has no attribute {name!r}")
-    names = [known for known in vars(functional) if not known.startswith("_")]
+    names = [known for known in vars(sys.modules[__package__]) if not known.startswith("_")]
     raise AttributeError(f"trtdsl.functional has no {name!r}{nearest(name, names)}: {PAGE}")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, Location, TrtdslError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.spec import call_reference
@@ -281,7 +282,7 @@ class Recorder:
         if not _known(op) or op.name in RANDOM or not all(type(tensor) is torch.Tensor for tensor in tensors):
             return False
         operands = [*_tensors((args, kwargs)), *tensors]
-        double = any(str(tensor.dtype) in FOLDED for tensor in operands)
+        double = any(dtype_name(tensor.dtype) in FOLDED for tensor in operands)
         arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
         folded = double or arrays or any(id(tensor) in self.folded for tensor in operands)
         if not folded and (op.form == "setitem" or counterpart(op) is not None or keeps_value(op, operands[0], result)):
@@ -401,8 +402,7 @@ PEEKS = {
     "item",
     "tolist",
     "bool",
-    "int",
-    "float",
+    *("int", "float"),
     "index",
     "equal",
     "allclose",
@@ -411,7 +411,7 @@ PEEKS = {
     "contains",
 }
 MOST_NUMBERS = 64  # that are written out in a file
-FOLDED = {"torch.float64", "torch.complex64", "torch.complex128"}  # which TensorRT does not have
+FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
 RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}
 RANDOM |= {"multinomial", "normal", "uniform", "exponential", "poisson", "cauchy", "geometric", "log_normal", "random"}
 

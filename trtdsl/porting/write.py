@@ -95,7 +95,9 @@ class File:
             f'{dim.name} = td.Dim("{dim.name}", min={dim.min}, opt={dim.opt}, max={dim.max})'
             for dim in self.given.dims.values()
         ]
-        head = [f'"""{type(self.module).__name__}, ported from {origin}."""']
+        title = f"{type(self.module).__name__}, ported from {origin}."
+        long = len(title) > 110  # the module's name alone then, its place on a line of its own
+        head = [f'"""{type(self.module).__name__}, ported from\n{origin}\n"""' if long else f'"""{title}"""']
         head += ["\n".join(lines) for lines in groups if lines]
         head += ["\n".join(dims)] if dims else []
         parts = ["\n\n".join(head)]

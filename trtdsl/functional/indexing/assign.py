@@ -40,8 +40,8 @@ def setitem(input: Tensor, index: Any, value: Any) -> Tensor:
     Raises ShapeError where ``value`` does not stretch to that shape.
 
     >>> net = td.Network()
-    >>> x, y = net.input("x", ("N", 8)), net.input("y", ("N", 4))
-    >>> F.setitem(x, (slice(None), slice(0, None, 2)), y).shape  # x[:, ::2] = y
+    >>> x, y = net.input("x", ("N", 8)), net.input("y", ("N",))
+    >>> F.setitem(x, (..., 3), y).shape  # x[..., 3] = y
     (N, 8)
     """
     basic, tensors = split_index(input, index)
