@@ -35,5 +35,5 @@ def absent(name: str) -> Any:
         raise AbsentError(f"F.{name} {REASONS[name]}; {PAGE}")
     if name.startswith("_"):
         raise AttributeError(f"module 'trtdsl.functional' has no attribute {name!r}")
-    names = [known for known in vars(sys.modules[__package__]) if not known.startswith("_")]
+    names = [known for known in vars(sys.modules["trtdsl.functional"]) if not known.startswith("_")]
     raise AttributeError(f"trtdsl.functional has no {name!r}{nearest(name, names)}: {PAGE}")
