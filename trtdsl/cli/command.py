@@ -1,4 +1,4 @@
-"""A command: groups of options, ``--json``, ``-q`` and ``-v`` for every one, and what becomes of an error.
+"""A command: groups of options, ``--json``, ``-q`` and ``-v`` for every command, and the handling of errors.
 
 A file in :mod:`trtdsl.cli.commands` has one command, or one group of them::
 
@@ -8,8 +8,8 @@ A file in :mod:`trtdsl.cli.commands` has one command, or one group of them::
     @command
     def check(out: Output, network: NetworkName, definition: Definition) -> None: ...
 
-``out`` is how the command answers. An argument annotated with a function, as ``Definition`` is, stands for the options
-that are that function's parameters, and has what it makes of them.
+The command prints through ``out``. An argument annotated with a function, such as ``Definition``, stands for the
+options that are that function's parameters, and its value is the function's result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print more; trac
 
 @dataclass(frozen=True)
 class Output:
-    """How a command answers: one JSON object, text for people, or nothing."""
+    """The output of a command: one JSON object, text for people, or nothing."""
 
     json: bool
     quiet: bool
@@ -55,7 +55,7 @@ class Output:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Makes a function whose first argument is an :class:`Output` a command for typer."""
+    """Turns a function whose first argument is an :class:`Output` into a command for typer."""
     _, *own = inspect.signature(function, eval_str=True).parameters.values()
     groups = {parameter.name: group for parameter in own if (group := _group_of(parameter.annotation)) is not None}
     members = {name: [*inspect.signature(group, eval_str=True).parameters.values()] for name, group in groups.items()}
@@ -103,11 +103,11 @@ def _finite(value: Any) -> Any:
 def errors(out: Output) -> Iterator[None]:
     """Prints an error as one message and exits with its code; the traceback only with -v.
 
-    Anything unforeseen exits with 8: Python's own exit code, 1, is that of a network that differs.
+    An unforeseen error exits with 8, since Python's own exit code, 1, means that a network differs.
     """
     try:
         yield
-        sys.stdout.flush()  # a reader that is gone shows here, and not when Python ends
+        sys.stdout.flush()  # a reader that has gone away shows here rather than when Python ends
     except typer.Exit:
         raise
     except TrtdslError as error:
@@ -122,7 +122,7 @@ def errors(out: Output) -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Nobody reads the output any more, as in ``trtdsl check NETWORK | head -1``: what is left of it goes nowhere."""
+    """The reader of the output has gone away, as in ``trtdsl check NETWORK | head -1``: the rest is dropped."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Options that several commands have, alone and in groups, and what becomes of their texts."""
+"""Options that several commands have, alone and in groups, and the parsing of their texts."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ EngineBackend = Annotated[str | None, typer.Option("--backend", metavar="NAME", 
 AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
 
 
-NUMBER = re.compile(r"[0-9]{1,18}")  # other digits are digits to str.isdigit, and longer numbers no sizes
+NUMBER = re.compile(r"[0-9]{1,18}")  # str.isdigit accepts other digits too, and longer numbers are no sizes
 
 
 def dims_of(given: list[str] | None) -> dict[str, Range]:
-    """Of ``--dim``: a range, or one size in the place of a dimension."""
+    """Parses ``--dim``: a range, or one size in the place of a dimension."""
     return read_ranges(given or [], "--dim")
 
 
 def profiles_of(given: list[str] | None) -> list[td.Profile] | None:
-    """Of ``--profile``; None leaves the network's own."""
+    """Parses ``--profile``; None leaves the network's own profiles."""
     return [td.Profile.parse(text) for text in given] if given else None
 
 
 def pairs_of(
     given: list[str] | None, option: str, expected: str, is_right: Callable[[str, str], bool]
 ) -> dict[str, str]:
-    """Of an option ``NAME=TEXT`` that may be repeated. Raises UsageError."""
+    """Parses an option ``NAME=TEXT`` that may be repeated. Raises UsageError."""
     result: dict[str, str] = {}
     for text in given or []:
         name, found, rest = text.partition("=")
@@ -90,7 +90,7 @@ def shape_of(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:
 
 
 def shapes_of(given: list[str] | None) -> dict[str, tuple[int, ...]]:
-    """Of ``--shape``."""
+    """Parses ``--shape``."""
     shapes = {}
     for text in given or []:
         name, found, sizes = text.partition("=")

@@ -21,7 +21,7 @@ SORTS = ("order", "bytes", "floor")
 
 
 def program_table(program: Program, floor: Floor, *, by: By = "line", sort: str = "bytes") -> Table:
-    """A row for each launch, line, module or kind: launches, bytes, what of them rearranges, FLOPs, the floor."""
+    """A row for each launch, line, module or kind: launches, bytes, rearranged bytes, FLOPs, the floor."""
     if by == "launch":
         return _by_launch(program, floor, sort)
     graph = Graph(program)
@@ -79,7 +79,7 @@ def _name(name: str, epilogue: tuple[str, ...]) -> str:
 
 
 def program_line(figures: Mapping[str, Any]) -> str:
-    """What a build says of its program, in one line, from the manifest's figures."""
+    """A one-line summary of a build's program, from the manifest's figures."""
     if "unreadable" in figures:
         return f"program not read: {figures['unreadable']}"
     at = ", ".join(f"{name}={size}" for name, size in figures["dims"].items())
@@ -91,7 +91,7 @@ def program_line(figures: Mapping[str, Any]) -> str:
 
 
 def program_text(program: Program, device: str, *, by: By = "line", sort: str = "bytes") -> list[str | Table]:
-    """Everything that ``inspect --program`` prints, in its order."""
+    """Everything that ``inspect --program`` prints, in order."""
     floor = floor_of(program, device)
     at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
     memory = (

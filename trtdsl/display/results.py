@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .summary import Summary
 
 
-UNPROVEN = 6  # lines of what is not proven, without -v
+UNPROVEN = 6  # the most lines on what is not proven, without -v
 
 
 def print_check(report: CheckReport, *, verbose: bool = False) -> None:
@@ -56,14 +56,14 @@ def print_check(report: CheckReport, *, verbose: bool = False) -> None:
 
 
 def print_verdict(report: CheckReport) -> None:
-    """Whether a network equals its reference, and on what that was tried."""
+    """Whether a network equals its reference, and which cases were tried."""
     verdict = "equals its torch reference" if report.passed else "DIFFERS from its torch reference"
     verdict += ", within relaxed tolerances" if report.passed and report.relaxed else ""
     terminal().print(f"{report.network} ({report.backend}) {verdict}. {report.statement}")
 
 
 def print_layers(report: LayerReport) -> None:
-    """Where a network and its reference part, in one line."""
+    """Where a network first differs from its reference, in one line."""
     if report.difference is not None:
         print_line(f"first difference: {report.difference}")
     else:
@@ -80,7 +80,7 @@ def print_calls(report: CallReport) -> None:
 
 
 def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
-    """What a check would not see, a line for each change; with ``verbose`` also what cannot be seen, and why."""
+    """The changes that a check would not see, one a line; with ``verbose`` also those that cannot be seen, and why."""
     for survivor in report.survivors:
         print_line(f"not seen: {survivor}")
     for equivalent in report.equivalent if verbose else ():
@@ -108,7 +108,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
-    """What was built, in a few lines."""
+    """The results of a build, in a few lines."""
     from ..definition.profile import Profile
 
     manifest = result.manifest
@@ -159,7 +159,7 @@ def print_outcome(outcome: Outcome, *, quiet: bool) -> None:
 
 
 def print_bench(report: BenchReport) -> None:
-    """A table with a row for each thing that was timed."""
+    """A table with one row for each measurement."""
     rows = []
     for times in report.times:
         numbers = (times.first, times.median, times.mean, times.minimum, times.p90, times.p99)

@@ -129,7 +129,7 @@ def number(value: int | None) -> str:
 
 
 def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None) -> Summary:
-    """The layers of ``network``, with what each costs.
+    """The layers of ``network`` with the cost of each.
 
     That is a :class:`Network` or any ``INetworkDefinition``; or a NetworkSpec or a file (``FILE.py:NAME``), which is
     defined first.
@@ -210,7 +210,7 @@ def _tensor(tensor: Any, shapes: Mapping[str, tuple[int, ...]]) -> TensorSummary
 
 
 def _cost(node: Node, shapes: Shapes, tensors: Sequence[TensorSummary], parameters: int) -> tuple[int, int]:
-    """FLOPs and bytes of one execution; a region's boundary hands values over."""
+    """FLOPs and bytes of one execution; a region's boundary layer only passes values on."""
     if node.type in REGIONS:
         return 0, 0
     kind = KINDS[node.type]

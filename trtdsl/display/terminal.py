@@ -43,7 +43,7 @@ def terminal(*, stderr: bool = False) -> Any:
             raise BrokenPipeError  # rich's own would end the program as if it had failed
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # what is piped is not wrapped
+    width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # piped output is not wrapped
     # Without emoji: the range 1:100:200 is text.
     return Terminal(stderr=stderr, highlight=False, emoji=False, width=width)
 

@@ -1,4 +1,4 @@
-"""Engines: judged before TensorRT sees them, loaded, and run on arrays of any library."""
+"""Engines: examined before TensorRT reads them, loaded, and run on arrays of any library."""
 
 from .engine import Engine as Engine
 from .engine import engine_of as engine_of

@@ -37,7 +37,8 @@ NOT_NUMPY = ("bfloat16", "float8_e4m3fn")
 class View:
     """Contiguous memory and what it means; ``owner`` keeps it alive. ``device`` is None for host memory.
 
-    ``ready`` is the stream on which its values are made; None where they are there, or made for the stream that reads.
+    ``ready`` is the stream on which its values are computed; None where they are complete, or computed for the stream
+    that reads.
     """
 
     pointer: int
@@ -55,14 +56,14 @@ class View:
 
 
 class DeviceArray:
-    """An output that stays on the GPU: takes part in DLPack and the CUDA array interface.
+    """An output that stays on the GPU; it supports DLPack and the CUDA array interface.
 
     ``torch.from_dlpack(array)``, ``cupy.asarray(array)`` and the like share its memory; ``array.numpy()`` copies it.
     """
 
     def __init__(self, memory: Memory, shape: Sequence[int], dtype: str, device: int, stream: int | None = None):
         self.memory, self.shape, self.dtype, self.device = memory, tuple(shape), dtype, device
-        self._stream = stream  # on which its values are made; None when they are there
+        self._stream = stream  # on which its values are computed; None when they are complete
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype} {self.shape} on cuda:{self.device})"
@@ -114,7 +115,7 @@ def to_device(tensor: torch.Tensor, device: int, stream: int) -> DeviceArray:
     with cuda.on_device(device):
         memory = Memory(given.size)
         cuda.copy(memory.pointer, given.pointer, given.size, stream)
-        cuda.synchronize(stream)  # the tensor may go now, and its memory may be pinned
+        cuda.synchronize(stream)  # the tensor may be freed now, and its memory may be pinned
     return DeviceArray(memory, given.shape, given.dtype, device)
 
 
@@ -128,7 +129,7 @@ def host_array(shape: Sequence[int], dtype: str, kind: Kind) -> Any:
 
 
 def kind_of(value: Any) -> Kind:
-    """Where an array lies and whose it is, without looking at its memory."""
+    """Where an array lies and which library it belongs to, without reading its memory."""
     if _is_torch(value):
         return "cuda" if value.device.type == "cuda" else "torch"
     if hasattr(value, "__cuda_array_interface__"):
@@ -141,8 +142,8 @@ def kind_of(value: Any) -> Kind:
 def view(value: Any, *, stream: int | None = None) -> View:
     """The memory of an array, contiguous (copied on its own device when it is not).
 
-    ``stream`` is where it will be read: an array whose library takes one is made ready for it. Raises FeedError for
-    what is not an array.
+    ``stream`` is the stream that will read it: an array whose library takes a stream is prepared for it. Raises
+    FeedError for a value that is not an array.
     """
     if _is_torch(value):
         return _torch_view(value)
@@ -158,7 +159,7 @@ def view(value: Any, *, stream: int | None = None) -> View:
 
 
 def target_view(name: str, value: Any) -> View:
-    """The memory of an array that output ``name`` is written to. Raises FeedError for one that cannot be."""
+    """The memory of an array that output ``name`` is written to. Raises FeedError for one that cannot be written to."""
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         raise FeedError(f"the array for output {name!r} is read-only")
     if isinstance(value, np.ndarray):
@@ -174,7 +175,7 @@ def target_view(name: str, value: Any) -> View:
 
 
 def _is_torch(value: Any) -> bool:
-    """Whether it is a torch tensor, or of a class of somebody's that is one; torch is not imported for that."""
+    """Whether it is a torch tensor or of a subclass of one; torch is not imported for the answer."""
     return "torch" in sys.modules and isinstance(value, torch.Tensor)
 
 
@@ -223,7 +224,7 @@ def _dlpack_view(value: Any, stream: int | None) -> View:
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements lie in C order; the stride of a size of 1 says nothing."""
+    """Whether elements lie in C order; the stride of a dimension of size 1 does not matter."""
     step = 1
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size > 1 and stride != step:

@@ -1,4 +1,4 @@
-"""How long an engine takes on this machine's GPU: first and steady runs apart, transfers apart."""
+"""The time of an engine on this machine's GPU: first runs, steady runs and transfers are measured separately."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AGAINST = ("torch", "compile", "onnx")
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of many runs of one thing."""
+    """Milliseconds of many runs of one measured row."""
 
     name: str
     runs: int
@@ -139,7 +139,7 @@ def bench(
 
 
 def chosen(profiles: Sequence[T], index: int) -> T:
-    """One of several profiles; UsageError for an index that none has."""
+    """One of several profiles; UsageError for an index that does not exist."""
     if not 0 <= index < len(profiles):
         raise UsageError(f"there is no profile {index}: there are {len(profiles)}, counted from 0")
     return profiles[index]
@@ -198,7 +198,7 @@ def _transfers(engine: Engine, feeds: Mapping[str, torch.Tensor], profile: int) 
 
 
 def timed(name: str, make: Callable[[], Enqueue], runs: int, warm_up: int) -> Times:
-    """Makes what is to be timed and runs it once, then to warm up, then each run between two events."""
+    """Prepares the measured row, runs it once, then warms it up, then times each run between two events."""
     started = time.perf_counter()
     call, stream = make()
     call()
@@ -229,11 +229,11 @@ def _by_the_clock(name: str, call: Callable[[], Any], runs: int, warm_up: int) -
 def _other(
     name: str, spec: NetworkSpec, network: Network, feeds: Mapping[str, torch.Tensor], tf32: bool, graphs: bool
 ) -> Callable[[], Enqueue]:
-    """What makes the network's reference another way; torch's runs on its current stream."""
+    """Prepares the network's reference for one way of running it; torch runs on its current stream."""
     module = spec.reference_module(spec.open_weights())
     if name == "onnx":
         engine = Engine(onnx_engine(module, network, feeds, tf32), backend=network.backend)
-        named = {key: feeds[key] for key in engine.signature.inputs}  # torch leaves out what it does not use
+        named = {key: feeds[key] for key in engine.signature.inputs}  # torch leaves out inputs that it does not use
 
         def bind() -> Enqueue:
             bound = engine.capture(named, outputs="device", graph=graphs)

@@ -1,4 +1,4 @@
-"""An engine at one set of shapes with its memory bound: enqueued as it is, or as a CUDA graph."""
+"""An engine at one set of shapes with its memory bound: enqueued directly or as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .loaded import Loaded
 
 
 class Captured:
-    """Made by :meth:`Engine.capture`; called with feeds of the shapes that it was captured with.
+    """An engine captured by :meth:`Engine.capture`; called with feeds of the shapes that it was captured with.
 
     TensorRT's work is captured from the stream; TensorRT-RTX keeps the graph itself. Threads take turns. Without
-    ``graph`` it is only bound: each launch enqueues the engine's kernels one by one.
+    ``graph`` the memory is only bound, and each launch enqueues the engine's kernels one by one.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Captured:
                 raise UnsupportedError(f"the shape of output {', '.join(unknown)} depends on values: no graph holds it")
             if seen != handle:
                 cuda.order(seen, handle)
-            self._context.execute(handle)  # what is done once for a shape is not part of the graph
+            self._context.execute(handle)  # work that is done once for a shape is not part of the graph
         finally:
             with suppress(TrtdslError):
                 cuda.synchronize(handle)  # the feeds may go
@@ -78,7 +78,7 @@ class Captured:
         return self._context.stream
 
     def launch(self) -> None:
-        """Puts the work on its stream, on the inputs that are in its memory, and waits for nothing."""
+        """Enqueues the work on its stream, for the inputs in its memory, without waiting."""
         if self._graph is not None:
             self._graph.launch(self.stream)
         else:
@@ -103,7 +103,7 @@ class Captured:
                 self.launch()
                 results = {name: sink.result(complete=True) for name, sink in self._sinks.items()}
             finally:
-                cuda.synchronize(handle)  # also after an error: the feeds may go only then
+                cuda.synchronize(handle)  # also after an error: the feeds may be freed only then
         return results
 
     def _check_values(self, feeds: Mapping[str, View]) -> None:

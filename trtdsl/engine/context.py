@@ -1,4 +1,4 @@
-"""An execution context with its buffers: what one run binds, puts on a stream, and holds until it is done."""
+"""An execution context with its buffers: it binds memory, enqueues a run, and holds what the run uses until it ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Context:
         self._stream = cuda.Stream()
         self._last: tuple[int, cuda.Event] | None = None
         self._profile = 0
-        self._held: deque[tuple[cuda.Event, Any]] = deque()  # what the GPU may still read or write, and until when
+        self._held: deque[tuple[cuda.Event, Any]] = deque()  # memory in use, and the event that ends its use
         self._spare: list[cuda.Event] = []
 
     @property
@@ -38,18 +38,20 @@ class Context:
         return self._stream.handle
 
     def working_stream(self, asked: int | None) -> int:
-        """The stream that a run works on where ``asked`` is the one in whose order the caller sees it.
+        """The stream that a run works on when the caller expects its results in the order of the stream ``asked``.
 
-        Not the default stream: no graph is captured from it, and TensorRT would synchronize around it.
+        It is never the default stream: no graph can be captured from that one, and TensorRT would synchronize around
+        it.
         """
         return self.stream if asked is None or asked in cuda.DEFAULT_STREAMS else asked
 
     def run(
         self, feeds: Mapping[str, View], kind: Kind, asked: int | None, profile: int, given: Mapping[str, View]
     ) -> dict[str, Any]:
-        """Puts one run on the stream ``asked`` (its own without one) and gives the outputs that are not ``given``.
+        """Enqueues one run on the stream ``asked`` (or its own) and returns the outputs that are not ``given``.
 
-        Waits for outputs on the host, and for all on its own stream, which their consumer does not know.
+        Waits for outputs on the host, and for all outputs on its own stream, since their consumer does not know that
+        stream.
         """
         stream = self.working_stream(asked)
         self.sweep()
@@ -61,7 +63,7 @@ class Context:
             sinks = self.bind(feeds, kind, stream, profile, given=given, seen=seen)
             owners.append(sinks)
             if asked is not None:
-                cuda.order(asked, stream)  # after all that the caller has there, and torch's own use of its memory
+                cuda.order(asked, stream)  # after the caller's work there, and torch's own use of its memory
             self.execute(stream)
             results = {name: sink.result(complete=asked is None) for name, sink in sinks.items()}
             for allocator in self._allocators.values():
@@ -77,7 +79,7 @@ class Context:
         except BaseException:
             self.broken = True
             with suppress(TrtdslError):
-                cuda.synchronize(stream)  # what it reads may go only now
+                cuda.synchronize(stream)  # the memory that it reads may be freed only now
             raise
         return {name: result for name, result in results.items() if name not in given}
 
@@ -91,7 +93,7 @@ class Context:
         given: Mapping[str, View] | None = None,
         seen: int | None = None,
     ) -> dict[str, Sink]:
-        """Sets profile, shapes and addresses for the next run; copies inputs that do not lie where TensorRT reads.
+        """Sets profile, shapes and addresses for the next run; copies inputs that TensorRT cannot read where they lie.
 
         ``given`` are arrays for outputs; ``seen`` is the stream in whose order the caller sees the outputs.
         """
@@ -118,7 +120,7 @@ class Context:
             }
 
     def execute(self, stream: int) -> None:
-        """Puts the engine's work on the stream. Raises ExecutionError, OutOfMemoryError."""
+        """Enqueues the engine's work on the stream. Raises ExecutionError, OutOfMemoryError."""
         with self.loaded.backend.listen() as messages:
             if not self.trt.execute_async_v3(stream):
                 if says_out_of_memory(messages):
@@ -135,7 +137,7 @@ class Context:
         return memory
 
     def sweep(self) -> None:
-        """Lets go of what the GPU is done with."""
+        """Releases the memory that the GPU no longer uses."""
         while self._held and self._held[0][0].done:
             event, _ = self._held.popleft()
             if self._last is None or self._last[1] is not event:
@@ -167,7 +169,7 @@ class Context:
             self._set_address(info.name, sink.place(sink.size, buffer))
             return sink
         allocator = self._allocators.get(info.name)
-        if allocator is None:  # TensorRT keeps every allocator that it is given: one for each output, for all runs
+        if allocator is None:  # TensorRT keeps every allocator that it is given, so each output has one for all runs
             allocator = self._allocators[info.name] = make_allocator(self.loaded.backend.trt, self.loaded.pool)
             if not self.trt.set_output_allocator(info.name, allocator):
                 raise ExecutionError(f"TensorRT takes no allocator for output {info}")

@@ -1,4 +1,4 @@
-"""CUDA's runtime through cuda-python: the device, memory, streams and events, and one error for each way it fails."""
+"""CUDA's runtime through cuda-python: the device, memory, streams and events, with one error for each failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..core.errors import BackendError, ExecutionError, NoDriverError, OutOfMemo
 GRAIN = 512  # bytes: sizes of pooled memory are multiples of it
 
 DEFAULT_STREAMS = (0, 1)  # CUDA's handles of the legacy default stream, on which no graph is captured
-LEGACY_STREAM = 1  # the one that DLPack and the CUDA array interface call it by
+LEGACY_STREAM = 1  # the handle that DLPack and the CUDA array interface use for it
 
 
 def require_device() -> None:
@@ -36,7 +36,7 @@ def runtime() -> Any:
 
 
 def call(name: str, *arguments: Any, needed: int | None = None) -> Any:
-    """Calls a function of the CUDA runtime and gives what it returns after its status.
+    """Calls a function of the CUDA runtime and returns its results without the status.
 
     Raises OutOfMemoryError with what was ``needed`` and what is free, ExecutionError for anything else.
     """
@@ -46,7 +46,7 @@ def call(name: str, *arguments: Any, needed: int | None = None) -> Any:
 
 
 def check(name: str, status: Any, needed: int | None = None) -> None:
-    """The error for what a function of the CUDA runtime gave as its status; none for success."""
+    """The error for the status of a function of the CUDA runtime; None for success."""
     if int(status) == int(runtime().cudaError_t.cudaSuccess):
         return
     if int(status) == int(runtime().cudaError_t.cudaErrorMemoryAllocation):
@@ -63,9 +63,9 @@ def free_memory() -> int | None:
 
 @contextmanager
 def on_device(index: int) -> Iterator[None]:
-    """Makes a device current in this thread for the block, and then again the one that was.
+    """Makes a device current in this thread for the block, and restores the previous one afterwards.
 
-    Raises NoDriverError for a device that is not here.
+    Raises NoDriverError for a device that this machine does not have.
     """
     count = int(call("cudaGetDeviceCount"))
     if not 0 <= index < count:
@@ -94,7 +94,7 @@ def device_name(index: int) -> str:
 
 
 class Pool:
-    """Device memory that is used again: what :class:`Memory` of it gives back, by size."""
+    """A pool of device memory for reuse: the pieces that :class:`Memory` gives back, by size."""
 
     KEPT = 8  # pieces of each size; more are freed
 
@@ -124,9 +124,9 @@ class Pool:
 
 
 class Memory:
-    """Device memory, freed when the last reference to it goes, or given back to the ``pool`` that it is from.
+    """Device memory, freed or given back to its ``pool`` when the last reference to it is dropped.
 
-    It must not go before the GPU is done with it.
+    It must not be freed before the GPU is done with it.
     """
 
     def __init__(self, size: int, pool: Pool | None = None):
@@ -135,11 +135,11 @@ class Memory:
         self.pointer = (pool and pool.take(self.size)) or int(call("cudaMalloc", self.size, needed=self.size))
 
     def share(self) -> None:
-        """Others may use the memory from now on, on streams that are not known here: it is never used again."""
+        """Marks the memory as shared with users on unknown streams, so that the pool never uses it again."""
         self._pool = None
 
     def __del__(self) -> None:
-        with suppress(Exception):  # at the end of the process CUDA may be gone already
+        with suppress(Exception):  # at the end of the process CUDA may already be shut down
             if getattr(self, "pointer", 0) and not (self._pool and self._pool.give(self.pointer, self.size)):
                 runtime().cudaFree(self.pointer)
 
@@ -167,12 +167,12 @@ class Event:
         call("cudaEventRecord", self.handle, stream)
 
     def block(self, stream: int) -> None:
-        """What ``stream`` does from now on waits for this event."""
+        """Makes later work on ``stream`` wait for this event."""
         call("cudaStreamWaitEvent", stream, self.handle, 0)
 
     @property
     def done(self) -> bool:
-        """Whether all that was on the stream when the event was recorded is done. Raises ExecutionError."""
+        """Whether all work that was on the stream when the event was recorded is done. Raises ExecutionError."""
         status = runtime().cudaEventQuery(self.handle)[0]
         if int(status) == int(runtime().cudaError_t.cudaErrorNotReady):
             return False
@@ -194,7 +194,7 @@ class Event:
 
 
 def order(before: int, after: int) -> None:
-    """What the stream ``after`` does from now on waits for what is on the stream ``before``; the host does not."""
+    """Makes later work on the stream ``after`` wait for the work on the stream ``before``; the host does not wait."""
     if before != after:
         event = Event()
         event.record(before)
@@ -202,12 +202,12 @@ def order(before: int, after: int) -> None:
 
 
 def synchronize(stream: int) -> None:
-    """Waits until all that was put on the stream is done; ExecutionError when something of it failed."""
+    """Waits until all work on the stream is done; ExecutionError when some of it failed."""
     call("cudaStreamSynchronize", stream)
 
 
 def copy(target: int, source: int, size: int, stream: int) -> None:
-    """Copies bytes between host and device, in the order of the stream; CUDA knows which address is where."""
+    """Copies bytes between host and device, in the order of the stream; CUDA determines where each address lies."""
     if size:
         call("cudaMemcpyAsync", target, source, size, runtime().cudaMemcpyKind.cudaMemcpyDefault, stream)
 
@@ -229,7 +229,7 @@ class Graph:
 
 @contextmanager
 def capture(stream: int) -> Iterator[list[Graph]]:
-    """Captures what is put on the stream in the block; the list then holds the Graph."""
+    """Captures the work enqueued on the stream in the block; the list then holds the Graph."""
     result: list[Graph] = []
     call("cudaStreamBeginCapture", stream, runtime().cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal)
     try:

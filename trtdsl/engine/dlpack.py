@@ -59,11 +59,11 @@ NAME = b"dltensor"
 _api = ctypes.pythonapi
 _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", _api))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
-# In a capsule's destructor the capsule has no reference left: it must stay a bare address.
+# In a capsule's destructor the capsule has no reference left, so it must be handled as a bare address.
 _bare_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _bare_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 
-_exported: dict[int, tuple[Any, ...]] = {}  # what a consumer still uses, by the address of its Managed
+_exported: dict[int, tuple[Any, ...]] = {}  # the tensors that a consumer still uses, by the address of their Managed
 
 
 def read(capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, str | None, int, int]:
@@ -102,5 +102,5 @@ def _forget(address: int) -> None:
 
 @Deleter
 def _abandoned(capsule: int) -> None:
-    if _bare_valid(capsule, NAME):  # nobody consumed it: a consumer renames it
+    if _bare_valid(capsule, NAME):  # it was not consumed, since a consumer renames it
         _exported.pop(_bare_pointer(capsule, NAME), None)

@@ -43,17 +43,18 @@ def load_engine(
 ) -> Engine:
     """The engine in a file, on the GPU, ready to be called.
 
-    Everything that can be judged without TensorRT is judged first, by the engine's first bytes and the manifest beside
-    it; ``manifest=False`` loads an engine that has none. ``backend`` is the engine's own when not said. ``weights`` are
-    put into a refittable engine, which one built without weights needs; the network file that the manifest names makes
-    of them what the engine holds, and is run only with ``trust_network_file``. ``runtime_cache`` is a file in which
-    TensorRT-RTX keeps what it compiles for this GPU, written by :meth:`Engine.warm_up` and :meth:`Engine.close`.
-    ``cuda_graphs`` makes TensorRT-RTX run each shape as a CUDA graph. ``specialization`` says when it compiles kernels
-    for the very shapes that are fed: ``"lazy"`` behind the runs, which use others until then (its default), ``"eager"``
-    before the first run of each shape, ``"none"`` never. ``allow_host_code`` loads engines that carry code for the CPU.
+    Everything that can be checked without TensorRT is checked first, by the engine's first bytes and the manifest
+    beside it; ``manifest=False`` loads an engine that has none. ``backend`` is the engine's own by default. ``weights``
+    are put into a refittable engine; an engine built without weights needs them. The network file that the manifest
+    names derives the engine's values from them, and is run only with ``trust_network_file``. ``runtime_cache`` is a
+    file in which TensorRT-RTX keeps what it compiles for this GPU, written by :meth:`Engine.warm_up` and
+    :meth:`Engine.close`. ``cuda_graphs`` makes TensorRT-RTX run each shape as a CUDA graph. ``specialization`` says
+    when it compiles kernels for the exact shapes that are fed: ``"lazy"`` in the background, while runs use other
+    kernels (its default), ``"eager"`` before the first run of each shape, ``"none"`` never. ``allow_host_code`` loads
+    engines that carry code for the CPU.
 
-    Raises, each with a class and a ``code`` of its own, an EngineError (it does not fit what is here), a
-    CorruptFileError, UsageError (no such file), BackendError (no GPU), or OutOfMemoryError.
+    Raises an EngineError (the engine does not fit this machine), a CorruptFileError, UsageError (no such file),
+    BackendError (no GPU), or OutOfMemoryError, each with a class and a ``code`` of its own.
     """
     found = loader.open_engine(path, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
     loader.check_stripped(found.manifest, refitted=weights is not None)
@@ -75,9 +76,9 @@ def load_engine(
 
 
 def engine_of(network: Network) -> Callable[[Mapping[str, Any]], dict[str, torch.Tensor]]:
-    """Builds a network (without TF32, so that float32 means float32) and gives a function that runs it.
+    """Builds a network (without TF32, so that float32 is exact) and returns a function that runs it.
 
-    The function takes feeds by name and gives torch tensors on the CPU. Raises BackendError where there is no GPU,
+    The function takes feeds by name and returns torch tensors on the CPU. Raises BackendError where there is no GPU,
     before anything is built; BuildError.
     """
     cuda.require_device()
@@ -93,9 +94,9 @@ def engine_of(network: Network) -> Callable[[Mapping[str, Any]], dict[str, torch
 class Engine:
     """A deserialized engine: call it with its inputs by name.
 
-    Outputs come as the inputs came: numpy arrays, torch tensors on the CPU, torch tensors on the GPU (on torch's
-    current stream, without waiting), or, for any other array on the GPU, :class:`~trtdsl.arrays.DeviceArray`.
-    Threads may share an engine: each run takes an execution context from a pool that grows as needed.
+    Outputs are of the kind of the inputs: numpy arrays, torch tensors on the CPU, torch tensors on the GPU (on torch's
+    current stream, without waiting), or, for any other array on the GPU, :class:`~trtdsl.arrays.DeviceArray`. Threads
+    may share an engine: each run takes an execution context from a pool that grows as needed.
     """
 
     def __init__(
@@ -160,13 +161,13 @@ class Engine:
     ) -> dict[str, Any]:
         """The outputs by name for ``feeds`` by name.
 
-        ``outputs`` is ``"numpy"``, ``"torch"`` (CPU), ``"cuda"`` (torch, on the GPU) or ``"device"``, instead of what
-        the first feed is. ``out`` has arrays of yours by output name, on the GPU or the host: they are written to, and
-        given back. ``stream`` is a CUDA stream's handle; without one, torch's current stream for torch tensors on the
-        GPU, else the engine's own. Outputs on the host, and device outputs where no stream was said, are complete when
-        this returns; others follow in the order of the stream, and nothing waits on the host. Feeds may be let go at
-        once: they are held until the GPU is done with them. ``profile`` is the first that holds all shapes when not
-        said.
+        ``outputs`` is ``"numpy"``, ``"torch"`` (CPU), ``"cuda"`` (torch, on the GPU) or ``"device"``, instead of the
+        kind of the first feed. ``out`` has arrays of yours by output name, on the GPU or the host: they are written to
+        and returned. ``stream`` is a CUDA stream's handle; without one, torch's current stream for torch tensors on the
+        GPU, else the engine's own. Outputs on the host, and device outputs without a ``stream``, are complete when this
+        returns; others follow in the order of the stream, and the host does not wait. Feeds may be released at once:
+        the engine holds them until the GPU is done with them. ``profile`` is by default the first that holds all
+        shapes.
 
         Raises FeedError (of a kind for each way that a feed or an ``out`` does not fit), OutOfMemoryError,
         ExecutionError.
@@ -193,8 +194,8 @@ class Engine:
         """The engine at one set of shapes, as a CUDA graph: call it with feeds of these shapes.
 
         Inputs are copied into memory of its own; outputs on the GPU are memory of its own, which the next call
-        overwrites. ``profile`` is as for :meth:`run`, and so is what is raised, besides UnsupportedError for outputs
-        whose shapes depend on values. Without ``graph`` memory is bound alike, and each kernel launched by itself.
+        overwrites. ``profile`` and the errors are those of :meth:`run`, with UnsupportedError for outputs whose shapes
+        depend on values. Without ``graph`` memory is bound in the same way, and each kernel is launched by itself.
         """
         loader.check_stripped(self.manifest, refitted=self._has_weights)
         kind, _ = self._placed(feeds, outputs, None)
@@ -205,8 +206,9 @@ class Engine:
     def warm_up(self, runs: int = 3) -> None:
         """Runs each profile at its best size with zeros, so that nothing is compiled or allocated later.
 
-        From here on TensorRT-RTX compiles for a shape before it first runs it, unless another ``specialization`` was
-        asked for; so the runtime cache, which is written where there is one, holds all that the runs need.
+        From then on TensorRT-RTX compiles for a shape before it first runs it, unless another ``specialization`` was
+        asked for. The runtime cache, which is written where there is one, therefore holds all kernels that the runs
+        need.
         """
         with self._lock:
             self._eager = True
@@ -232,13 +234,12 @@ class Engine:
     ) -> None:
         """Puts new weights into an engine that was built with ``refit``, in place.
 
-        ``weights`` is a safetensors file or a mapping with the names of the state_dict, or what ``trtdsl weights
-        derive`` wrote. What the engine holds is made of them by the network's own definition, which
-        ``network="FILE.py:NAME"`` names, or the manifest, from ``folder``, the engine's: that is Python from outside,
-        and is run only with ``trust_network_file``. Waits for all runs; runs that
-        threads begin meanwhile wait for it.
+        ``weights`` is a safetensors file or a mapping with the names of the state_dict, or a file that ``trtdsl weights
+        derive`` wrote. The network's own definition derives the engine's values from them. ``network="FILE.py:NAME"``
+        names it, or else the manifest, relative to the engine's ``folder``; since a manifest is not trusted, its file
+        is run only with ``trust_network_file``. Waits for all runs; runs that threads begin meanwhile wait for it.
 
-        Raises UsageError for an engine that takes no weights, WeightsError with all that do not fit at once.
+        Raises UsageError for an engine that takes no weights, WeightsError that names all weights that do not fit.
         """
         facts = self.manifest.facts.get("refit") if self.manifest is not None else None
         if not facts:
@@ -256,7 +257,7 @@ class Engine:
             self._lock.wait_for(lambda: not self._running)
             cuda.call("cudaDeviceSynchronize")
             apply(self._loaded.trt, self.backend, values, counts)
-            self._free.clear()  # a context may have captured the weights that were
+            self._free.clear()  # a context may have captured the old weights
             self._loaded.generation += 1
             self._has_weights = True
 
@@ -267,7 +268,7 @@ class Engine:
         return torch.tensor(values[1], dtype=getattr(torch, info.dtype)).reshape(info.shape)
 
     def _placed(self, feeds: Mapping[str, Any], outputs: str | None, stream: int | None) -> tuple[Kind, int | None]:
-        """What the outputs are, and the stream in whose order they come; None for the context's own."""
+        """The kind of the outputs, and the stream in whose order they follow; None for the context's own."""
         kinds = [kind_of(feed) for feed in feeds.values()]
         if outputs is not None and outputs not in KINDS:
             raise UsageError(f"outputs is one of {', '.join(KINDS)}, not {outputs!r}")
@@ -308,7 +309,7 @@ class Engine:
         self._loaded.save_runtime_cache()
 
     def close(self) -> None:
-        """Writes the runtime cache and frees the execution contexts, when what they do is done."""
+        """Writes the runtime cache and frees the execution contexts after their work is done."""
         self.save_runtime_cache()
         with self._lock:
             self._free.clear()

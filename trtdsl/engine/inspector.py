@@ -1,7 +1,7 @@
-"""The program of an engine by TensorRT's own report of it: for engines whose plans hold no text, where there is a GPU.
+"""The program of an engine from TensorRT's own report, for engines whose plans hold no text. It needs a GPU.
 
 ``IEngineInspector`` gives JSON, with operands where the engine was built with ``profiling_verbosity="detailed"``. The
-fields are those that NVIDIA documents and shows (TensorRT 8.4 to 11); nobody has run this on a device yet.
+fields are those that NVIDIA documents and shows (TensorRT 8.4 to 11); this has not been run on a device yet.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def program_of_inspector(engine: Any, trt: Any, shapes: Mapping[str, Sequence[in
 def program_of_report(report: str, *, network: str = "", backend: str = "tensorrt", memory: int = 0) -> Program:
     """The program in the JSON that ``IEngineInspector`` gives.
 
-    Raises ProgramDamagedError for what is not such JSON, UnreadableProgramError for one with names alone, UsageError
-    where sizes are open.
+    Raises ProgramDamagedError for anything but such JSON, UnreadableProgramError for a report of names alone,
+    UsageError where sizes are not known.
     """
     try:
         facts = json.loads(report)

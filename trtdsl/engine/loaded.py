@@ -1,4 +1,4 @@
-"""A deserialized engine: TensorRT's objects, the signature, and what execution contexts are made with."""
+"""A deserialized engine: TensorRT's objects, the signature, and the settings of execution contexts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPECIALIZATIONS = ("lazy", "eager", "none")
 
 
 class Loaded:
-    """An engine on a GPU. It knows none of the contexts that are made of it: they know it."""
+    """An engine on a GPU. Its contexts refer to it; it does not refer to them."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Loaded:
     def make_context(self, *, graphs: bool, eager: bool) -> tuple[Any, Any]:
         """An execution context of TensorRT's, and the configuration that has to live as long.
 
-        ``graphs`` makes TensorRT-RTX capture each shape, ``eager`` compile for each shape before it runs the first
-        time, where nothing else was asked for. Raises OutOfMemoryError, ExecutionError.
+        ``graphs`` makes TensorRT-RTX capture each shape. ``eager`` makes it compile for each shape before the first
+        run, unless the caller asked for something else. Raises OutOfMemoryError, ExecutionError.
         """
         config = None
         with self.backend.listen() as messages:
@@ -82,7 +82,7 @@ class Loaded:
         return context, config
 
     def runtime_config(self, *, graphs: bool, eager: bool) -> Any:
-        """What an execution context of TensorRT-RTX is made with: cache, graphs, and when kernels are specialized."""
+        """The settings of an execution context of TensorRT-RTX: cache, graphs, and when kernels are specialized."""
         trt = self.backend.trt
         config = self.trt.create_runtime_config()
         if graphs:

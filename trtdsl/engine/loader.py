@@ -1,7 +1,7 @@
-"""What is judged before TensorRT sees an engine's bytes, in order: an error of its own for each thing that is wrong.
+"""The checks that run before TensorRT reads an engine's bytes, in order, with an error of its own for each defect.
 
-The file comes first (its size, what it begins with, whose it is, the version), then the manifest (the hash of the
-bytes, what they were built for), then what is here (driver, device). `core/errors.py` has the table of codes, and
+The file comes first (its size, its first bytes, the product and version that built it), then the manifest (the hash of
+the bytes, what they were built for), then the machine (driver, device). `core/errors.py` has the table of codes, and
 the C++ loader makes the same judgements.
 """
 
@@ -58,7 +58,7 @@ PREFIX_SEARCHED = 1 << 20
 
 @dataclass(frozen=True)
 class Header:
-    """What the first bytes of an engine say."""
+    """The facts in the first bytes of an engine."""
 
     product: str
     version: str
@@ -79,7 +79,7 @@ def read_engine_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_header(data: bytes, label: str = "the file") -> Header:
-    """What an engine's first bytes say.
+    """Reads the first bytes of an engine.
 
     Raises EngineTooShortError, NotAnEngineError saying what it is instead, EnginePrefixError, EngineTruncatedError,
     EngineDamagedError when something follows the engine.
@@ -124,7 +124,7 @@ def _plausible(header: bytes) -> bool:
 
 
 def _guess(data: bytes) -> str:
-    """What a file is that is no engine."""
+    """A description of a file that is no engine."""
     length = int.from_bytes(data[:8], "little")
     if length < len(data) and data[8:9] == b"{":
         return " but a safetensors file: weights for `trtdsl build`"
@@ -151,7 +151,7 @@ def _guess(data: bytes) -> str:
 def choose_backend(product: str, backend: str | Backend | None) -> Backend:
     """The backend to load an engine of ``product`` with: the one asked for, or the product's own.
 
-    Raises WrongProductError when that one is not here or another was asked for, LibraryMismatchError.
+    Raises WrongProductError when that one is not installed or another was asked for, LibraryMismatchError.
     """
     asked = backend if backend is not None else os.environ.get("TRTDSL_BACKEND")
     if asked is None or asked == "auto":
@@ -173,7 +173,7 @@ def choose_backend(product: str, backend: str | Backend | None) -> Backend:
 
 @dataclass(frozen=True)
 class EngineFile:
-    """An engine's file and all that was judged of it without a GPU."""
+    """An engine's file and the results of all checks that need no GPU."""
 
     path: Path
     data: bytes
@@ -189,7 +189,7 @@ def open_engine(
     manifest: bool = True,
     allow_host_code: bool = False,
 ) -> EngineFile:
-    """Reads an engine and its manifest and makes every judgement that needs no GPU, in the order of this file.
+    """Reads an engine and its manifest and makes every check that needs no GPU, in the order of this file.
 
     Raises the errors of :func:`read_header`, :func:`choose_backend`, :func:`check_version`, :func:`judge`,
     :func:`check_plugins` and :func:`check_host_code`, ManifestMissingError and ManifestDamagedError.
@@ -208,7 +208,7 @@ def open_engine(
     compatible = read is not None and read.version_compatible
     network = read.network if read is not None else None
     check_version(header.version, chosen, product=header.product, version_compatible=compatible, network=network)
-    if unread is not None:  # of two reasons the first: an engine of another version needs no manifest to be refused
+    if unread is not None:  # the first of two reasons: an engine of another version is refused without a manifest
         raise unread
     judge(data, read, header, str(path))
     check_plugins(read, chosen)
@@ -232,8 +232,9 @@ def check_version(
 ) -> None:
     """VersionMismatchError unless this backend loads engines built by the version ``built``.
 
-    An engine belongs to one version, of TensorRT-RTX in any case; one that TensorRT built as version compatible also to
-    later ones of its major version, and to those of :data:`NEXT_MAJOR`.
+    An engine of TensorRT-RTX always belongs to one version, and so does one of TensorRT by default. One that TensorRT
+    built as version compatible also runs with later versions of its major version, and with those of
+    :data:`NEXT_MAJOR`.
     """
     have = backend.version
     if _numbers(built) == _numbers(have):
@@ -254,7 +255,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def judge(data: bytes, manifest: Manifest | None, header: Header, label: str) -> None:
-    """Whether the bytes are those that the manifest tells of.
+    """Checks that the bytes are those that the manifest describes.
 
     Raises EngineTruncatedError, EngineDamagedError, ManifestDamagedError when it is the manifest of another engine.
     """
@@ -319,7 +320,7 @@ def check_host_code(manifest: Manifest | None, *, allowed: bool) -> None:
 
 
 def check_driver(backend: Backend) -> None:
-    """NoDriverError, OldDriverError: what is not here, and that the engine was not judged."""
+    """Raises NoDriverError or OldDriverError, whose messages say that the engine was not judged."""
     status = cuda_status()
     if status is not None:
         raise NoDriverError(
@@ -352,7 +353,7 @@ def check_compute_capability(capabilities: tuple[str, ...], device: str, *, open
 
 
 def judge_validity(validity: str, diagnostics: int, members: dict[str, int], device: str) -> None:
-    """The error for what TensorRT-RTX says of an engine on a machine with a driver; none when it is valid.
+    """The error for TensorRT-RTX's diagnosis of an engine on a machine with a driver; None when it is valid.
 
     ``members`` are EngineInvalidityDiagnostics' bits by name.
     """
@@ -393,7 +394,7 @@ PLUGIN = re.compile(
 
 
 def says_out_of_memory(messages: Messages) -> bool:
-    """Whether TensorRT complains of too little memory, and not of memory that is used wrongly.
+    """Whether TensorRT complains of too little memory, rather than of wrong use of memory.
 
     >>> from trtdsl.core.backend import Messages
     >>> says_out_of_memory(Messages([(1, "Error Code 2: OutOfMemory (Requested size was 7 bytes.)")]))

@@ -1,4 +1,4 @@
-"""The manifest beside an engine, read strictly: what is in it, or one error saying where it is wrong."""
+"""The manifest beside an engine, read strictly: its entries, or one error that says where it is wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest says, as far as loading and running an engine needs it; ``facts`` is all of it."""
+    """The entries of a manifest that loading and running an engine need; ``facts`` has all entries."""
 
     network: str
     product: str
@@ -43,7 +43,7 @@ class Manifest:
 
 
 def manifest_path(engine: Path) -> Path:
-    """Where the manifest of an engine stands: ``NAME.engine.json``."""
+    """The path of an engine's manifest: ``NAME.engine.json``."""
     return Path(f"{engine}.json")  # with_name() raises for a path without a name
 
 

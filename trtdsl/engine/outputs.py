@@ -1,4 +1,4 @@
-"""Where the outputs of one run go: memory for each, and what the caller gets of it."""
+"""Where the outputs of one run go: memory for each, and the object that the caller gets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ALIGNMENT = 256  # bytes, of the addresses that TensorRT takes
 class Sink:
     """Where one output of one run goes.
 
-    ``shape`` is None where only running tells it. ``stream`` is where the run works, ``seen`` the stream in whose order
-    the caller sees the output, and ``given`` the caller's own memory for it.
+    ``shape`` is None where it is known only after the run. ``stream`` is the stream of the run, ``seen`` the stream in
+    whose order the caller sees the output, and ``given`` the caller's own memory for it.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Sink:
 
     @property
     def on_host(self) -> bool:
-        """Whether its values end on the host."""
+        """Whether its values go to the host."""
         return self.info.on_host or (self.kind in ON_HOST if self.given is None else self.given.device is None)
 
     def place(self, size: int, buffer: Callable[[int], cuda.Memory]) -> int:
@@ -67,7 +67,7 @@ class Sink:
         return self._memory.pointer
 
     def result(self, *, complete: bool) -> Any:
-        """The output, whose values are there when the stream is done; ``complete`` says that the caller waits."""
+        """The output, whose values are complete when the stream is done; ``complete`` says that the caller waits."""
         if self.shape is None:
             raise ExecutionError(f"TensorRT did not say the shape of output {self.info.name!r}")
         dtype, given = self.info.dtype, self.given
@@ -89,7 +89,7 @@ class Sink:
 
 
 def check_outputs(signature: Signature, kind: Kind, given: Mapping[str, View], device: int) -> None:
-    """Whether outputs can be what was asked for, before anything runs.
+    """Checks before the run that outputs can be of the kind that was asked for.
 
     Raises FeedError for a dtype that numpy does not have, and FeedNameError, FeedDtypeError, FeedShapeError or
     FeedPlaceError for an array that was given for an output and does not fit it.
@@ -111,7 +111,7 @@ def check_outputs(signature: Signature, kind: Kind, given: Mapping[str, View], d
 
 
 def check_output_shape(info: TensorInfo, shape: tuple[int, ...] | None, given: View | None) -> None:
-    """FeedShapeError for an array that has not the shape that the output has in this run."""
+    """FeedShapeError for an array whose shape is not the output's shape in this run."""
     if given is None:
         return
     if shape is None:
@@ -125,7 +125,7 @@ def torch_stream(handle: int, device: int) -> torch.cuda.Stream:
     current = torch.cuda.current_stream(device)
     if current.cuda_stream == handle:
         return current
-    if handle in cuda.DEFAULT_STREAMS:  # torch takes an external stream 0 for none, and makes a new one
+    if handle in cuda.DEFAULT_STREAMS:  # torch takes an external stream 0 to mean none, and makes a new one
         return torch.cuda.default_stream(device)
     return cast("torch.cuda.Stream", torch.cuda.ExternalStream(handle, device=device))
 
@@ -134,7 +134,7 @@ def make_allocator(trt: Any, pool: cuda.Pool) -> Any:
     """TensorRT's output allocator over a Sink, which is its ``sink`` for one run."""
 
     class OutputAllocator(trt.IOutputAllocator):
-        def __init__(self, pool: cuda.Pool) -> None:  # a class is a circle: what it closed over would live on
+        def __init__(self, pool: cuda.Pool) -> None:  # a class is a reference cycle: it keeps what it closes over
             trt.IOutputAllocator.__init__(self)
             self.sink: Sink | None = None
             self.pool = pool

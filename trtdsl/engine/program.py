@@ -1,4 +1,4 @@
-"""The program of an engine, a network or a file, at given sizes: finds the plan, and what its dimensions are called."""
+"""The program of an engine, a network or a file, at given sizes: finds the plan and the names of its dimensions."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def program(
 
     ``source`` is a network (built here, in memory), a network file (``FILE.py:NAME``), an engine file, or an ONNX file,
     which TensorRT's own parser reads. No GPU is needed: a plan of TensorRT-RTX holds its program as text, which is read
-    and never guessed at. Of an engine of TensorRT, its IEngineInspector tells, on a machine with a GPU.
+    and never guessed. For an engine of TensorRT, its IEngineInspector gives the program, on a machine with a GPU.
 
     ``dims`` are sizes of the dynamic dimensions, by default those that the ``profile`` is tuned for; a range instead of
-    a size is what the engine is built for. An engine without a manifest has no names for them, and takes the ``shapes``
-    of its inputs. Sizes inside are evaluated from the plan's own text, so that the program is that of the one engine
-    for all sizes. ``values`` are those of integer inputs that a loop counts by, where the text leaves them open.
-    ``weights``, ``precision``, ``backend`` and ``config`` are those of ``td.build``, for what is built here.
+    a size sets the sizes that the engine is built for. An engine without a manifest has no names for them, and takes
+    the ``shapes`` of its inputs. Sizes inside are evaluated from the plan's own text, so that the program is that of
+    the one engine for all sizes. ``values`` are those of integer inputs that a loop counts by, where the text leaves
+    them open. ``weights``, ``precision``, ``backend`` and ``config`` are those of ``td.build``, for what is built here.
 
     Raises UnreadableProgramError for a plan of another product or version, ProgramDamagedError, UsageError for a
     dimension that is missing, not there or out of range, and what ``spec.define`` and the builder raise.
@@ -105,10 +105,10 @@ def programs_alike(
 ) -> list[Program]:
     """The programs of several sources at the same sizes, for a comparison.
 
-    A dimension is given to those that have it; an ONNX file with dynamic sizes takes the shapes of the first other
-    source's inputs, by name or else in their order. ``options`` are those of :func:`program`.
+    A dimension is given to the sources that have it; an ONNX file with dynamic sizes takes the shapes of the first
+    other source's inputs, by name or else in their order. ``options`` are those of :func:`program`.
 
-    Raises UsageError for a dimension that none has, and what :func:`program` raises.
+    Raises UsageError for a dimension that no source has, and the errors of :func:`program`.
     """
     dims, found = dict(dims or {}), dict[int, Program]()
     loaded = [load_spec(str(source)) if _is_file(source, ".py") else source for source in sources]
@@ -134,7 +134,7 @@ def _is_file(source: object, suffix: str) -> bool:
 
 
 def _dims_of(source: NetworkSpec | Network | str | Path) -> Collection[str] | None:
-    """The names of a source's dimensions; None where it says them only when it is read."""
+    """The names of a source's dimensions; None where they are known only after reading it."""
     if isinstance(source, (NetworkSpec, Network)):
         return source.dims
     if _is_file(source, ".onnx") or not is_file(manifest_path(Path(source))):
@@ -144,7 +144,7 @@ def _dims_of(source: NetworkSpec | Network | str | Path) -> Collection[str] | No
 
 
 def _open(spec: NetworkSpec, name: str) -> bool:
-    """Whether a dimension has no range of its own: one size is then the only one."""
+    """Whether a dimension has no range of its own, so that it has one size."""
     return name in spec.dims and spec.dims[name].range is None
 
 
@@ -194,7 +194,7 @@ def _of_onnx(path: Path, at: At, backend: Backend, config: BuildConfig | None) -
 
 
 def _values(network: Network, handed: Sequence[str], sizes: Mapping[str, int]) -> dict[str, int]:
-    """The values of the sizes that TensorRT computes outside the program and hands it, by which loops count."""
+    """The values of the sizes that TensorRT computes outside the program and passes to it, for loops to count by."""
     if not handed:
         return {}
     known = {
@@ -238,7 +238,7 @@ def _of_engine(path: Path, at: At) -> Program:
         given = Given({})
     given = replace(given, shapes={**given.shapes, **at.shapes}, values=at.values)
     name = manifest.network if manifest is not None else path.name
-    if header.product == "tensorrt" and has_cuda_device():  # its plans hold no text, but TensorRT tells of them here
+    if header.product == "tensorrt" and has_cuda_device():  # its plans hold no text, but TensorRT reports them here
         loaded = Loaded(data, get_backend("tensorrt"), 0, manifest=manifest, header=header)
         told = program_of_inspector(loaded.trt, loaded.backend.trt, given.shapes)
         return replace(told, network=name, dims=dict(given.dims), engine_bytes=len(data))
@@ -250,7 +250,7 @@ def _of_engine(path: Path, at: At) -> Program:
 
 
 def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:
-    """The sizes of the dimensions, and the shapes that they give the inputs."""
+    """The sizes of the dimensions, and the input shapes that follow from them."""
     facts: dict[str, Any] = manifest.facts["profiles"][profile]
     sizes = _sizes({name: bounds[1] for name, bounds in facts.get("dims", {}).items()}, dims, manifest.network)
     known = {name: Dim(name) for name in sizes}

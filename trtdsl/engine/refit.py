@@ -1,10 +1,10 @@
-"""New weights for an engine that was built: derived as the network derives them, and checked before TensorRT has them.
+"""New weights for an engine that was built: derived as the network derives them, and checked before TensorRT gets them.
 
-What an engine holds are not the weights of the state_dict but values made of them: a batch norm folded into a
-convolution, an adjacency times its importance. The recipe is the network itself. It is defined again with the new
-weights, and where its structure (every layer, name, operand and attribute but the weights' values) is the very one that
-the engine was built from, the value of each layer is the one that the layer of this name in the engine takes. Where the
-network's file is not, values derived elsewhere (:func:`derive_weights`, ``trtdsl weights derive``) are taken instead.
+An engine holds not the weights of the state_dict but values computed from them: a batch norm folded into a convolution,
+an adjacency times its importance. The network's definition computes these values, so it is run again with the new
+weights. If its structure (every layer, name, operand and attribute except the weights' values) is the one that the
+engine was built from, each layer of the engine takes the value of the layer of the same name. Where the network's file
+is not available, values derived elsewhere (:func:`derive_weights`, ``trtdsl weights derive``) are taken instead.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _weights_of(definition: Any, backend: Backend) -> Iterator[tuple[Node, str, 
 
 
 def structure(network: Network) -> str:
-    """A hash of the network without the values of its weights: equal ones take each other's weights by layer name."""
+    """A hash of the network without the values of its weights: networks of equal hashes take each other's weights."""
     return fingerprint(network.definition, network.backend, values=False)
 
 
@@ -80,7 +80,7 @@ def values_hash(values: Values) -> str:
 def recipe(
     spec: NetworkSpec, network: Network, engine: Path, dims: Mapping[str, Range] | None, weights: Weights | None
 ) -> dict[str, Any]:
-    """What the manifest of a refittable engine says of how its weights are made."""
+    """The manifest's entry on how the weights of a refittable engine are derived."""
     file = None
     if spec.file is not None:
         file = Path(os.path.relpath(spec.file.resolve(), engine.resolve().parent)).as_posix()
@@ -108,8 +108,8 @@ def derive_weights(
 ) -> Values:
     """The value of every layer of a network with these weights; ``output`` is a safetensors file to write them to.
 
-    That file is what :meth:`Engine.refit` takes where the network's own file is not. Raises as ``spec.define`` does,
-    and UsageError, before any work is done, for an ``output`` that cannot be written.
+    :meth:`Engine.refit` takes that file where the network's own file is not available. Raises the errors of
+    ``spec.define``, and UsageError, before any work is done, for an ``output`` that cannot be written.
     """
     if output is not None:
         check_writable(output)
@@ -131,14 +131,14 @@ def new_values(
     network: str | None = None,
     trust_network_file: bool = False,
 ) -> Values:
-    """The values for an engine whose manifest has ``facts`` under "refit", made of ``weights``.
+    """The values for an engine whose manifest has ``facts`` under "refit", derived from ``weights``.
 
     ``weights`` is a safetensors file (or mapping) with the names of the state_dict, or a file of derived ones.
     ``network`` is the network's ``FILE.py:NAME``; without it, the one that the manifest names, found from the engine's
     ``folder``, which is Python that is run only with ``trust_network_file``.
 
     Raises WeightsError with every missing, misshapen or unknown weight at once, or when the network is not the one that
-    the engine was built from; UsageError when the network's file is not there, or not to be run.
+    the engine was built from; UsageError when the network's file is missing, or must not be run.
     """
     derived = _derived(weights)
     if derived is not None:
@@ -198,7 +198,7 @@ def _spec(facts: Mapping[str, Any], folder: Path, network: str | None, trusted: 
 def check_against(refittable: Mapping[str, int | None], values: Values) -> None:
     """Compares ``values`` with every weight that an engine takes, by ``LAYER:ROLE`` with its number of elements.
 
-    Raises WeightsError with all that are missing or of another size.
+    Raises WeightsError that names all values that are missing or of another size.
     """
     problems = [f"{name}: missing" for name in refittable if name not in values]
     problems += [
@@ -211,7 +211,7 @@ def check_against(refittable: Mapping[str, int | None], values: Values) -> None:
 
 
 def apply(engine: Any, backend: Backend, values: Values, counts: Mapping[str, int]) -> None:
-    """Refits a deserialized engine. Raises WeightsError for what it lacks, ExecutionError with TensorRT's message."""
+    """Refits a deserialized engine. Raises WeightsError for missing values, ExecutionError with TensorRT's message."""
     trt = backend.trt
     with backend.listen() as messages:
         refitter = trt.Refitter(engine, backend.logger)

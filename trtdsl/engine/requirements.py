@@ -27,7 +27,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-DEEPEST = 64  # of an expression, which a file says
+DEEPEST = 64  # of an expression in a file
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Requirement:
     """Where each dimension is found."""
 
     def failure(self, shapes: Mapping[str, Shape]) -> str | None:
-        """What is wrong with the sizes of these inputs; None where nothing is."""
+        """A sentence on the sizes of these inputs that violate a condition; None where all conditions hold."""
         env = {
             name: (shapes[tensor][axis] - offset) // factor
             for name, (tensor, axis, factor, offset) in self.places.items()
@@ -68,7 +68,7 @@ def _value(size: Any, env: Mapping[str, int]) -> int:
 
 
 def checked_expression(given: Any, names: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """A condition as a file has it, as a Requirement keeps it; None for what is none."""
+    """A condition read from a file, in the form that a Requirement keeps; None for a value that is no condition."""
     if not isinstance(given, list) or len(given) != 3 or given[0] not in COMPARISONS:
         return None
     left, right = (_checked(size, names, DEEPEST) for size in given[1:])

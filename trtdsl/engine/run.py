@@ -18,7 +18,7 @@ from .loader import open_engine
 
 
 def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:
-    """Arrays by input name. Raises UsageError for a file that is not there, FeedError for one that is no array."""
+    """Arrays by input name. Raises UsageError for a missing file, FeedError for a file that is no array."""
     return {name: read_array(name, path) for name, path in files.items()}
 
 
@@ -34,11 +34,10 @@ def run_files(
     trust_network_file: bool = False,
     allow_host_code: bool = False,
 ) -> dict[str, Path]:
-    """Runs an engine on .npy files and writes each output as ``OUTPUT/NAME.npy``; gives the paths by output name.
+    """Runs an engine on .npy files and writes each output as ``OUTPUT/NAME.npy``; returns the paths by output name.
 
-    Whether the engine fits and the inputs fit it is judged before a GPU is asked for. Raises as
-    :func:`~trtdsl.load_engine` and :meth:`~trtdsl.engine.Engine.run` do, and UsageError, also for an output whose name
-    would lead out of the folder.
+    The engine and its inputs are checked before a GPU is needed. Raises as :func:`~trtdsl.load_engine` and
+    :meth:`~trtdsl.engine.Engine.run` do, and UsageError, also for an output whose name would lead out of the folder.
     """
     arrays = read_inputs(inputs)
     found = open_engine(engine, backend=backend, manifest=manifest, allow_host_code=allow_host_code)

@@ -1,4 +1,4 @@
-"""Two programs side by side: what they cost, and the lines where they differ most."""
+"""The comparison of two programs: their costs, and the lines where they differ most."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JUDGED = ("launches", "bytes", "rearranged bytes", "floor", "memory")
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of both; None where one does not have it."""
+    """One figure of both programs; None where a program does not have it."""
 
     name: str
     before: float | None
@@ -23,7 +23,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """After over before; None where that says nothing."""
+        """After over before; None where the ratio has no meaning."""
         if self.before is None or self.after is None:
             return None
         if not self.before:
@@ -43,7 +43,7 @@ class Comparison:
     """Bytes by the author's line, those that differ most first; a line that only one has is 0 in the other."""
 
     def worse_than(self, ratio: float) -> tuple[Row, ...]:
-        """The judged figures that grew by more than ``ratio``; one that began at 0 has grown by more than any."""
+        """The judged figures that grew by more than ``ratio``; growth from 0 is more than any ratio."""
         return tuple(
             row
             for row in self.rows

@@ -1,4 +1,4 @@
-"""GPUs by name, and a floor under the time of a program on one: an estimate from figures that NVIDIA publishes."""
+"""GPUs by name, and the least time of a program on one: an estimate from figures that NVIDIA publishes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Device:
     overhead: float = OVERHEAD
 
     def rate(self, launch: Launch, *, tf32: bool) -> float:
-        """Operations a second of a launch's kind and dtype."""
+        """Operations per second for a launch's kind and dtype."""
         dense = launch.kind in ("product", "convolution", "attention")
         if launch.dtype in ("float16", "bfloat16"):
             return self.half if dense else 2 * self.vector
@@ -114,6 +114,6 @@ def floor_of(program: Program, device: str | Device = DEFAULT) -> Floor:
 
 
 def seconds(launch: Launch, device: Device, *, tf32: bool) -> float:
-    """Of all runs of a launch."""
+    """The least time of all runs of a launch."""
     work = (launch.flops or 0) / device.rate(launch, tf32=tf32)
     return max(launch.bytes / device.bandwidth, work, device.overhead) * launch.times

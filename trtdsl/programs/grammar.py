@@ -1,6 +1,6 @@
-"""The text of a program in a plan of TensorRT-RTX, read into statements; nothing here knows what they mean.
+"""The text of a program in a plan of TensorRT-RTX, read into statements without interpreting them.
 
-A text is a row of sections, ``header``, ``descriptors``, ``main`` and, where sizes are dynamic, ``shape_main``::
+A text is a sequence of sections, ``header``, ``descriptors``, ``main`` and, where sizes are dynamic, ``shape_main``::
 
     main {
      label bb1:
@@ -33,7 +33,7 @@ class Quoted(str):
 
 @dataclass
 class Record:
-    """What stands in braces."""
+    """The contents of a pair of braces."""
 
     fields: dict[str, Value] = field(default_factory=dict)
     """A key that comes twice keeps its first value."""

@@ -1,4 +1,4 @@
-"""Which launch reads what another wrote, and what made a launch necessary that computes nothing."""
+"""Which launch reads what another wrote, and why a launch that computes nothing is needed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Graph:
         return name if tensor is None or tensor.view_of is None else self.root(tensor.view_of)
 
     def consumers(self, launch: Launch) -> list[Launch]:
-        """Who reads what it writes, in order; in a loop, the next step too."""
+        """The launches that read what it writes, in order; in a loop, those of the next step too."""
         return self._others(launch, launch.writes, self.readers)
 
     def producers(self, launch: Launch) -> list[Launch]:
-        """Who wrote what it reads."""
+        """The launches that wrote what it reads."""
         return self._others(launch, launch.reads, self.writers)
 
     def _others(self, launch: Launch, operands: Sequence[Operand], table: dict[str, list[int]]) -> list[Launch]:
@@ -39,11 +39,11 @@ class Graph:
         return [self.program.launches[index] for index in sorted(found - {launch.index})]
 
     def lines(self, launch: Launch) -> tuple[str, ...]:
-        """The author's lines of a launch; of one that has none, those of who reads it, or whom it reads."""
+        """The author's lines of a launch; without any, those of the launches that it writes for or reads from."""
         return self._places(launch, "lines")
 
     def scopes(self, launch: Launch) -> tuple[str, ...]:
-        """The scopes of a launch, or of its neighbours."""
+        """The scopes of a launch; without any, those of its neighbours."""
         return self._places(launch, "scopes")
 
     def _places(self, launch: Launch, what: str) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Graph:
         return ()
 
     def cause(self, launch: Launch) -> str:
-        """Between what a launch that only rearranges stands: ``for the convolution at net.py:3``."""
+        """The purpose of a launch that only rearranges: ``for the convolution at net.py:3``."""
         before, after = self.neighbours(launch)
         words = []
         if before:

@@ -1,4 +1,4 @@
-"""What a program does that it need not do, in plain words, with the line that causes it and what to write instead."""
+"""Unnecessary work of a program, in plain words, with the line that causes it and what to write instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORTH_TELLING = 0.01
 
 @dataclass(frozen=True)
 class Hazard:
-    """One thing that costs, at one line."""
+    """One unnecessary cost at one line."""
 
     name: str
     line: str
@@ -72,7 +72,7 @@ Found = tuple[str, Launch, int, str, str]
 
 
 def find_hazards(program: Program) -> tuple[Hazard, ...]:
-    """The hazards of a program, those that move most first. One kind at one line is one hazard."""
+    """The hazards of a program, those that move most bytes first. One kind at one line is one hazard."""
     graph = Graph(program)
     total = max(program.bytes, 1)
     merged: dict[tuple[str, str, str], tuple[list[Launch], int, str]] = {}
@@ -232,7 +232,7 @@ def _loops(program: Program, graph: Graph) -> Iterable[Found]:
 
 
 def _constants(program: Program, graph: Graph) -> Iterable[Found]:
-    """A constant that is as large as what the launch makes of it, elementwise: it was broadcast when it was folded."""
+    """A constant that is as large as the elementwise result of the launch: it was broadcast when it was folded."""
     for launch in program.launches:
         if launch.kind != "pointwise" or not launch.writes:
             continue
@@ -274,7 +274,7 @@ def _is_constant(program: Program, name: str) -> bool:
 
 
 def _scale_and_shift(program: Program, launch: Launch) -> bool:
-    """Whether it reads two constants of one number a channel of what it writes."""
+    """Whether it reads two constants with one number for each channel of its result."""
     written = program.tensors[launch.writes[0].tensor].shape if launch.writes else ()
     if len(written) < 3:
         return False

@@ -52,7 +52,7 @@ PART = re.compile(r"[A-Z][a-z0-9]*")
 
 @dataclass(frozen=True)
 class Shape:
-    """Of an operand: what is needed to count operations."""
+    """The facts about an operand that are needed to count operations."""
 
     sizes: tuple[int, ...]
 
@@ -62,7 +62,7 @@ class Shape:
 
 
 def parts(name: str) -> list[str]:
-    """What a generated kernel is named after.
+    """The operations in a generated kernel's name.
 
     >>> parts("__myl_ReshMulAddRelu")
     ['Resh', 'Mul', 'Add', 'Relu']
@@ -90,7 +90,7 @@ def kind_of(statement: str, record: Record) -> Kind:
 
 
 def epilogue_of(statement: str, record: Record) -> tuple[str, ...]:
-    """What a product or a convolution does besides: flags of the library's kernel, or parts of the fusion's name."""
+    """The further work of a product or a convolution: flags of the library's kernel, or parts of the fusion's name."""
     if statement == "runtime_fusion":
         return tuple(part for part in parts(record.text("name")) if part not in ("Fc", "Corr", "Deco"))
     return tuple(flag for flag in EPILOGUES if record.text(flag) == "true")
@@ -115,7 +115,7 @@ def flops_of(
     reads: Sequence[Shape],
     writes: Sequence[Shape],
 ) -> int | None:
-    """Floating-point operations of one run; a multiply and its add are two. None where they cannot be told."""
+    """Floating-point operations of one run; a multiply and its add are two. None where it is not known."""
     kind = kind_of(statement, record)
     if statement == "runtime_fusion":
         return _flops_of_body(record, program, scalars, writes)
@@ -149,7 +149,7 @@ def _flops_of_product(statement: str, record: Record, reads: Sequence[Shape], wr
 
 
 def _flops_of_body(record: Record, program: ProgramText, scalars: Scalars, writes: Sequence[Shape]) -> int | None:
-    """Those of the product in the body of a fusion, and one for each element and each step after it."""
+    """The operations of the product in the body of a fusion, and one for each element and each step after it."""
     number = record.number("binary", -1)
     if not 0 <= number < len(program.bodies):
         return None

@@ -1,4 +1,4 @@
-"""The texts of the programs that a plan holds, and what their descriptors say: tensors, regions, statements."""
+"""The texts of the programs in a plan, and the contents of their descriptors: tensors, regions, statements."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class ProgramText:
 
 @dataclass(frozen=True)
 class PlanTexts:
-    """What a plan holds as text."""
+    """The texts in a plan."""
 
     version: str
     programs: tuple[ProgramText, ...]

@@ -1,4 +1,4 @@
-"""What an engine runs on the GPU: its launches in order, the tensors that they read and write, the memory."""
+"""The program that an engine runs on the GPU: launches in order, the tensors that they read and write, the memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .launches import Kind
 
 By = Literal["line", "module", "kind", "launch"]
 SCHEMA = 1
-ALIGNMENT = 512  # of activation memory, as the builder sums it up
+ALIGNMENT = 512  # of activation memory: the builder's unit when it adds up the regions
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Launch:
-    """One thing that the GPU is told to do."""
+    """One instruction to the GPU: a kernel or a copy."""
 
     index: int
     kind: Kind
@@ -97,7 +97,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Share:
-    """What belongs to one line, one module or one kind."""
+    """The launches and bytes of one line, one module or one kind."""
 
     name: str
     launches: int
@@ -108,7 +108,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Program:
-    """What an engine runs, at given sizes of its dimensions. Made by :func:`trtdsl.program`."""
+    """The program of an engine at given sizes of its dimensions. Made by :func:`trtdsl.program`."""
 
     network: str
     backend: str
@@ -143,12 +143,12 @@ class Program:
 
     @property
     def rearranged_bytes(self) -> int:
-        """Those of launches that only move values."""
+        """Bytes of launches that only move values."""
         return sum(launch.bytes * launch.times for launch in self.launches if launch.rearranges)
 
     @property
     def copied_bytes(self) -> int:
-        """Those of intermediate tensors that only hold another's values again: they never needed to exist."""
+        """Bytes of intermediate tensors that only hold another's values again, and so were never needed."""
         made = {
             operand.tensor: operand.bytes
             for launch in self.launches
@@ -165,7 +165,7 @@ class Program:
 
     @property
     def constant_bytes(self) -> int:
-        """Weights and folded constants that launches read; what several share counts once."""
+        """Bytes of weights and folded constants that launches read; a constant that several share counts once."""
         held = {(tensor.region, tensor.offset): tensor.bytes for tensor in self.tensors.values() if tensor.constant}
         return sum(held.values())
 
@@ -186,8 +186,8 @@ class Program:
     def by(self, what: By) -> list[Share]:
         """The launches and bytes of each line, module, kind or launch, most bytes first.
 
-        The bytes of a launch of several lines are shared out to them equally; it counts as a launch of the first.
-        One that has no line, as a transpose of TensorRT's own has none, belongs to the line that reads its result.
+        The bytes of a launch of several lines are shared out to them equally; it counts as a launch of the first. A
+        launch without a line, such as a transpose of TensorRT's own, belongs to the line that reads its result.
         """
         from .graph import Graph
 

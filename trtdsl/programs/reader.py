@@ -1,4 +1,4 @@
-"""From the text of a plan to a Program, at given shapes of the network's inputs."""
+"""Makes a Program of the text of a plan, at given shapes of the network's inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLACES = {"accelerator": "device", "host": "host", "hostpinned": "host"}
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """What a program is read at."""
+    """The shapes and sizes at which a program is read."""
 
     shapes: Mapping[str, Sequence[int]]
     """Of the network's inputs."""
@@ -78,7 +78,7 @@ def _memory(texts: Sequence[ProgramText], given: Given) -> int:
 
 
 def _live_ranges(launches: Sequence[Launch], tensors: Mapping[str, ProgramTensor]) -> dict[str, tuple[int, int]]:
-    """The first and the last launch that use each tensor; what a view uses, its base does."""
+    """The first and the last launch that use each tensor; a use of a view is a use of its base."""
     live: dict[str, tuple[int, int]] = {}
     loops: dict[int, tuple[int, int]] = {}
     for launch in launches:
@@ -89,7 +89,7 @@ def _live_ranges(launches: Sequence[Launch], tensors: Mapping[str, ProgramTensor
                 name = tensors[name].view_of if name in tensors else None
         if launch.loop is not None:
             loops[launch.loop] = (launch.loop, launch.index)
-    for low, high in loops.values():  # what a loop uses and what is there before or after it is kept for all steps
+    for low, high in loops.values():  # a tensor that also exists outside of a loop is kept for all steps
         for name, (first, last) in live.items():
             if first <= high and last >= low and (first < low or last > high):
                 live[name] = (min(first, low), max(last, high))
@@ -110,7 +110,7 @@ class _Reader:
         self._copy_values()
 
     def inputs(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-        """The shapes of the network's inputs; without ``shapes``, of all that the program is handed on the device."""
+        """The shapes of the network's inputs; without ``shapes``, of all inputs of the program on the device."""
         found = {}
         for name in filter(self._on_device, self.text.names("inputs")):
             sizes = [self.scalars.size(size) for size in self.text.tensors[name].dims]
@@ -119,7 +119,7 @@ class _Reader:
         return found
 
     def _copy_values(self) -> None:
-        """A number that is given is copied to the host before it is compared, and may be cast on the way."""
+        """A given number is copied to the host before it is compared, and may be cast in between."""
         for kind, record in self.text.statements:
             if not isinstance(record, Record):
                 continue
@@ -149,7 +149,7 @@ class _Reader:
         return made
 
     def _check_order(self, launches: Sequence[Launch]) -> None:
-        """Raises ProgramDamagedError where a launch reads what nobody wrote, or an output is never written."""
+        """Raises ProgramDamagedError where a launch reads memory that is never written, or an output is not written."""
         given = {name for name, tensor in self.tensors.items() if tensor.constant or tensor.view_of is not None}
         there = given | set(self.text.names("inputs"))
         for launch in launches:
@@ -168,7 +168,7 @@ class _Reader:
         return name if base is None else self._root(base)
 
     def _tell(self, walked: Walk) -> None:
-        """Notes what only the GPU decides, once for each loop and each branch."""
+        """Notes the loops and branches that only the GPU decides, each once."""
         loops: dict[int, dict[str, None]] = {}
         for index in sorted(walked.uncounted):
             loops.setdefault(walked.looped.get(index, index), {}).update(dict.fromkeys(self._lines(index)))
@@ -186,7 +186,7 @@ class _Reader:
         return places_of(record.text("layers"))[0] if isinstance(record, Record) else ()
 
     def _is_launch(self, kind: str, record: Record) -> bool:
-        """Whether a statement puts something on the GPU: it writes the device's memory, or copies from it."""
+        """Whether a statement launches work on the GPU: it writes the device's memory, or copies from it."""
         if kind in QUIET:
             return False
         names = _outputs(record) + (_inputs(record) if kind == "copy" else [])
@@ -243,7 +243,7 @@ class _Reader:
         return tuple(kind for kind, inside in self.text.bodies[number].statements if isinstance(inside, Record))
 
     def _operands_of(self, kind: str, record: Record | str) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-        """What a statement reads and writes on the device, each tensor once.
+        """The tensors that a statement reads and writes on the device, each once.
 
         Constants of one element, such as a product's alpha, travel with the launch and are not counted.
         """
@@ -274,7 +274,7 @@ class _Reader:
         return picks * max((math.prod(tensor.shape) for tensor in written), default=0)
 
     def _tensors(self, names: Iterable[str]) -> list[ProgramTensor]:
-        """The device's tensors of these names, each once; equal views of one tensor are one."""
+        """The device's tensors of these names, each once; equal views of one tensor count as one."""
         found: dict[tuple[Any, ...], ProgramTensor] = {}
         for name in names:
             if self._on_device(name):
@@ -335,7 +335,7 @@ def _extent(shape: Sequence[int], strides: Sequence[int | None]) -> int | None:
 
 
 def _of(inputs: Mapping[str, str], given: Mapping[str, T]) -> dict[str, T]:
-    """What is given of the network's inputs, by the names that the program has for them."""
+    """The given values of the network's inputs, by the names that the program has for them."""
     return {name: given[own] for name, own in inputs.items() if own in given}
 
 

@@ -1,8 +1,8 @@
 """Dynamic sizes and loop counts: the scalars of a program, evaluated from the program's own text.
 
 A program with dynamic sizes has a section ``shape_main``, which computes every size from those of the inputs with a
-dozen operations on single numbers; the loops and branches of ``main`` count in the same way, on the host. Both are run
-here. What only the GPU knows (a branch decided by a sum of pixels) stays unknown.
+dozen operations on single numbers; the loops and branches of ``main`` count in the same way, on the host. This file
+evaluates both. A value that only the GPU computes (a branch decided by a sum of pixels) stays unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .plan import Dimension, ProgramText, plain
 
 Number = int | float | bool
 
-STEPS = 400_000  # of the host's own program: a loop of 100,000 turns takes about a third
+STEPS = 400_000  # steps of the host's own program: a loop of 100,000 turns takes about a third
 
 LITERAL = re.compile(r"(?P<value>-?[0-9A-Fa-f]+)(?P<type>i64|i32|i16|i8|u64|u32|u8|b|f32|f16|f64)")
 BOUNDS = re.compile(r"shape input value at index \d+ is out of bounds \[(-?\d+), (-?\d+)\]")
@@ -83,7 +83,7 @@ def literal(text: str) -> Number | None:
 
 
 class Scalars:
-    """The single numbers of a program by name; a name that is not there has a value that only the GPU knows."""
+    """The single numbers of a program by name; a missing name has a value that only the GPU computes."""
 
     def __init__(self, program: ProgramText, known: Mapping[str, Number]):
         self.values: dict[str, Number] = dict(known)
@@ -102,7 +102,7 @@ class Scalars:
         return tensor is not None and self.program.place(tensor) != "accelerator"
 
     def evaluate(self, kind: str, record: Record) -> None:
-        """One statement of the host; what cannot be computed makes its outputs unknown."""
+        """Evaluates one statement of the host; its outputs are unknown where they cannot be computed."""
         result: Number | None = None
         if kind == "memset":
             result = literal(record.text("src"))
@@ -249,7 +249,7 @@ def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[in
 
 @dataclass
 class Block:
-    """Statements from one on to the next jump or label."""
+    """Statements from one up to the next jump or label."""
 
     end: int
     computed: list[tuple[str, Record]]
@@ -318,7 +318,7 @@ def _compare(record: Record, scalars: Scalars) -> bool | None:
 def _heavier(
     statements: Sequence[Statement], labels: Mapping[str, int], targets: Sequence[int], weight: Callable[[int], int]
 ) -> int:
-    """Of two branches ahead, the one that moves more: the first ends where the second begins, by a jump past it."""
+    """The branch that moves more bytes, of two ahead: the first ends where the second begins, with a jump past it."""
     first, second = targets
     end = second
     kind, record = statements[second - 1]

@@ -52,7 +52,7 @@ def rule_options(
     save: Save = None,
     against: Against = None,
 ) -> dict[str, Any]:
-    """What is tried and what counts as equal, as :func:`~trtdsl.check` takes it."""
+    """The options for what is tried and what counts as equal, as :func:`~trtdsl.check` takes them."""
     return {
         "sizes": sizes[0] if sizes and len(sizes) == 1 else sizes or None,
         "feeds": _feeds(feed),
@@ -123,7 +123,7 @@ def check(
 
 
 def _feeds(given: list[str] | None) -> dict[str, str] | str | None:
-    """Of ``--feed``: a folder, or a file for each input."""
+    """Parses ``--feed``: a folder, or a file for each input."""
     if not given:
         return None
     if len(given) == 1 and "=" not in given[0]:
@@ -132,7 +132,7 @@ def _feeds(given: list[str] | None) -> dict[str, str] | str | None:
 
 
 def _tolerances(given: list[str] | None) -> dict[str | None, float] | None:
-    """Of ``--tolerance``: parts by output, None for all of them."""
+    """Parses ``--tolerance``: parts by output, None for all of them."""
     found: dict[str | None, float] = {}
     for text in given or []:
         name, _, part = text.rpartition("=")

@@ -1,4 +1,4 @@
-"""`trtdsl doctor`: what is here, and what can be done with it."""
+"""`trtdsl doctor`: what is installed on this machine, and what can be done with it."""
 
 from __future__ import annotations
 

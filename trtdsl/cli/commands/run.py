@@ -1,4 +1,4 @@
-"""`trtdsl run`: an engine on files of inputs."""
+"""`trtdsl run`: runs an engine on files of inputs."""
 
 from __future__ import annotations
 
