@@ -38,6 +38,7 @@ DEFINITION = [
     "proof",
     "function_methods",
     "methods",
+    "notebook",
     "tensor",
     "precision",
     "operation",

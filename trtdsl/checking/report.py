@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.errors import MismatchError
+from ..core.html import folded, preformatted, table
 from .judge import OutputComparison, Tolerance, describe
 
 SCHEMA = 2
@@ -60,6 +61,31 @@ class CheckReport:
         if self.on == "engine":
             return "The engine itself was executed on this machine's GPU."
         return "The network was interpreted on the CPU, layer by layer; no engine was executed."
+
+    @property
+    def verdict(self) -> str:
+        """Whether the network equals its reference, in words."""
+        if not self.passed:
+            return "DIFFERS from its torch reference"
+        return f"equals its torch reference{', within relaxed tolerances' if self.relaxed else ''}"
+
+    def __repr__(self) -> str:
+        tried = f"{len(self.sizes)} size{'s' * (len(self.sizes) != 1)}, with {', '.join(self.draws) or 'no'} values"
+        head = f"{self.network} {self.verdict}, {'executed' if self.on == 'engine' else 'interpreted'} at {tried}"
+        return f"CheckReport({'; '.join([head, *self.problems()])})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, case.at, "equal" if output.passed else "differs", f"{output.max_abs:.3g}", f"{output.ratio:.2g}")
+            for name, (case, output) in self.worst().items()
+        ]
+        lines = {"wrong": self.problems(), "relaxed": self.relaxed, "not proven": self.unproven}
+        return folded(
+            f"CheckReport({self.network} {self.verdict})",
+            preformatted(self.statement),
+            table(["output", "worst at", "", "greatest error", "of limit"], rows),
+            table(["", ""], [(kind, line) for kind, found in lines.items() for line in found]),
+        )
 
     @property
     def sizes(self) -> list[dict[str, int]]:

@@ -18,6 +18,7 @@ from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedErro
 from ..core.lazy import np, torch
 from .above import complexes
 from .constraints import Constraints
+from .notebook import network_html
 from .operation import CURRENT_NETWORK, Operation, author_location
 from .precision import as_precision, is_low
 from .profile import Profile, as_profiles
@@ -454,6 +455,9 @@ class Network:
     def input_shape(self, name: str, env: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an input where the Dims have the values in ``env``."""
         return tuple(value(size, env) for size in self.inputs[name].shape)
+
+    def _repr_html_(self) -> str:
+        return network_html(self)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())

@@ -17,6 +17,7 @@ from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, Usage
 from ..core.files import LONGEST, is_file
 from ..core.lazy import torch
 from .network import Input, Network
+from .notebook import spec_html
 from .profile import Profile, Range, as_bounds, as_profiles
 from .shape import Dim, Size, substitute
 from .tensor import Tensor
@@ -104,6 +105,9 @@ class NetworkSpec:
         if self.file is None:
             raise UsageError(f"{self.name} is in no file that another process could load: write it into one")
         return load_spec, (f"{self.file.resolve()}:{self.name}",)
+
+    def _repr_html_(self) -> str:
+        return spec_html(self)
 
     def open_weights(self, weights: Source | None = None) -> Weights | None:
         """The given weights or the spec's own; None for a network without any."""

@@ -17,6 +17,7 @@ from ..core.lazy import torch
 from .above import F
 from .function_methods import FunctionMethods
 from .methods import ConversionMethods, ShapeMethods
+from .notebook import tensor_html
 from .shape import Shape, SizeLike, product, shape_text
 
 if TYPE_CHECKING:
@@ -178,6 +179,9 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
     def __repr__(self) -> str:
         kind = "constant" if self.is_constant else self.name
         return f"Tensor({kind}: {shape_text(self.shape)} {dtype_name(self.dtype)})"
+
+    def _repr_html_(self) -> str:
+        return tensor_html(self)
 
     def __len__(self) -> int:
         return int(self.shape[0])

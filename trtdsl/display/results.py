@@ -57,9 +57,7 @@ def print_check(report: CheckReport, *, verbose: bool = False) -> None:
 
 def print_verdict(report: CheckReport) -> None:
     """Whether a network equals its reference, and which cases were tried."""
-    verdict = "equals its torch reference" if report.passed else "DIFFERS from its torch reference"
-    verdict += ", within relaxed tolerances" if report.passed and report.relaxed else ""
-    terminal().print(f"{report.network} ({report.backend}) {verdict}. {report.statement}")
+    terminal().print(f"{report.network} ({report.backend}) {report.verdict}. {report.statement}")
 
 
 def print_layers(report: LayerReport) -> None:

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ..core.backend import Backend
+from ..core.html import folded, table
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.opened import NetworkLike, as_spec
@@ -109,6 +110,16 @@ class Summary:
 
     def __str__(self) -> str:
         return as_text(self.layout())
+
+    def _repr_html_(self) -> str:
+        totals = (
+            f"{len(self.layers)} layers, {number(self.parameters) or 0} parameters, {number(self.flops) or 0} FLOPs"
+        )
+        rows = [
+            (each.name, each.type, ", ".join(map(str, each.outputs)), number(each.flops), each.location or "")
+            for each in self.layers
+        ]
+        return folded(f"Summary({self.network}: {totals})", table(["layer", "type", "outputs", "FLOPs", "line"], rows))
 
 
 def number(value: int | None) -> str:

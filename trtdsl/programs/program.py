@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ..core.html import folded, table
 from .launches import Kind
 
 By = Literal["line", "module", "kind", "launch"]
@@ -208,6 +209,15 @@ class Program:
                 row[3] += (launch.flops or 0) * launch.times / len(names)
         shares = [Share(name, *map(round, row)) for name, row in table.items()]
         return sorted(shares, key=lambda share: (-share.bytes, share.name))
+
+    def _repr_html_(self) -> str:
+        head = ["launches", "bytes", "rearranged", "FLOPs"]
+        rows = [
+            (share.name, share.launches, share.bytes, share.rearranged_bytes, share.flops) for share in self.by("line")
+        ]
+        launches = f"{self.launch_count} launch{'es' * (self.launch_count != 1)}"
+        title = f"Program({self.network}: {launches}, {self.bytes} bytes moved)"
+        return folded(title, table(["line", *head], rows))
 
     def totals(self) -> dict[str, int]:
         """The figures of the whole."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...core.html import folded, preformatted
 from ...definition.shape import Shape, SizeLike, product
 from .equation import Equation, Labels
 
@@ -142,6 +143,9 @@ class EinsumPlan:
         from .report import to_json
 
         return to_json(self)
+
+    def _repr_html_(self) -> str:
+        return folded(f"EinsumPlan({self.equation}: {len(self.steps)} steps)", preformatted(self))
 
     def __str__(self) -> str:
         from .report import report
