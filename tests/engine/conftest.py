@@ -44,3 +44,25 @@ def run_engine(binaries):
         return done.stdout + done.stderr
 
     return run
+
+
+@pytest.fixture(scope="session")
+def sanitized(tmp_path_factory):
+    """The whole library on the doubles of TensorRT and CUDA, with the sanitizers of addresses and behaviour."""
+    if not (shutil.which("cmake") and shutil.which("g++")):
+        pytest.skip("needs cmake and g++ to compile tools/cpp")
+    folder = tmp_path_factory.mktemp("sanitized")
+    flags = "-g1 -O0 -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
+    configure = [
+        "cmake",
+        "-S",
+        ROOT / "tools/cpp",
+        "-B",
+        folder,
+        "-DTRTDSL_BACKEND=double",
+        f"-DCMAKE_CXX_FLAGS={flags}",
+    ]
+    subprocess.run(configure, check=True, capture_output=True)
+    built = subprocess.run(["cmake", "--build", folder, "-j2"], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder

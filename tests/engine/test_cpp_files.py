@@ -13,7 +13,6 @@ import trtdsl as td
 from trtdsl.core.backend import get_backend
 from trtdsl.engine.manifest import manifest_path, parse_manifest
 
-from .conftest import ROOT
 from .test_loader import mutate
 
 BACKEND = get_backend("tensorrt-rtx")
@@ -205,23 +204,11 @@ def test_overflow_in_a_requirement_is_a_refusal(probe, engine, tmp_path):
     assert probe("fits", tmp_path / "m.json", data=b"x=4,4\n").startswith("feed-profile: ")
 
 
-@pytest.fixture(scope="session")
-def mutations(tmp_path_factory):
-    """The mutation loop, compiled with the sanitizers of addresses and undefined behaviour."""
-    folder = tmp_path_factory.mktemp("mutations")
-    library = ROOT / "tools/cpp"
-    sources = [source for source in sorted((library / "src").glob("*.cpp")) if source.name != "running.cpp"]
-    flags = ["-std=c++17", "-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{library}"]
-    program = [library / "tests/mutations.cpp", "-o", folder / "mutations"]
-    subprocess.run(["g++", *flags, *sources, *program], check=True)
-    return folder / "mutations"
-
-
-@pytest.mark.parametrize("count", [3000, pytest.param(100_000, marks=pytest.mark.heavy)])
-def test_spoiled_files_end_in_errors_of_the_library(mutations, engine, tmp_path, count):
+@pytest.mark.parametrize("count", [2000, pytest.param(100_000, marks=pytest.mark.heavy)])
+def test_spoiled_files_end_in_errors_of_the_library(sanitized, engine, tmp_path, count):
     np.save(tmp_path / "a.npy", np.arange(24, dtype=np.float32).reshape(2, 3, 4))
     np.save(tmp_path / "b.npy", np.array(1, np.int64))
-    command = [mutations, "1", str(count), tmp_path, engine, tmp_path / "a.npy", tmp_path / "b.npy"]
+    command = [sanitized / "mutations", "1", str(count), tmp_path, engine, tmp_path / "a.npy", tmp_path / "b.npy"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     fine, refused = (int(part.split()[0]) for part in done.stdout.split(","))

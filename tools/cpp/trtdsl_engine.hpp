@@ -36,6 +36,7 @@ struct TensorInfo {
     std::string name;
     std::string dtype;  // torch's name: float32, int64, …
     Shape shape;        // -1 for a dynamic size
+    bool on_host = false;  // whether TensorRT reads or writes it on the CPU: the value of a shape; known to an Engine only
 };
 
 struct Range {
@@ -139,18 +140,54 @@ void write_npy(std::filesystem::path const& path, Array const& array);
 
 #ifdef TRTDSL_WITH_TENSORRT
 
-// An engine on the GPU. One run at a time; make one Engine per thread.
+// A tensor in memory that somebody else owns: on the GPU, at a multiple of 256 bytes; on the CPU where
+// TensorInfo::on_host says so.
+struct View {
+    std::string dtype;
+    Shape shape;
+    void* data = nullptr;
+};
+
+using Stream = void*;  // a cudaStream_t
+
+// An engine on a GPU, for all threads: copies are the same engine, and it lives as long as one of them or a Context.
 class Engine {
 public:
     explicit Engine(std::filesystem::path const& path, LoadOptions const& options = {});
-    ~Engine();
-    Engine(Engine&&) noexcept;
 
     Signature const& signature() const;
-    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds);
+
+    // Runs on arrays of the host and waits. Threads that call it at the same time run at the same time.
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds) const;
 
     // Product and version of the TensorRT library; throws library-mismatch when the headers are another version's.
     static Have have();
+
+private:
+    friend class Context;
+    struct State;
+    std::shared_ptr<State> state_;
+};
+
+// One run of an engine at a time: one a thread. Nothing is copied, and only finish() and run() wait.
+class Context {
+public:
+    explicit Context(Engine const& engine);
+    ~Context();
+    Context(Context&&) noexcept;
+
+    // Enqueues a run on `stream`, or on the context's own for nullptr. Inputs must live, and outputs be left alone, until
+    // the stream is there. Outputs that are not given go to memory of the context, until its next run.
+    // Throws feed-name, -dtype, -rank, -shape, -profile, -place, and what running throws.
+    void enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs = {}, Stream stream = nullptr);
+
+    // Waits for the latest run; its outputs, with the shapes that depend on data.
+    std::map<std::string, View> finish();
+
+    // Copies arrays of the host, runs on the context's own stream and waits.
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds);
+
+    Stream stream() const;
 
 private:
     struct State;

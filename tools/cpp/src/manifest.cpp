@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <regex>
 
 #include "internal.hpp"
 #include "json.hpp"
@@ -14,7 +13,7 @@ std::map<std::string, std::size_t> const kItemSizes{
     {"float4_e2m1fn_x2", 1},        {"float8_e8m0fnu", 1}};
 
 TensorInfo read_tensor(std::string const& name, Reader const& reader) {
-    TensorInfo info{name, reader.text("dtype"), {}};
+    TensorInfo info{name, reader.text("dtype"), {}, false};
     if (!kItemSizes.count(info.dtype)) throw reader.wrong("dtype", "a dtype that TensorRT has");
     for (auto const& item : reader.list("shape")) {
         if (auto const* size = std::get_if<std::int64_t>(&item.value); size && *size >= 0)
@@ -84,10 +83,24 @@ Requirement read_requirement(Reader const& reader, std::vector<TensorInfo> const
     return requirement;
 }
 
-// Digits, dots and a suffix: what trtdsl/engine/manifest.py takes for a version.
+bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
+
+// Two to four numbers and a suffix: what trtdsl/engine/manifest.py takes for a version.
 bool is_version(std::string const& text) {
-    static std::regex const pattern("[0-9]{1,9}(\\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?");
-    return text.size() <= 100 && std::regex_match(text, pattern);
+    std::size_t at = 0;
+    auto const number = [&] {
+        std::size_t const from = at;
+        while (at < text.size() && is_digit(text[at]) && at - from < 9) ++at;
+        return at > from;
+    };
+    if (!number()) return false;
+    int numbers = 1;
+    for (; numbers < 4 && at + 1 < text.size() && text[at] == '.' && is_digit(text[at + 1]); ++numbers) ++at, number();
+    if (numbers == 1) return false;
+    if (at == text.size()) return true;
+    if (std::string(".+-").find(text[at]) != std::string::npos && at + 1 < text.size()) ++at;
+    std::string const known = "0123456789.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return text.size() - at <= 40 && text.find_first_not_of(known, at) == std::string::npos;
 }
 
 // What the engine needs of TensorRT's registry; TensorRT itself says which is missing.

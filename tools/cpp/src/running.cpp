@@ -1,90 +1,11 @@
-// What calls TensorRT and CUDA.
-#include <NvInfer.h>
-#include <cuda_runtime_api.h>
-
+// Engines and contexts: what calls TensorRT.
 #include <algorithm>
-#include <mutex>
-#include <utility>
 
-#include "internal.hpp"
+#include "device.hpp"
 
 namespace trtdsl {
 
 namespace {
-
-// Keeps what TensorRT says, for the message of an error.
-class Log : public nvinfer1::ILogger {
-public:
-    void log(Severity severity, char const* message) noexcept override {
-        if (severity > Severity::kERROR) return;
-        std::lock_guard<std::mutex> const lock(mutex_);
-        text_ += (text_.empty() ? "" : " ") + std::string(message);
-    }
-
-    std::string take() {
-        std::lock_guard<std::mutex> const lock(mutex_);
-        return text_.empty() ? "TensorRT gave no message" : std::exchange(text_, {});
-    }
-
-private:
-    std::mutex mutex_;
-    std::string text_;
-};
-
-void cuda(cudaError_t status, std::string const& what, std::size_t needed = 0) {
-    if (status == cudaSuccess) return;
-    if (status == cudaErrorMemoryAllocation) {
-        std::size_t free = 0, total = 0;
-        cudaMemGetInfo(&free, &total);
-        throw Error("out-of-memory", "out of GPU memory: " + what + " needs " + std::to_string(needed) + " bytes, and " + std::to_string(free) + " bytes are free");
-    }
-    throw Error("execution-failed", what + " failed: " + cudaGetErrorString(status));
-}
-
-class Memory {
-public:
-    Memory() = default;
-    Memory(Memory const&) = delete;
-    ~Memory() { cudaFree(pointer_); }
-
-    void* reserve(std::size_t size) {
-        size = std::max<std::size_t>(size, 1);  // TensorRT wants an address for an empty tensor too
-        if (size > size_) {
-            cudaFree(std::exchange(pointer_, nullptr));
-            size_ = 0;
-            cuda(cudaMalloc(&pointer_, size), "a tensor", size);
-            size_ = size;
-        }
-        return pointer_;
-    }
-
-    void* pointer() const { return pointer_; }
-
-private:
-    void* pointer_ = nullptr;
-    std::size_t size_ = 0;
-};
-
-// Gives TensorRT memory for an output whose shape it knows only when it has run.
-class Allocator : public nvinfer1::IOutputAllocator {
-public:
-    explicit Allocator(Memory& memory) : memory_(memory) {}
-
-    void* reallocateOutputAsync(char const*, void*, std::uint64_t size, std::uint64_t, cudaStream_t) noexcept override {
-        try {
-            return memory_.reserve(size);
-        } catch (Error const&) {
-            return nullptr;
-        }
-    }
-
-    void notifyShape(char const*, nvinfer1::Dims const& dims) noexcept override { shape = Shape(dims.d, dims.d + dims.nbDims); }
-
-    Shape shape;
-
-private:
-    Memory& memory_;
-};
 
 std::string dtype_of(nvinfer1::DataType type) {
     using T = nvinfer1::DataType;
@@ -106,24 +27,8 @@ std::string dotted(int major, int minor, int patch) {
     return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
 }
 
-Shape shape_of(nvinfer1::Dims const& dims) { return Shape(dims.d, dims.d + std::max(dims.nbDims, 0)); }
-
-std::size_t bytes_of(Shape const& shape, std::string const& dtype) {
-    std::size_t bytes = item_size(dtype);
-    for (auto size : shape) bytes *= static_cast<std::size_t>(size);
-    return bytes;
-}
-
-void check_driver() {
-    int driver = 0, count = 0;
-    char const* const unjudged = "; whether the engine fits a GPU was not judged";
-    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-        throw Error("no-driver", std::string("an engine runs on an NVIDIA GPU, and no NVIDIA driver is installed") + unjudged);
-    if (driver / 1000 < CUDART_VERSION / 1000)
-        throw Error("driver-too-old", "the NVIDIA driver here serves CUDA " + std::to_string(driver / 1000) + ", and this program needs CUDA " +
-                                          std::to_string(CUDART_VERSION / 1000) + " or later: update the driver" + unjudged);
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
-        throw Error("no-driver", std::string("the CUDA driver finds no device") + unjudged);
+bool says_out_of_memory(std::string const& text) {
+    return text.find("OutOfMemory") != std::string::npos || text.find("out of memory") != std::string::npos;
 }
 
 Error refusal(std::string const& text) {
@@ -132,9 +37,38 @@ Error refusal(std::string const& text) {
     if (has("Version tag") || has("expecting library version")) return Error("version-mismatch", "TensorRT says that another version built the engine: " + text);
     if (has("incompatible device")) return Error("compute-capability", "TensorRT says that the engine is for another GPU: " + text);
     if (has("ost code")) return Error("host-code", "the engine carries code for the CPU, which is off: " + text);
-    if (has("OutOfMemory") || has("out of memory")) return Error("out-of-memory", text);
+    if (says_out_of_memory(text)) return Error("out-of-memory", text);
     return Error("engine-refused", "TensorRT does not load this engine: " + text);
 }
+
+std::size_t bytes_of(Shape const& shape, std::string const& dtype) {
+    auto const bytes = byte_count(shape, dtype);
+    if (bytes < 0) throw Error("execution-failed", "a tensor of shape " + text_of(shape) + " is not known or too large");
+    return static_cast<std::size_t>(bytes);
+}
+
+constexpr std::uintptr_t kAlignment = 256;  // of addresses that TensorRT takes
+
+// What TensorRT and CUDA keep for one run at a time.
+struct Lane {
+    std::unique_ptr<nvinfer1::IExecutionContext> context;
+    cudaStream_t own = nullptr;
+    cudaEvent_t done = nullptr;  // of the latest run, on whatever stream it is
+    std::size_t profile = 0;
+    std::map<std::string, Memory> inputs, outputs;
+    std::map<std::string, std::unique_ptr<Allocator>> allocators;
+    std::map<std::string, View> results;
+
+    Lane() = default;
+    Lane(Lane const&) = delete;
+    ~Lane() {
+        if (done) cudaEventSynchronize(done);
+        if (own) cudaStreamSynchronize(own);
+        context.reset();
+        if (done) cudaEventDestroy(done);
+        if (own) cudaStreamDestroy(own);
+    }
+};
 
 }  // namespace
 
@@ -142,49 +76,162 @@ struct Engine::State {
     Log log;
     std::unique_ptr<nvinfer1::IRuntime> runtime;
     std::unique_ptr<nvinfer1::ICudaEngine> engine;
-    std::unique_ptr<nvinfer1::IExecutionContext> context;
-    cudaStream_t stream = nullptr;
     int device = 0;
-    std::size_t profile = 0;
     Signature signature;
-    std::map<std::string, Memory> memory;
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Lane>> idle;  // guarded by mutex
 
     ~State() {
-        if (stream) cudaStreamDestroy(stream);
+        int before = 0;
+        bool const known = cudaGetDevice(&before) == cudaSuccess;
+        cudaSetDevice(device);
+        idle.clear(), engine.reset(), runtime.reset();
+        if (known) cudaSetDevice(before);
     }
 
-    void read_signature() {
-        for (int i = 0; i < engine->getNbIOTensors(); ++i) {
-            char const* const name = engine->getIOTensorName(i);
-            bool const input = engine->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
-            (input ? signature.inputs : signature.outputs)
-                .push_back({name, dtype_of(engine->getTensorDataType(name)), shape_of(engine->getTensorShape(name))});
-        }
-        for (int index = 0; index < engine->getNbOptimizationProfiles(); ++index) {
-            std::map<std::string, Range> profile;
-            for (auto const& info : signature.inputs) {
-                using Select = nvinfer1::OptProfileSelector;
-                auto const at = [&](Select which) { return shape_of(engine->getProfileShape(info.name.c_str(), index, which)); };
-                profile[info.name] = {at(Select::kMIN), at(Select::kOPT), at(Select::kMAX)};
-            }
-            signature.profiles.push_back(profile);
-        }
+    Error failed(std::string const& what) {
+        auto const text = log.take();
+        return Error(says_out_of_memory(text) ? "out-of-memory" : "execution-failed", what + ": " + text);
     }
 
-    void feed(std::string const& name, Array const& array) {
-        nvinfer1::Dims dims{};
-        dims.nbDims = static_cast<int>(array.shape.size());
-        std::copy(array.shape.begin(), array.shape.end(), dims.d);
-        if (!context->setInputShape(name.c_str(), dims)) throw Error("execution-failed", "TensorRT does not take the shape of input '" + name + "'");
-        if (engine->getTensorLocation(name.c_str()) == nvinfer1::TensorLocation::kHOST) {
-            context->setInputTensorAddress(name.c_str(), array.data.data());  // the value of a shape, read on the CPU
-            return;
-        }
-        void* const target = memory[name].reserve(array.data.size());
-        cuda(cudaMemcpyAsync(target, array.data.data(), array.data.size(), cudaMemcpyHostToDevice, stream), "copying an input");
-        context->setInputTensorAddress(name.c_str(), target);
-    }
+    void read_signature();
+    std::unique_ptr<Lane> make_lane();
+    void bind_outputs(Lane& lane, std::map<std::string, View> const& given);
+    void enqueue(Lane& lane, std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, cudaStream_t stream);
+    std::map<std::string, View> finish(Lane& lane);
+    std::map<std::string, Array> run(Lane& lane, std::map<std::string, Array> const& feeds);
 };
+
+void Engine::State::read_signature() {
+    for (int i = 0; i < engine->getNbIOTensors(); ++i) {
+        char const* const name = engine->getIOTensorName(i);
+        if (!name) throw Error("engine-refused", "the engine has a tensor without a name");
+        bool const input = engine->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
+        bool const on_host = engine->getTensorLocation(name) == nvinfer1::TensorLocation::kHOST;
+        (input ? signature.inputs : signature.outputs)
+            .push_back({name, dtype_of(engine->getTensorDataType(name)), shape_of(engine->getTensorShape(name)), on_host});
+    }
+    for (int index = 0; index < engine->getNbOptimizationProfiles(); ++index) {
+        std::map<std::string, Range> profile;
+        for (auto const& info : signature.inputs) {
+            using Select = nvinfer1::OptProfileSelector;
+            auto const at = [&](Select which) { return shape_of(engine->getProfileShape(info.name.c_str(), index, which)); };
+            profile[info.name] = {at(Select::kMIN), at(Select::kOPT), at(Select::kMAX)};
+        }
+        signature.profiles.push_back(profile);
+    }
+}
+
+std::unique_ptr<Lane> Engine::State::make_lane() {
+    auto lane = std::make_unique<Lane>();
+    lane->context.reset(engine->createExecutionContext());
+    if (!lane->context) throw failed("TensorRT makes no execution context");
+    cuda(cudaStreamCreateWithFlags(&lane->own, cudaStreamNonBlocking), "making a stream");
+    cuda(cudaEventCreateWithFlags(&lane->done, cudaEventDisableTiming), "making an event");
+    return lane;
+}
+
+// Gives every output its memory: the caller's, or the lane's own, on the CPU where TensorRT writes it there.
+void Engine::State::bind_outputs(Lane& lane, std::map<std::string, View> const& given) {
+    for (auto const& [name, view] : given)
+        if (std::none_of(signature.outputs.begin(), signature.outputs.end(), [&, &wanted = name](auto const& info) { return info.name == wanted; }))
+            throw Error("feed-name", "there is no output '" + name + "'");
+    lane.results.clear();
+    for (auto const& info : signature.outputs) {
+        char const* const name = info.name.c_str();
+        auto const shape = shape_of(lane.context->getTensorShape(name));
+        bool const known = std::find(shape.begin(), shape.end(), -1) == shape.end();
+        auto const found = given.find(info.name);
+        View view{info.dtype, shape, nullptr};
+        if (found != given.end()) {
+            view.data = found->second.data;
+            if (!known) throw Error("feed-shape", "the shape of output '" + info.name + "' is known only after the run: it needs the context's memory");
+            if (found->second.dtype != info.dtype) throw Error("feed-dtype", "output '" + info.name + "' is " + info.dtype + ", and memory for " + found->second.dtype + " was given");
+            if (found->second.shape != shape) throw Error("feed-shape", "output '" + info.name + "' has shape " + text_of(shape) + ", and memory for " + text_of(found->second.shape) + " was given");
+            if (!view.data || (!info.on_host && reinterpret_cast<std::uintptr_t>(view.data) % kAlignment)) throw Error("feed-place", "the address of output '" + info.name + "' must be one of a multiple of 256");
+        } else if (!known && !info.on_host) {
+            auto& allocator = lane.allocators[info.name] = std::make_unique<Allocator>(lane.outputs[info.name]);
+            if (!lane.context->setOutputAllocator(name, allocator.get())) throw failed("TensorRT takes no memory for output '" + info.name + "'");
+            lane.results[info.name] = view;
+            continue;
+        } else {
+            auto const size = bytes_of(shape, info.dtype);
+            view.data = info.on_host ? lane.outputs[info.name].reserve_host(size) : lane.outputs[info.name].reserve(size);
+        }
+        if (!lane.context->setTensorAddress(name, view.data)) throw failed("TensorRT does not take the address of output '" + info.name + "'");
+        lane.results[info.name] = view;
+    }
+}
+
+void Engine::State::enqueue(Lane& lane, std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, cudaStream_t stream) {
+    std::map<std::string, Array> shapes;
+    for (auto const& [name, view] : inputs) shapes[name] = {view.dtype, view.shape, {}};
+    auto const profile = check_feeds(signature, shapes);
+    cuda(cudaStreamWaitEvent(stream, lane.done, 0), "waiting for the run before");
+    if (profile != lane.profile) {
+        if (!lane.context->setOptimizationProfileAsync(static_cast<int>(profile), stream)) throw failed("a profile cannot be chosen");
+        lane.profile = profile;
+    }
+    for (auto const& info : signature.inputs) {
+        auto const& view = inputs.at(info.name);
+        bool const empty = byte_count(view.shape, view.dtype) == 0;
+        void const* address = view.data;
+        if (empty && !address) address = info.on_host ? lane.inputs[info.name].reserve_host(1) : lane.inputs[info.name].reserve(1);
+        if (!address || (!info.on_host && reinterpret_cast<std::uintptr_t>(address) % kAlignment))
+            throw Error("feed-place", "the address of input '" + info.name + "' must be one of a multiple of 256");
+        nvinfer1::Dims dims{};
+        dims.nbDims = static_cast<int>(view.shape.size());
+        std::copy(view.shape.begin(), view.shape.end(), dims.d);
+        if (!lane.context->setInputShape(info.name.c_str(), dims)) throw failed("TensorRT does not take the shape of input '" + info.name + "'");
+        if (!lane.context->setInputTensorAddress(info.name.c_str(), address)) throw failed("TensorRT does not take the address of input '" + info.name + "'");
+    }
+    if (lane.context->inferShapes(0, nullptr) != 0) throw failed("the shapes are not known");
+    bind_outputs(lane, outputs);
+    bool const ran = lane.context->enqueueV3(stream);
+    for (auto const& [name, allocator] : lane.allocators) allocator->check();
+    if (!ran) throw failed("the engine did not run");
+    cuda(cudaEventRecord(lane.done, stream), "marking the end of a run");
+}
+
+std::map<std::string, View> Engine::State::finish(Lane& lane) {
+    cuda(cudaEventSynchronize(lane.done), "the run");
+    for (auto const& [name, allocator] : lane.allocators) {
+        lane.results[name].shape = allocator->shape();
+        lane.results[name].data = allocator->data();
+    }
+    return lane.results;
+}
+
+std::map<std::string, Array> Engine::State::run(Lane& lane, std::map<std::string, Array> const& feeds) try {
+    check_feeds(signature, feeds);
+    std::map<std::string, View> inputs;
+    for (auto const& info : signature.inputs) {
+        auto const& array = feeds.at(info.name);
+        if (array.data.size() != bytes_of(array.shape, array.dtype)) throw Error("feed-shape", "input '" + info.name + "' has not the bytes of its shape");
+        View view{array.dtype, array.shape, const_cast<char*>(array.data.data())};
+        if (!info.on_host) {
+            view.data = lane.inputs[info.name].reserve(array.data.size());
+            cuda(cudaMemcpyAsync(view.data, array.data.data(), array.data.size(), cudaMemcpyHostToDevice, lane.own), "copying an input");
+        }
+        inputs[info.name] = view;
+    }
+    enqueue(lane, inputs, {}, lane.own);
+    std::map<std::string, Array> results;
+    auto const views = finish(lane);
+    for (auto const& info : signature.outputs) {
+        auto const& view = views.at(info.name);
+        auto& array = results[info.name] = {view.dtype, view.shape, {}};
+        array.data.resize(bytes_of(view.shape, view.dtype));
+        if (array.data.empty()) continue;
+        if (info.on_host) std::copy_n(static_cast<char const*>(view.data), array.data.size(), array.data.begin());
+        else cuda(cudaMemcpyAsync(array.data.data(), view.data, array.data.size(), cudaMemcpyDeviceToHost, lane.own), "copying an output");
+    }
+    cuda(cudaStreamSynchronize(lane.own), "the run");
+    return results;
+} catch (...) {
+    cudaStreamSynchronize(lane.own);  // the feeds may go when this returns
+    throw;
+}
 
 Have Engine::have() {
     std::string const library = dotted(getInferLibMajorVersion(), getInferLibMinorVersion(), getInferLibPatchVersion());
@@ -192,13 +239,12 @@ Have Engine::have() {
     return {TRTDSL_PRODUCT, library + "." + std::to_string(getInferLibBuildVersion())};
 }
 
-Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) : state_(std::make_unique<State>()) {
-    auto const here = have();
-    auto const file = open_engine(path, here, options);
-    check_driver();
+Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) : state_(std::make_shared<State>()) {
+    auto const file = open_engine(path, have(), options);
+    check_driver(options.device);
     auto& state = *state_;
     state.device = options.device;
-    cuda(cudaSetDevice(options.device), "choosing the GPU");
+    OnDevice const here(options.device);
     int major = 0, minor = 0;
     cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options.device), "asking the GPU");
     cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, options.device), "asking the GPU");
@@ -208,56 +254,66 @@ Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) : 
     state.runtime->setEngineHostCodeAllowed(options.allow_host_code);
     state.engine.reset(state.runtime->deserializeCudaEngine(file.data.data(), file.data.size()));
     if (!state.engine) throw refusal(state.log.take());
-    state.context.reset(state.engine->createExecutionContext());
-    if (!state.context) {
-        std::string const text = state.log.take();
-        bool const memory = text.find("emory") != std::string::npos;
-        throw Error(memory ? "out-of-memory" : "execution-failed", "TensorRT makes no execution context: " + text);
-    }
-    cuda(cudaStreamCreateWithFlags(&state.stream, cudaStreamNonBlocking), "making a stream");
     state.read_signature();
+    if (file.manifest) state.signature.requirements = file.manifest->signature.requirements;
+    state.idle.push_back(state.make_lane());
 }
-
-Engine::~Engine() = default;
-Engine::Engine(Engine&&) noexcept = default;
 
 Signature const& Engine::signature() const { return state_->signature; }
 
-std::map<std::string, Array> Engine::run(std::map<std::string, Array> const& feeds) {
+std::map<std::string, Array> Engine::run(std::map<std::string, Array> const& feeds) const {
     auto& state = *state_;
-    cuda(cudaSetDevice(state.device), "choosing the GPU");
-    auto const profile = check_feeds(state.signature, feeds);
-    auto const fail = [&](std::string const& what) { return Error("execution-failed", what + ": " + state.log.take()); };
-    if (profile != state.profile) {
-        if (!state.context->setOptimizationProfileAsync(static_cast<int>(profile), state.stream)) throw fail("a profile cannot be chosen");
-        state.profile = profile;
+    OnDevice const here(state.device);
+    std::unique_ptr<Lane> lane;
+    {
+        std::lock_guard<std::mutex> const lock(state.mutex);
+        if (!state.idle.empty()) lane = std::move(state.idle.back()), state.idle.pop_back();
     }
-    for (auto const& [name, array] : feeds) state.feed(name, array);
-    if (state.context->inferShapes(0, nullptr) != 0) throw fail("the shapes are not known");
-    std::map<std::string, Array> results;
-    std::map<std::string, std::unique_ptr<Allocator>> allocators;
-    for (auto const& info : state.signature.outputs) {
-        char const* const name = info.name.c_str();
-        auto const shape = shape_of(state.context->getTensorShape(name));
-        results[info.name] = {info.dtype, shape, {}};
-        if (std::find(shape.begin(), shape.end(), -1) != shape.end()) {
-            allocators[info.name] = std::make_unique<Allocator>(state.memory[info.name]);
-            state.context->setOutputAllocator(name, allocators[info.name].get());
-        } else {
-            state.context->setTensorAddress(name, state.memory[info.name].reserve(bytes_of(shape, info.dtype)));
-        }
-    }
-    if (!state.context->enqueueV3(state.stream)) throw fail("the engine did not run");
-    for (auto& [name, array] : results) {
-        if (auto const found = allocators.find(name); found != allocators.end()) {
-            array.shape = found->second->shape;
-            state.context->setOutputAllocator(name.c_str(), nullptr);
-        }
-        array.data.resize(bytes_of(array.shape, array.dtype));
-        cuda(cudaMemcpyAsync(array.data.data(), state.memory[name].pointer(), array.data.size(), cudaMemcpyDeviceToHost, state.stream), "copying an output");
-    }
-    cuda(cudaStreamSynchronize(state.stream), "the run");
+    if (!lane) lane = state.make_lane();
+    auto results = state.run(*lane, feeds);
+    std::lock_guard<std::mutex> const lock(state.mutex);
+    state.idle.push_back(std::move(lane));
     return results;
+}
+
+struct Context::State {
+    std::shared_ptr<Engine::State> engine;
+    std::unique_ptr<Lane> lane;
+
+    ~State() {
+        int before = 0;
+        bool const known = cudaGetDevice(&before) == cudaSuccess;
+        cudaSetDevice(engine->device);
+        lane.reset();
+        if (known) cudaSetDevice(before);
+    }
+};
+
+Context::Context(Engine const& engine) : state_(std::make_unique<State>()) {
+    state_->engine = engine.state_;
+    OnDevice const here(engine.state_->device);
+    state_->lane = engine.state_->make_lane();
+}
+
+Context::~Context() = default;
+Context::Context(Context&&) noexcept = default;
+
+Stream Context::stream() const { return state_->lane->own; }
+
+void Context::enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, Stream stream) {
+    OnDevice const here(state_->engine->device);
+    auto& lane = *state_->lane;
+    state_->engine->enqueue(lane, inputs, outputs, stream ? static_cast<cudaStream_t>(stream) : lane.own);
+}
+
+std::map<std::string, View> Context::finish() {
+    OnDevice const here(state_->engine->device);
+    return state_->engine->finish(*state_->lane);
+}
+
+std::map<std::string, Array> Context::run(std::map<std::string, Array> const& feeds) {
+    OnDevice const here(state_->engine->device);
+    return state_->engine->run(*state_->lane, feeds);
 }
 
 }  // namespace trtdsl
