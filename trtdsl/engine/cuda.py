@@ -108,7 +108,7 @@ class Pool:
             return pointers.pop() if pointers else None
 
     def give(self, pointer: int, size: int) -> bool:
-        """False when there is enough of that size."""
+        """Takes a piece back; False when the pool has enough of that size."""
         with self._lock:
             pointers = self._free.setdefault(size, [])
             if len(pointers) < self.KEPT:

@@ -1,4 +1,4 @@
-"""Functions that differ in one thing alone: one implementation, and a row with name and docstring for each."""
+"""Functions that differ in one thing alone: one implementation, and a row with name and docstring for each function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch does to operands before it computes: type promotion, broadcasting of ranks, numbers as tensors."""
+"""The preparation of operands as in torch: type promotion, broadcasting of ranks, numbers as tensors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _ranked(operand: Any) -> tuple[torch.dtype, int]:
 
 
 def _combined(first: torch.dtype | None, then: torch.dtype | None) -> torch.dtype | None:
-    """The dtype of operands that count more beside that of such as count less."""
+    """The common dtype of operands that count more and operands that count less."""
     if first is None or then is None:
         return first or then
     if first.is_floating_point or not (then.is_floating_point or first == torch.bool):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ported:
-    """A ported module: the file's text, and what the caller should know of it."""
+    """A ported module: the file's text, and remarks for the caller."""
 
     text: str
     name: str
@@ -34,7 +34,7 @@ class Ported:
     """What a check of the text says; None where it was not asked for."""
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
-        """What the caller should know, and do next."""
+        """Remarks for the caller, and what to do next."""
         count = len(self.missing)
         lines = list(self.notes)
         if count:

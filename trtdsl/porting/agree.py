@@ -23,7 +23,7 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
     first, *others = given.points()
     result = _traced(module, given, first)
     mine = Lines(result)
-    if result.tried:  # what depends on values must not become a number either
+    if result.tried:  # a size that depends on values must not become a number either
         mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")
 
     def same(other: Trace) -> bool:

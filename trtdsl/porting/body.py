@@ -119,7 +119,7 @@ class Body:
                     position += 1
                     self._visit(inner, position)
                 position += 1
-                for inner in item.body:  # what was there before the loop is needed in every round
+                for inner in item.body:  # a value from before the loop is needed in every round
                     for key in self._needs(inner):
                         span = self.spans.get(key)
                         if span is not None and span.start <= begin:
@@ -235,7 +235,7 @@ class Body:
         return other.name != name or other.end <= span.start or span.end <= other.start
 
     def _inherited(self, statement: Statement, span: Span) -> list[str]:
-        """The name of what the statement works on, where that is not needed afterwards."""
+        """The name of the statement's operand, where that is not needed afterwards."""
         for leaf in parts(statement.expression):
             if isinstance(leaf, Value) and not self._own(leaf):
                 former = self.spans.get(self._find(leaf))
@@ -263,7 +263,7 @@ class Body:
         return Renderer(self.prefix, self.name_of, sizes, numbered)
 
     def signature(self) -> str:
-        """The parameters: what goes in, the weights, literals with their defaults."""
+        """The parameters: the inputs, the weights, literals with their defaults."""
         from .render import literal
 
         names = [

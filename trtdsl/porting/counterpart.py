@@ -60,14 +60,14 @@ NOISE = {
 }
 # Optional tensors that are given by position.
 STATE = {"weight", "bias", "running_mean", "running_var", "b_ih", "b_hh"}
-# Numbers that everybody gives by position.
+# Numbers that are usually given by position.
 PLAIN = {"end", "step", "size", "kernel_size", "repeats"}
 # torch's functions that take a number or a tuple of equal ones alike.
 PER_AXIS = {"stride", "padding", "dilation", "kernel_size", "output_padding", "output_size"}
 
 
 def counterpart(op: Op) -> Expression | None:
-    """The call as it is written with trtdsl; None where there is none that takes these arguments."""
+    """The call as it is written with trtdsl; None where no function takes these arguments."""
     args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
     if op.name == "arange" and any(isinstance(leaf, SizeOp) and isinstance(leaf.number, float) for leaf in args):
         kwargs.setdefault("dtype", torch.float32)

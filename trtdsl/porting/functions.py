@@ -1,7 +1,7 @@
 """Functions of a trace: one for each kind of module, shared by all that do the same.
 
-From the innermost modules outwards: instances whose statements are the same share a :class:`Function`; literals in
-which they differ become its parameters.
+Works from the innermost modules outwards. Instances whose statements are the same share a :class:`Function`; literals
+in which they differ become its parameters.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _label(members: list[Instance], index: int) -> str:
 
 
 def _unite_results(members: list[Instance]) -> None:
-    """What one module is asked for, all give."""
+    """A result that is needed of one module is returned by all."""
     wanted = dict.fromkeys(member.numbers[value] for member in members for value in member.results)
     order = sorted(wanted, key=[member.numbers[value] for member in members for value in member.results].index)
     most = max(members, key=lambda member: len(member.results))

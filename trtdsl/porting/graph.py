@@ -1,4 +1,4 @@
-"""What a trace of a torch module consists of: values, sizes, calls of torch, and calls of modules.
+"""The parts of a trace of a torch module: values, sizes, calls of torch, and calls of modules.
 
 A :class:`Call` is one call of a module; its body has, in order, the calls of torch (:class:`Op`) and of modules that it
 made. Arguments are trees of lists, tuples, dicts and slices, whose leaves are values, sizes and plain Python objects.
@@ -110,7 +110,7 @@ class Call:
 
     @property
     def kind(self) -> Any:
-        """What calls of one kind have in common: the module's class, or the function's code."""
+        """The identity of a kind of calls: the module's class, or the function's code."""
         return self.module._code if isinstance(self.module, Helper) else type(self.module)
 
     @property

@@ -2,8 +2,8 @@
 
 The trace is executed once more with symbolic sizes: its statements, by trtdsl's own functions, so that each size that
 the module compared is an expression of the inputs' dimensions. Comparisons of whole numbers are then decided by the
-algebra of sizes, those of fractions by trying every value. Where a comparison comes out otherwise, the module is traced
-there too: another path to the same program is as good.
+algebra of sizes, those of fractions by trying every value. Where a comparison has another result, the module is traced
+there too, and another path is accepted if it gives the same program.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 }
 ROUNDING = {"int": int, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round}
 CALLED: dict[str, Callable[..., Any]] = {**ROUNDING, **MATH, **BITWISE}
-TRIED = 20_000  # combinations of sizes
-MOST_PATHS = 16  # that a module may take on the way to one program
+TRIED = 20_000  # the most combinations of sizes
+MOST_PATHS = 16  # paths that a module may take to one program
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Requirement:
 
 
 class Unknown(Exception):
-    """A size of which nothing is known: of data, or after a call that has no counterpart."""
+    """An unknown size: one that depends on data, or follows a call that has no counterpart."""
 
 
 def proven(
@@ -134,7 +134,7 @@ def _columns(given: Given, names: list[str]) -> dict[str, Any]:
 
 
 def _range_texts(given: Given, names: Iterable[str]) -> list[str]:
-    """That the dimensions keep to the ranges that were ported."""
+    """Requirements that keep the dimensions within the ported ranges."""
     bounds = {name: given.dims[name].bounds() for name in names}
     return [text for name, (low, high) in bounds.items() for text in (f"{name} >= {low}", f"{name} <= {high}")]
 
@@ -144,7 +144,7 @@ def _short(location: Location) -> str:
 
 
 class Asked:
-    """What one trace asked of its inputs' dimensions."""
+    """The conditions of one trace on its inputs' dimensions."""
 
     def __init__(self, trace: Trace, given: Given):
         guards = {

@@ -1,4 +1,4 @@
-"""Calls of modules as calls of functions: what their statements are, what they need, and what others need of them."""
+"""Calls of modules as calls of functions: their statements, their inputs, and the results that others need."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Builder:
         return count > 1 and not room.startswith("torch.nn.")
 
     def _close(self, instance: Instance) -> None:
-        """Works out what goes in and what comes out."""
+        """Determines inputs and outputs."""
         defined = {value for statement in instance.body for value in statement.results}
         inside: Counter[Value] = Counter()
         for statement in instance.body:

@@ -28,7 +28,7 @@ def rolled(body: list[Any], results: list[Value], counts: Mapping[str, int]) -> 
         uses = uses_of(after, results)
         if any(uses[first] for first, _ in loop.carried):
             for index, (first, again) in enumerate(loop.carried):
-                if uses[first]:  # what goes in is needed later: the loop changes a copy
+                if uses[first]:  # the input is needed later, so the loop changes a copy
                     copy = Value(first.shape, first.dtype, name=again.name)
                     written.append(Copy(copy, first))
                     _substitute(loop.body, {first: copy})

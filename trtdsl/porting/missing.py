@@ -1,4 +1,4 @@
-"""What a ported file has in the place of a torch call without a counterpart."""
+"""The placeholder in a ported file for a torch call without a counterpart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spec for a module that is there already: traced, written and defined without a file."""
+"""A spec for an existing module: traced, written and defined without a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def spec_of(
     module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any], dims: dict[str, Any], name: str | None
 ) -> NetworkSpec:
-    """What :func:`trtdsl.from_module` gives."""
+    """The result of :func:`trtdsl.from_module`."""
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"from_module takes a torch.nn.Module, not a {type(module).__name__}")
     module = copied(module).eval().requires_grad_(False)

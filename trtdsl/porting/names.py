@@ -1,4 +1,4 @@
-"""What torch's calls are called: one name for a function, a method, an operator and its in-place variant."""
+"""The names of torch's calls: one name for a function, a method, an operator and its in-place variant."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ALIASES = {
     "special_xlog1py": "xlog1py",
     **{f"fft_{name}": name for name in FOURIER},
     "conj_physical": "positive",
-    # What memory holds before it is written to is nobody's: zeros are as good.
+    # Functions that give uninitialized memory; zeros replace its values.
     "empty": "zeros",
     "empty_like": "zeros_like",
     "new_empty": "new_zeros",
@@ -81,7 +81,7 @@ ALIASES = {
     "empty_permuted": "zeros",
 }
 
-# What does nothing to values: dropout outside of training, copies, and moves in memory.
+# Functions that do not change values: dropout outside of training, copies, and moves in memory.
 UNCHANGED = {
     "contiguous",
     "detach",

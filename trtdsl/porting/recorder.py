@@ -24,7 +24,7 @@ from .unknown import sized
 
 
 class Recorder:
-    """What is known while the module runs: which value each tensor is now, and which module is running."""
+    """The state while the module runs: which value each tensor is now, and which module is running."""
 
     def __init__(self, module: torch.nn.Module, count: int = 3):
         self.module = module
@@ -50,7 +50,7 @@ class Recorder:
         self.inside = False  # whether a function of torch is running
 
     def run(self, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
-        """Calls the module; what is raised gets the author's line."""
+        """Calls the module; errors get the author's line."""
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
         try:
@@ -240,7 +240,7 @@ class Recorder:
     def _check_writes(
         self, qualified: str, before: list[torch.Tensor], versions: list[int], target: torch.Tensor | None
     ) -> None:
-        """Raises UnsupportedError where a tensor was written to that nobody knows of, so that nothing is dropped."""
+        """Raises UnsupportedError where an unknown tensor was written to, so that no write is dropped."""
         storage = None if target is None else storage_of(target)
         for tensor, version in zip(before, versions):
             if tensor._version != version and storage_of(tensor) != storage:
@@ -254,7 +254,7 @@ class Recorder:
         return value
 
     def _changed(self, target: torch.Tensor, op: Op) -> None:
-        """The tensor has another value from now on; its other views are of no use any more."""
+        """Gives the tensor a new value; its other views become invalid."""
         known = _known(op)
         former = self.values.get(id(target))
         storage = storage_of(target)
@@ -277,7 +277,7 @@ class Recorder:
         return key in self.folded or outside
 
     def _folds(self, op: Op, args: Any, kwargs: Any, result: Any) -> bool:
-        """Whether what is known is computed now: what has no counterpart, is float64, or comes from numpy."""
+        """Whether a known value is computed now: one that has no counterpart, is float64, or comes from numpy."""
         tensors = list(_tensors(result))
         if not _known(op) or op.name in RANDOM or not all(type(tensor) is torch.Tensor for tensor in tensors):
             return False
@@ -448,7 +448,7 @@ def _map_tensors(tree: Any, change: Any) -> Any:
 
 
 def storage_of(tensor: torch.Tensor) -> Any:
-    """What two tensors that share memory have in common."""
+    """The identity of a tensor's memory, which tensors that share it have in common."""
     try:
         return tensor.untyped_storage()._cdata
     except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
@@ -483,7 +483,7 @@ def modes_below(recorder: Recorder) -> Any:
 
     class Below(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if recorder.inside or _get_current_function_mode() is None:  # what the recorder does for itself
+            if recorder.inside or _get_current_function_mode() is None:  # the recorder's own operations
                 return function(*args, **(kwargs or {}))
             with _pop_mode_temporarily():
                 return recorder.called(function, args, kwargs or {})

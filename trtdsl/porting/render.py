@@ -55,7 +55,7 @@ class Renderer:
         return f"{self.callee(expression)}({', '.join(self.arguments(self.ordered(expression)))})", ATOM
 
     def callee(self, expression: Expression) -> str:
-        """What is called, for a function, a module, and what is missing."""
+        """The text of the callee, for a function, a module, and a missing call."""
         return {"function": f"F.{expression.name}", "missing": "td.missing"}.get(expression.form, expression.name)
 
     def ordered(self, expression: Expression) -> list[Argument]:

@@ -51,7 +51,7 @@ def _batch_norm(
 
 def _native_batch_norm(*given: Any) -> Any:
     result = _batch_norm(*given)
-    return result, *(result.new_empty(0) for _ in range(2))  # what training saves; nothing in evaluation
+    return result, *(result.new_empty(0) for _ in range(2))  # a tensor that training saves; empty in evaluation
 
 
 def _no_training(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float) -> Any:

@@ -1,8 +1,8 @@
-"""Numbers that know which sizes they came from, while they are the numbers that they are.
+"""Numbers that record which sizes they were computed from.
 
-A :class:`TracedInt` is an int in every respect; what Python computes from it is one too. So a module runs as it does
-with numbers, branches and all, and a size can be written back as its author wrote it: ``h // 2 * w``. What the module
-asks of such numbers is noted (:class:`Guard`), so that it can be proven for all sizes.
+A :class:`TracedInt` is an int in every respect; what Python computes from it is one too. A module therefore runs as
+with plain numbers, branches included, and a size can be written back as its author wrote it: ``h // 2 * w``.
+Comparisons that the module makes of such numbers are noted (:class:`Guard`), so that they can be proven for all sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .graph import SizeExpression, SizeOf, SizeOp
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """A comparison of sizes that the module made, and what came of it."""
+    """A comparison of sizes that the module made, and its result."""
 
     symbol: str
     left: Any
@@ -146,7 +146,7 @@ def _bitwise(symbol: str, *, swapped: bool = False) -> Callable[..., Any]:
 
 
 def _note(symbol: str, left: Any, right: Any, outcome: bool, depth: int = 2) -> None:
-    """Notes what the author's code asked; what torch's own asks is for torch to know."""
+    """Notes comparisons of the author's code and ignores those of torch's own code."""
     guards = GUARDS.get()
     frame = sys._getframe(depth)
     if guards is not None and not is_inside(frame.f_code.co_filename):
@@ -388,7 +388,7 @@ NAMESAKES = {"int": _Int, "float": _Float, "min": _extremum("min"), "max": _extr
 
 @contextmanager
 def pythons_functions(module: torch.nn.Module) -> Iterator[None]:
-    """Inside, Python's own functions know of traced numbers.
+    """A context in which Python's own functions support traced numbers.
 
     ``int``, ``min``, ``max`` and ``range`` in the packages of the module's classes, and the functions of ``math``.
     """
@@ -414,7 +414,7 @@ def pythons_functions(module: torch.nn.Module) -> Iterator[None]:
                 space.pop(key, None)
 
 
-_ONE_AT_A_TIME = threading.RLock()  # what is changed is everybody's
+_ONE_AT_A_TIME = threading.RLock()  # the change is visible to all threads
 
 
 _kind: Any

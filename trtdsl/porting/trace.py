@@ -1,8 +1,9 @@
 """Traces a torch module: runs it on tensors without values and writes down each call that its code makes.
 
-Calls are seen where the author makes them, before torch takes them apart (``F.conv2d(x, w, stride=2)``, not what it is
-made of), through torch's own :class:`~torch.overrides.TorchFunctionMode`. Inputs, and what is computed from them, are
-fake tensors: they have a shape and no values, so that no size costs time. Parameters and buffers are what they are.
+Calls are recorded where the author makes them, before torch takes them apart (``F.conv2d(x, w, stride=2)``, not the
+operations inside it), through torch's own :class:`~torch.overrides.TorchFunctionMode`. Inputs, and what is computed
+from them, are fake tensors: they have a shape and no values, so that great sizes take no time. Parameters and buffers
+are the module's own.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _choose(op: Op) -> None:
 
 
 def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:
-    """A remark for each tensor of the module that forward writes to, or puts another in the place of."""
+    """A remark for each tensor of the module that forward writes to or replaces."""
     places = dict(recorder.updated)
     for name, tensor in tensors_of(module):
         if name not in recorder.held or recorder.held[name] is not tensor:
@@ -132,7 +133,7 @@ def _remark(left_out: tuple[str, Any]) -> str:
 
 
 def _outputs(returned: Any, tensors: dict[str, Value]) -> Any:
-    """What a check compares of what forward gave: a tensor, tensors by name, or all tensors of a tuple."""
+    """The results of forward that a check compares: a tensor, tensors by name, or all tensors of a tuple."""
     if isinstance(returned, torch.Tensor):
         return next(iter(tensors.values()))
     if not tensors:
@@ -143,7 +144,7 @@ def _outputs(returned: Any, tensors: dict[str, Value]) -> Any:
 
 
 def _leaves(returned: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Every leaf of what forward gave but None, by keys, fields and numbers that are joined by dots."""
+    """Every leaf of forward's result except None, by keys, fields and numbers that are joined by dots."""
     if isinstance(returned, Mapping):
         parts: Any = returned.items()
     elif dataclasses.is_dataclass(returned) and not isinstance(returned, type):
@@ -163,7 +164,7 @@ SHAPE_ALONE = {"zero", "zeros_like", "ones_like", "full_like", "fill", "copy", "
 
 
 def trivial(trace: Trace) -> list[str]:
-    """The outputs that no input's values have a part in."""
+    """The outputs that depend on no input's values."""
     results = trace.results
     if isinstance(results, Value):
         named = {"output": results}
@@ -182,7 +183,7 @@ def trivial(trace: Trace) -> list[str]:
 
 
 def live_operations(trace: Trace) -> dict[Op, None]:
-    """The calls that have a part in the results, in order."""
+    """The calls that the results depend on, in order."""
     needed = set(values_in(trace.results))
     live: dict[Op, None] = {}
     for op in reversed(list(operations(trace.root))):
@@ -205,7 +206,7 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """What fails is raised, and need not be logged besides."""
+    """A failure is raised, so it need not be logged as well."""
     before = logger.disabled
     logger.disabled = True
     try:

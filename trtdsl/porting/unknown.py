@@ -1,4 +1,4 @@
-"""Results whose size depends on a tensor's values: while tracing they have a size that is tried for it."""
+"""Results whose size depends on a tensor's values: while tracing, a trial size stands in for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..core.lazy import torch
 
 
 def sized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> Any:
-    """What the call gives where ``count`` elements are chosen; None for a call that is not known here."""
+    """The result of the call where ``count`` elements are chosen; None for a call that has no rule here."""
     given = kwargs.get("input", args[0] if args else None)
     if not isinstance(given, torch.Tensor):
         return None

@@ -1,4 +1,4 @@
-"""A port checks itself: what was written is defined, and compared with the module that it was written for."""
+"""A port checks itself: the written file is defined and compared with the module that it was written for."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What detectors need, with torchvision's names and meaning."""
+"""Functions for detectors, with torchvision's names and meaning."""

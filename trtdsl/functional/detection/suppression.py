@@ -96,8 +96,8 @@ def _better(scores: Tensor) -> Tensor:
 def _greedy(rivals: Tensor, scores: Tensor) -> Tensor:
     """Which boxes are kept, as 0 and 1 (…, n): those with no rival that is kept.
 
-    After k passes all boxes are right whose chain of better rivals has k links at most; a pass that changes nothing is
-    the last, since what it gives is what it took.
+    After k passes all boxes whose chain of better rivals has at most k links are right. A pass that changes nothing is
+    the last.
     """
     network = scores.network
     loop = L.Loop(network)
@@ -113,7 +113,7 @@ def _greedy(rivals: Tensor, scores: Tensor) -> Tensor:
 
 
 def _some(scores: Tensor, kept: Tensor, max_outputs: int) -> Tensor:
-    """The best of what is kept, -1 where there are fewer."""
+    """The best of the kept boxes, -1 where there are fewer."""
     ranked = choose(kept, scores, -math.inf, scores.dtype)
     number = scores.shape[-1]
     take = min(max_outputs, number) if isinstance(number, int) else max_outputs

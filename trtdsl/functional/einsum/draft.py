@@ -1,4 +1,4 @@
-"""A plan being made: operations are appended, and what they cost is counted."""
+"""A plan under construction: operations are appended, and their costs are added up."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ...definition.network import MAX_DIMS
 from .equation import ITEM, Labels, text
 from .plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take
 
-# What arithmetic costs beside the traffic: a GPU does this many operations in the time of moving one byte.
+# The cost of arithmetic relative to traffic: a GPU does this many operations in the time of moving one byte.
 MATRIX_FLOPS_PER_BYTE = 64
 VECTOR_FLOPS_PER_BYTE = 16
 TILE = 16  # rows and columns of the smallest tile that a matrix product is computed in
-FLAGGED = 0.9  # at most, what TRANSPOSE flags cost of what it costs to transpose the result
-SCATTERED = 1.2  # a transposition that moves what lies closest together reads or writes in small pieces
-TILE_BYTES = 512  # what one matrix of a batch costs however small it is
+FLAGGED = 0.9  # the most that TRANSPOSE flags cost, as a part of the cost of transposing the result
+SCATTERED = 1.2  # a transposition that moves the innermost dimension reads or writes in small pieces
+TILE_BYTES = 512  # the least cost of one matrix of a batch
 
 
 class Draft:
@@ -40,7 +40,7 @@ class Draft:
         self.largest = 0
 
     def copy(self) -> Draft:
-        """The same draft, to be carried on in another way."""
+        """A copy of the draft, to be continued in another way."""
         other = object.__new__(Draft)
         other.__dict__.update(self.__dict__)
         for name in ("operations", "axes", "constant", "steps", "notes"):
@@ -58,7 +58,7 @@ class Draft:
         return tuple(label for axis in self.axes[value] for label in axis)
 
     def core(self, labels: Iterable[str]) -> Labels:
-        """The labels without those that are always 1, whose place means nothing to where the elements lie."""
+        """The labels without those that are always 1, whose place does not affect where the elements lie."""
         trivial = self.trivial
         return tuple(label for label in labels if label not in trivial) if trivial else tuple(labels)
 
@@ -95,7 +95,7 @@ class Draft:
     # -- operations ----------------------------------------------------------------------------------------------------
 
     def follow(self, value: int, order: Sequence[int]) -> int:
-        """The value with its dimensions in the order in which they lie in memory, which moves nothing."""
+        """The value with its dimensions in the order in which they lie in memory; no element moves."""
         target = tuple(self.axes[value][axis] for axis in order)
         if target == self.axes[value]:
             return value
@@ -235,7 +235,7 @@ class Draft:
         )
 
     def flag(self, product: int, operands: Iterable[int]) -> None:
-        """Counts what it costs that a product transposes ``operands`` itself.
+        """Adds the cost of a product that transposes ``operands`` itself.
 
         TensorRT-RTX 1.7 copies them (its activation memory shows it), TensorRT need not. So the flags decide between
         operands, but never for a Shuffle that they can save.
@@ -244,7 +244,7 @@ class Draft:
         self.cost += min(copied, FLAGGED * 2 * self.bytes_of(product))
 
     def unrolled(self, a: int, b: int, order: Sequence[str], label: str) -> int:
-        """The sum over one small label, product by product: nothing greater than the result is made."""
+        """The sum over one small label, product by product: no value is greater than the result."""
         mine, other = set(self.labels(a)), set(self.labels(b))
         x = self.arrange(a, tuple((name,) if name in mine else () for name in order), "to be multiplied in one order")
         y = self.arrange(b, tuple((name,) if name in other else () for name in order), "to be multiplied in one order")

@@ -57,7 +57,7 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
 
 
 def _order(x: Tensor) -> Order | None:
-    """In which order the dimensions lie in memory; None where that is how they are written."""
+    """The order in which the dimensions lie in memory; None where it is the order in which they are written."""
     return None if x.is_constant or x.order == tuple(range(x.ndim)) else x.order
 
 
@@ -91,7 +91,7 @@ def _static_plan(
 
 
 def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
-    """One IEinsumLayer. UnsupportedError for what it cannot express."""
+    """One IEinsumLayer. UnsupportedError for an equation that it cannot express."""
     label_sizes(equation, [tensor.shape for tensor in tensors])
     if not tensors[0].dtype.is_floating_point:
         raise UnsupportedError("lowering='native': IEinsumLayer takes no integers and no bool; use lowering='matmul'")

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Equation:
     """The labels of every operand's dimensions and of the result's.
 
-    What an ellipsis stands for is labelled ``...0``, ``...1``, counted from the last dimension.
+    The dimensions of an ellipsis are labelled ``...0``, ``...1``, counted from the last dimension.
 
     >>> print(parse("b l d_in, d_in n -> b l d_in n", [3, 2]))
     b l d_in, d_in n -> b l d_in n

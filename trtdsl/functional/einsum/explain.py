@@ -22,10 +22,10 @@ def explain_einsum(
     """The plan by which F.einsum would compute ``equation``, from the operands' shapes alone; ``print`` it.
 
     A size is an int, a :class:`Dim` or a name. ``constants`` are the numbers of the operands that are known when the
-    network is written, ``names`` reads einops' long names even where no underscore or digit betrays them, ``integers``
-    plans for operands that IMatrixMultiplyLayer does not take. ``orders`` says of an operand, by its number, in which
-    order its dimensions lie in memory: as labels, ``"ntvkc"``, or as axes; F.einsum knows it (:attr:`Tensor.order`).
-    Needs neither TensorRT nor data.
+    network is written, ``names`` reads einops' long names even where the equation has no underscore or digit,
+    ``integers`` plans for operands that IMatrixMultiplyLayer does not take. ``orders`` says of an operand, by its
+    number, in which order its dimensions lie in memory: as labels, ``"ntvkc"``, or as axes; F.einsum knows it
+    (:attr:`Tensor.order`). Needs neither TensorRT nor data.
 
     Raises DefinitionError for a malformed equation, ShapeError for sizes that disagree, UsageError for a bad size or
     order.

@@ -1,4 +1,4 @@
-"""The plan of an einsum as a value: the operations on its operands, one after the other, and what each step is for.
+"""The plan of an einsum as a value: the operations on its operands in order, and the purpose of each step.
 
 A plan is made from shapes alone. Values are numbered: the operands first, then each operation's result.
 """
@@ -91,7 +91,7 @@ Operation = Shuffle | Diagonal | Take | Reduce | Multiply | Add | MatrixMultiply
 
 @dataclass(frozen=True)
 class Step:
-    """What some of the operations do together, with the labels by kind and what it costs."""
+    """A step: operations that belong together, with the labels by kind and the cost."""
 
     kind: str
     operands: tuple[int, ...]
@@ -115,7 +115,7 @@ class EinsumPlan:
     """How an einsum is computed, made from shapes alone; ``print`` it.
 
     ``operations`` work on numbered values, the operands first; ``result`` is the number of the result. Costs are for
-    float32 and the sizes to tune for (``opt``); what is done to constants alone costs nothing.
+    float32 and the sizes to tune for (``opt``); operations on constants alone cost nothing.
     """
 
     equation: Equation

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def naive(plan: EinsumPlan) -> dict[str, int]:
-    """What the usual rewrite costs: operands multiplied one after the other without summing, then one sum."""
+    """The costs of the usual rewrite: operands multiplied one after the other without summing, then one sum."""
     sizes = {label: hint(size) for label, size in plan.sizes.items()}
 
     def count(labels: Iterable[str]) -> int:

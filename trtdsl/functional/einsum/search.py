@@ -32,8 +32,8 @@ def make_plan(
 
     ``constants`` says which operands are known when the network is written. ``integers``: there is no matrix product.
     ``orders`` says in which order the dimensions of each operand lie in memory (None: as they are written). Where one
-    lies as convolutions write, channels last, the result may lie so too: it costs nothing to name its dimensions in
-    another order.
+    lies channels last, as convolutions write, the result may lie channels last too: naming its dimensions in another
+    order costs nothing.
 
     Raises ShapeError for sizes that disagree, UnsupportedError where more than 8 dimensions would be needed.
 

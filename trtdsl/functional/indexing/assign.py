@@ -17,7 +17,7 @@ from .index import as_indices, index_in, slice_bounds, split_index
 
 
 class Span(NamedTuple):
-    """What an index chooses of one dimension; ``kept`` says whether the dimension is there in ``x[index]``."""
+    """The part of one dimension that an index chooses; ``kept`` says whether ``x[index]`` has the dimension."""
 
     start: SizeLike
     length: SizeLike
@@ -115,7 +115,7 @@ def _box(x: Tensor, spans: Sequence[Span], value: Tensor, basic: Sequence[Any]) 
 
 
 def _written(x: Tensor, spans: Sequence[Span], value: Tensor) -> Tensor:
-    """The box along its first dimension that is not whole, of what stands there with the rest of the box written."""
+    """The box along its first dimension that is not whole, from the old values with the rest of the box written."""
     axis = next((axis for axis, span in enumerate(spans) if not _covers(span, x.shape[axis])), None)
     if axis is None:
         return value

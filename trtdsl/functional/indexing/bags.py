@@ -75,7 +75,7 @@ def embedding_bag(
 
 
 def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
-    """Which element (bags, n) is in which bag."""
+    """A mask (bags, n) of the elements in each bag."""
     bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
     with input.network.current():
         places, every = arange(input.shape[0]), arange(bags)

@@ -19,7 +19,7 @@ from .index import advanced, as_indices
 
 def _integers(index: Tensor, name: str) -> Tensor:
     if index.numel() == 0 and index.dtype not in (torch.int32, torch.int64):
-        return filled(index.network, index.shape, 0, torch.int64)  # torch takes any dtype where there is nothing
+        return filled(index.network, index.shape, 0, torch.int64)  # torch takes any dtype for an empty index
     if index.dtype not in (torch.int32, torch.int64):
         raise DefinitionError(f"{name} takes indices of int32 or int64, not {index.dtype}")
     return index

@@ -1,4 +1,4 @@
-"""Arithmetic of sizes whose result is no size: fractions, roots, true division."""
+"""Arithmetic on sizes whose result is not a size: fractions, roots, true division."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floor_divide": "//", "
 
 
 def fraction(function: str, left: Any, right: Any) -> Tensor:
-    """What an operator makes of a Size and a number where that is no size: a 0-d Tensor.
+    """The result of an operator on a Size and a number where it is not a size: a 0-d Tensor.
 
     Computed when the network runs. It is float32, as a Python float counts in torch; a power of an int by a size is
     int64. IShapeLayer and IGatherLayer for the size, ICastLayer, and the layers of ``function``.

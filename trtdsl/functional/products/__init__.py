@@ -1,1 +1,1 @@
-"""Matrix products, attention and the folding of scales into weights."""
+"""Matrix products, attention, and the folding of scales into weights."""

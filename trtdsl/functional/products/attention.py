@@ -53,10 +53,10 @@ def scaled_dot_product_attention(
     factor = _default_scale(query) if scale is None else scale
     mask, open_rows = attn_mask, None
     if mask is not None and mask.dtype == torch.bool and is_low(query) and not mask.is_constant:
-        # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. A selected mask it fuses for some sizes
-        # only, and in front of IAttention it makes of it a search for padding that takes seven launches.
+        # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses a mask made by ISelectLayer for
+        # some sizes only, and in front of IAttention it turns one into a search for padding that takes seven launches.
         open_rows, mask = any_of(mask, -1, keepdim=True), L.unary(L.cast(mask, query.dtype), "LOG")
-    # Of unmasked attention in half precision the builder makes one kernel either way; of the products it finds better
+    # The builder makes one kernel of unmasked attention in half precision either way; for the products it finds better
     # ways to and from the projections around it.
     products = is_low(query) and not (is_causal or enable_gqa or open_rows is not None)
     if not products and _is_for_layer(query, key, value, mask, enable_gqa):
@@ -235,14 +235,14 @@ def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
 
 
 def _open(mask: Tensor | None, added: int) -> Tensor | None:
-    """A mask with further columns that rule out nothing."""
+    """A mask with further columns that exclude nothing."""
     if mask is None or not added:
         return mask
     return L.slice(mask, (0,) * mask.ndim, (*mask.shape[:-1], mask.shape[-1] + added), mode="FILL")
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:
-    """The mask added, or, where it is bool, what it names ruled out."""
+    """The scores with the mask added, or, where it is bool, without the positions that it excludes."""
     if mask.dtype == torch.bool:
         return choose(mask, -math.inf, scores, scores.dtype)
     return binary(scores, mask, "SUM", scores.dtype)

@@ -1,4 +1,4 @@
-"""Convolutions that take in what follows them: a batch norm with constant statistics becomes part of their weights."""
+"""Convolutions with folded batch norms: a batch norm with constant statistics becomes part of the weights before it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .fusion import in_dtype, made_of, scaled_weight, values_of
 
 
 class Convolved:
-    """A convolution in the network, its own weights, and in which form its result is used so far."""
+    """A convolution in the network, its own weights, and the form in which its result is used so far."""
 
     def __init__(self, result: Tensor, kernel: Tensor, bias: Tensor | None, axis: int):
         network = result.network
@@ -45,9 +45,9 @@ class Convolved:
 
 
 class PendingConvolution:
-    """A convolution's result, perhaps scaled and shifted: by the layer's own weights, where nothing else uses it.
+    """A convolution's result, perhaps scaled and shifted by the layer's own weights, where nothing else uses it.
 
-    The layer is there; what its weights are is settled when a layer needs the result.
+    The layer exists; its weights are decided when another layer needs the result.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PendingConvolution:
         return source.result if self.scale is None else self.apart()
 
     def order(self) -> tuple[int, ...]:
-        """In which order the result's dimensions lie in memory."""
+        """The order in which the result's dimensions lie in memory."""
         return self.source.result.order
 
     def apart(self) -> Tensor:
@@ -96,14 +96,14 @@ class PendingConvolution:
             return scaled_by(x, self.given, self.scale, self.shift)
 
     def as_tensor(self) -> Tensor:
-        """The result as a Tensor that is settled where a layer needs it."""
+        """The result as a Tensor whose form is decided when a layer needs it."""
         x = self.source.result
         self.tensor = Tensor(x.network, x.shape, x.dtype, name=x.name, scope=x.scope, pending=self)
         return self.tensor
 
 
 def _unfold(folded: PendingConvolution) -> None:
-    """The convolution gets its own weights again: its result is used without the batch norm, too."""
+    """Gives the convolution its own weights again, because its result is also used without the batch norm."""
     source, network = folded.source, folded.source.result.network
     handle = source.result.trt
     source.give(source.kernel.data, None if source.bias is None else source.bias.data)
@@ -140,7 +140,7 @@ def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any) -> Ten
 
 
 def convolved(result: Tensor, kernel: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
-    """What :func:`folded` may fold into: the result of a convolution that has just been added, with constant weights.
+    """The result of a convolution that has just been added, with constant weights, for :func:`folded` to fold into.
 
     ``axis`` is the kernel's dimension of output channels; ``result`` itself where it is a constant.
     """

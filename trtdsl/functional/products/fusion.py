@@ -1,4 +1,4 @@
-"""Weights that say two operations at once, under the names of torch.nn.utils."""
+"""Weights that combine two operations, under the names of torch.nn.utils."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scaled_weight(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     if weight.dtype != torch.float32:
         return weight * scale
     result = torch.empty_like(weight)
-    before = np.setbufsize(64)  # to fill a larger buffer numpy would copy each scale as often as it is used
+    before = np.setbufsize(64)  # with a larger buffer numpy would copy each scale as often as it is used
     try:
         np.multiply(weight.numpy(), scale.numpy(), out=result.numpy())
     finally:

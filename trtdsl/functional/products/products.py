@@ -127,7 +127,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Tensor:
     """``beta * input + alpha * result``; with ``beta`` 0 nothing of ``input`` counts, not even NaN."""
-    if result.dtype == torch.bool:  # factors of truth values: they count or not
+    if result.dtype == torch.bool:  # factors of bool tensors count as true or false
         parts = [part for part, factor in ((input, beta), (result, alpha)) if factor]
         shape = broadcast(*(part.shape for part in align([input, result])))
         if not parts:

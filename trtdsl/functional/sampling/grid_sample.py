@@ -121,8 +121,8 @@ def _pixels(grid: Tensor, axis: int, size: SizeLike, align: bool) -> Tensor:
 def gather_taps(x: Tensor, taps: Sequence[Taps], *, apart: bool = True) -> Tensor:
     """The weighted sum of the taps' pixels: (N, C, *sizes) and taps of shape (N, *out, T) to (N, C, *out).
 
-    An IGatherLayer for each tap where they are ``apart``: of one that reads all of them the builder makes a kernel that
-    computes their indices again for each, with branches. Otherwise one reads all taps of a point: index and weight of a
+    An IGatherLayer for each tap where they are ``apart``, because a kernel of one layer that reads all taps computes
+    their indices again for each, with branches. Otherwise one reads all taps of a point: index and weight of a
     combination are those of its dimensions, combined by broadcasting. All combinations lie along one dimension, and the
     points keep theirs: TensorRT then fuses the whole into one kernel, where a reduction of two dimensions or a reshape
     of the result made it keep the taps in memory.
@@ -234,7 +234,7 @@ def bilinear_sample(
     _same_batch(image, coords, "bilinear_sample", "the coordinates")
     _floating("bilinear_sample", image, coords)
     sizes = image.shape[2:]
-    padding = "border" if padding_mode == "valid" else padding_mode  # what is not valid is replaced below
+    padding = "border" if padding_mode == "valid" else padding_mode  # samples that are not valid are replaced below
     with folding(image.network):
         points = [_coordinate(coords, axis) for axis in range(2)]
         valid = _valid(points, sizes)
@@ -247,7 +247,7 @@ def bilinear_sample(
 
 
 def _valid(points: Sequence[Tensor], sizes: Sequence[SizeLike]) -> Tensor:
-    """Where 0 <= point < size - 1 along each dimension, as (N, 1, Ho, Wo); NaN is nowhere."""
+    """Where 0 <= point < size - 1 along each dimension, as (N, 1, Ho, Wo); False for NaN."""
     result: Tensor | None = None
     for point, size in zip(points, sizes, strict=True):
         below = L.unary(binary(point, 0.0, "LESS"), "NOT")

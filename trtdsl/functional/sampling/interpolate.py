@@ -178,7 +178,7 @@ def scaled(length: SizeLike, factor: float) -> SizeLike:
 def _same(change: Change) -> bool:
     """Whether the dimension stays as it is, element by element.
 
-    Most of torch's modes leave a dimension alone that keeps its size, whatever the scale.
+    Most of torch's modes leave a dimension unchanged if its size stays the same, whatever the scale.
     """
     return change.length == change.target and (change.scale in (None, 1.0) or change.copies_same)
 

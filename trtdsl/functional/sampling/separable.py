@@ -36,7 +36,7 @@ def _line(point: Tensor, axis: int) -> tuple[torch.Tensor, bool]:
 
 
 def resized_by_layer(x: Tensor, points: Sequence[Tensor], mode: str, padding_mode: str) -> Tensor | None:
-    """One IResizeLayer where the points are those at which it reads, and what it reads outside is what is wanted."""
+    """One IResizeLayer where it reads exactly these points, and reads outside of the image as the padding asks."""
     if why_not(x, points):
         return None
     sizes: list[int] = []

@@ -1,4 +1,4 @@
-"""Which elements along one dimension a point between them is made of, and with what weights.
+"""The elements along one dimension that contribute to a point between them, and their weights.
 
 Shared by sampling and resizing. Points are float32, in elements: 0 is the centre of the first. Where an operand can be
 NaN it comes second, since TensorRT's MAX and MIN give NaN only when the first operand is.

@@ -21,7 +21,7 @@ from ..shaping.create import arange, filled
 from ..shaping.reshape import reshape
 
 LOWERINGS = ("parallel", "loop")
-CHUNK = 64  # steps that are put together at once, where a loop runs over chunks of them
+CHUNK = 64  # steps that are combined at once, where a loop runs over chunks of them
 # The longest length of which F.selective_scan computes all states at once by default. Chunks move a fifth more bytes at
 # this length, and take a quarter of the memory; docs/benchmarks.md, "Scans".
 AT_ONCE = 256
@@ -88,7 +88,7 @@ def _in_a_loop(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse:
 
 
 def _in_passes(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
-    if initial is not None:  # the first step's addend holds what comes from before it
+    if initial is not None:  # the first step's addend includes the state before it
         b = _with_initial(a, b, axis, initial, reverse)
     return _halving(a, b, axis, reverse)
 
@@ -107,12 +107,12 @@ def _scalar(x: Tensor, value: float) -> Tensor:
 
 
 def _halving(a: Tensor, b: Tensor, axis: int, reverse: bool) -> Tensor:
-    """Steps are put together two by two, which halves the length, and the result is filled in between."""
+    """Combines steps two by two, which halves the length, and fills in the results between."""
     length = b.shape[axis]
     if _longest(length) <= SHORT:
         return _doubling(a, b, axis, reverse)
     half = (length + 1) // 2
-    # Pairs end at the last step, or at the first one in reverse; what a pair lacks changes nothing.
+    # Pairs end at the last step, or at the first one in reverse; a missing half has no effect.
     first, second = ((length - 1, length - 2), -2) if reverse else ((0, 1), 2)
     one, zero = _scalar(a, 1.0), _scalar(b, 0.0)
     (a1, a2), (b1, b2) = (
@@ -229,7 +229,7 @@ def _scan_by_doubling(combine: Combine, xs: list[Tensor], axes: list[int], rever
     if reverse:
         place = L.slice(place, (length - 1,), (length,), (-1,))
     for step in steps:
-        # What lies before the first element is not combined; until then the edge stands for it.
+        # Elements before the first one are not combined; the edge stands in for them until then.
         earlier = [_shifted(x, axis, step, reverse, mode="CLAMP") for x, axis in zip(xs, axes, strict=True)]
         inside = binary(place, step, "LESS", torch.int32)
         combined = combine(earlier, xs)

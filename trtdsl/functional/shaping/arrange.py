@@ -146,7 +146,7 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
 
 
 def _check_room(x: Tensor, mode: str, length: SizeLike, before: SizeLike, after: SizeLike) -> None:
-    """ShapeError where more is reflected or repeated than there is; a constraint where some sizes have too little."""
+    """ShapeError where the padding exceeds the elements; a constraint where it does so for some sizes."""
     room = length - 1 if mode == "reflect" else length
     for side in (before, after):
         if bounds(room - side)[1] < 0:
@@ -378,5 +378,5 @@ def fold(
         dilation=gap,
         groups=channels,
     )
-    # What no window reaches is zero; what lies in the padding is left out.
+    # Elements that no window reaches are zero; those in the padding are left out.
     return L.slice(full, (0, 0, *pads), (n, channels, *out), mode="FILL")
