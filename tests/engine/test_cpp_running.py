@@ -65,6 +65,11 @@ def test_what_a_service_does(running, engine, case):
     running(engine, case)
 
 
+def test_nothing_waits_before_somebody_asks(running, tmp_path):
+    late = "".join(line for line in PROGRAM.splitlines(keepends=True) if not line.startswith(("out s", "out p")))
+    running(write(tmp_path / "late.engine", late), "late")
+
+
 @pytest.mark.parametrize("nth", range(1, 5))
 def test_too_little_memory_leaves_the_engine_usable(running, engine, nth):
     said = running(engine, "again", DOUBLE_FAIL=f"cudaMalloc:{nth}")

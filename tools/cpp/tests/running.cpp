@@ -104,6 +104,29 @@ void profiles(Engine const& engine) {
     }
 }
 
+// Of an engine without outputs that depend on data: enqueue() waits for nothing, a run waits for the one before on
+// whatever stream that is, and finish() for the latest.
+void late(Engine const& engine) {
+    Context context(engine);
+    cudaStream_t streams[2];
+    void *x = nullptr, *y[2];
+    cudaMalloc(&x, 16);
+    auto const array = feeds(5).at("x");
+    auto const first = [&](int i) {
+        float value = 0;
+        std::memcpy(&value, device::access(y[i], 16), sizeof(value));
+        return value;
+    };
+    for (int i : {0, 1}) cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), cudaMalloc(&y[i], 16);
+    cudaMemcpyAsync(x, array.data.data(), 16, cudaMemcpyHostToDevice, streams[0]);
+    for (int i : {0, 1}) context.enqueue({{"x", {"float32", {2, 2}, x}}}, {{"y", {"float32", {2, 2}, y[i]}}}, streams[i]);
+    CHECK(first(0) != 10 && first(1) != 10);
+    context.finish();
+    CHECK(first(0) == 10 && first(1) == 10);
+    for (int i : {0, 1}) cudaStreamDestroy(streams[i]), cudaFree(y[i]);
+    cudaFree(x);
+}
+
 // A context keeps its engine alive.
 void lifetimes(std::filesystem::path const& path) {
     auto engine = std::make_unique<Engine>(path);
@@ -122,6 +145,7 @@ void run(std::filesystem::path const& path, std::string const& what) {
     else if (what == "threads") threads(engine);
     else if (what == "views") views(engine);
     else if (what == "profiles") profiles(engine);
+    else if (what == "late") late(engine);
     else if (what == "again") {  // an error leaves the engine as it was
         try {
             engine.run(feeds(1));
