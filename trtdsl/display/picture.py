@@ -33,6 +33,21 @@ FOLDED = 100
 UNSEEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]")
 
 
+def _places(lines: Sequence[str]) -> str:
+    """Lines with each file named once.
+
+    >>> _places(["networks/a.py:3", "networks/a.py:7", "b.py:1"])
+    'networks/a.py:3, 7, b.py:1'
+    """
+    parts: list[str] = []
+    before = ""
+    for line in lines:
+        file, _, number = line.rpartition(":")
+        parts.append(number if file and file == before else line)
+        before = file
+    return ", ".join(parts)
+
+
 @dataclass
 class Row:
     """One box: a launch, or several that follow each other in one stream and one module."""
@@ -102,7 +117,7 @@ def _rows(program: Program, device: str) -> list[Row]:
         rows.append(
             Row(
                 launch.kind, name, launch.bytes * launch.times, launch.times, launch.stream,
-                floor.launches[launch.index], group, ", ".join(lines),
+                floor.launches[launch.index], group, _places(lines),
             )
         )  # fmt: skip
     return rows
