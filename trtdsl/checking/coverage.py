@@ -202,7 +202,7 @@ def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
             if in_place and args:
                 before = (args[0].clone(), *args[1:])
             out = func(*args, **(kwargs or {}))
-            location = _author()
+            location = author_of_reference()
             if location is not None:
                 coverage.note(plain, plain, location, lambda: sides(out, *before, **(kwargs or {})))
             return out
@@ -217,7 +217,7 @@ def _is_small(args: Sequence[Any]) -> bool:
     return not tensors or any(not tensor.numel() for tensor in tensors)
 
 
-def _author() -> Location | None:
+def author_of_reference() -> Location | None:
     """The innermost line that is neither torch's nor trtdsl's."""
     frame: Any = sys._getframe(2)
     while frame is not None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import PACKAGE, Location
+from ..core.errors import Location
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec import NetworkSpec, call_reference
@@ -18,6 +17,7 @@ from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
+from .coverage import author_of_reference
 from .report import CheckReport
 from .sameness import nodes_of
 
@@ -188,7 +188,7 @@ def _run(reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor], precisio
                 varies = any(call.varies for call in given) or any(id(x) in inputs for x in before)
                 name = getattr(function, "__name__", str(function)).strip("_")
                 for tensor in tensors:
-                    call = _Call(len(calls), Place(name, _author()), tensor.detach().clone(), given, varies)
+                    call = _Call(len(calls), Place(name, author_of_reference()), tensor.detach().clone(), given, varies)
                     call.moves = any(_reordered(call.value, x) for x in before if x is not tensor)
                     if call.value.is_floating_point():
                         finite = torch.where(torch.isfinite(call.value), call.value, 0.0)
@@ -217,16 +217,6 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
     elif isinstance(tree, (list, tuple)):
         for item in tree:
             yield from _tensors(item)
-
-
-def _author() -> Location | None:
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        file: str = frame.f_code.co_filename
-        if not (file.startswith((PACKAGE, "<")) or "/torch/" in file):
-            return Location(file, frame.f_lineno)
-        frame = frame.f_back
-    return None
 
 
 def _right_calls(calls: Sequence[_Call]) -> set[_Call]:

@@ -15,7 +15,7 @@ from ..operands import binary, choose
 from ..reducing.reduction import top
 from ..reducing.statistics import vector_norm
 from ..shaping.create import filled, indices_of
-from ..shaping.join import cat
+from ..shaping.join import cat, part
 
 LARGEST = 16  # rows: each is a step of about fifteen layers
 
@@ -60,10 +60,9 @@ def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
     return _part(matrix, -1, rows, matrix.shape[-1] - rows), determinant
 
 
-def _part(x: Tensor, dim: int, start: Any, length: Any) -> Tensor:
-    axis = dim + x.ndim
-    begin = [start if other == axis else 0 for other in range(x.ndim)]
-    return L.slice(x, begin, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+def _part(x: Tensor, dim: int, start: int, length: Any) -> Tensor:
+    """As :func:`part`, of a dimension counted from the end."""
+    return part(x, dim + x.ndim, start, length)
 
 
 def _identity(x: Tensor, rows: int) -> Tensor:

@@ -16,7 +16,7 @@ from ...definition.tensor import Tensor
 from ..operands import as_tensor, axis_of, binary, floating, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import arange
-from ..shaping.join import cat
+from ..shaping.join import cat, part
 from .reduction import Selected, _summable
 
 
@@ -150,18 +150,13 @@ def diff(
     if input.ndim == 0:
         raise ShapeError("diff takes a tensor of one dimension at least")
     axis = axis_of(dim, input.ndim)
-    parts = [part for part in (prepend, input, append) if part is not None]
+    parts = [given for given in (prepend, input, append) if given is not None]
     x = cat(parts, axis) if len(parts) > 1 and n else input
     for _ in range(n):
         length = size_max(x.shape[axis] - 1, 0)
-        left, right = (_part(x, axis, start, length) for start in (0, 1))
+        left, right = (part(x, axis, start, length) for start in (0, 1))
         x = L.elementwise(right, left, "XOR" if x.dtype == torch.bool else "SUB")
     return x
-
-
-def _part(x: Tensor, axis: int, start: int, length: SizeLike) -> Tensor:
-    begin = [start if other == axis else 0 for other in range(x.ndim)]
-    return L.slice(x, begin, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
 
 
 def _areas(y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, int]:
@@ -169,7 +164,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, in
     y = floating(y)
     axis = axis_of(dim, y.ndim)
     length = y.shape[axis] - 1
-    heights = binary(_part(y, axis, 0, length), _part(y, axis, 1, length), "SUM")
+    heights = binary(part(y, axis, 0, length), part(y, axis, 1, length), "SUM")
     if x is None:
         return binary(heights, dx / 2, "PROD", heights.dtype), axis
     x = floating(x)

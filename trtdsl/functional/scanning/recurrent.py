@@ -5,9 +5,27 @@ from __future__ import annotations
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ..pointwise.activation import relu, sigmoid, tanh
-from ..pointwise.arithmetic import add, lerp, mul
+from ..pointwise.arithmetic import add, mul, sub
 from ..products.matmul import linear
 from ..shaping.join import chunk
+
+State = tuple[Tensor, ...]
+
+
+def lstm_step(inner: Tensor, hidden: Tensor, state: State) -> State:
+    """The next h and c from the gates' part of the input (N, 4 * hidden), that of h, and h and c."""
+    write, forget, new, out = chunk(add(inner, hidden), 4, 1)
+    cell = add(mul(sigmoid(forget), state[1]), mul(sigmoid(write), tanh(new)))
+    return mul(sigmoid(out), tanh(cell)), cell
+
+
+def gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
+    """The next h from the gates' part of the input (N, 3 * hidden), that of h, and h."""
+    reset, update, new = chunk(inner, 3, 1)
+    reset_h, update_h, new_h = chunk(hidden, 3, 1)
+    reset, update = sigmoid(add(reset, reset_h)), sigmoid(add(update, update_h))
+    new = tanh(add(new, mul(reset, new_h)))
+    return (add(new, mul(update, sub(state[0], new))),)
 
 
 @operation
@@ -21,10 +39,7 @@ def gru_cell(
     >>> F.gru_cell(x, h, net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))).shape
     (N, 2)
     """
-    reset, update, new = chunk(linear(input, w_ih, b_ih), 3, 1)
-    reset_h, update_h, new_h = chunk(linear(hx, w_hh, b_hh), 3, 1)
-    reset, update = sigmoid(add(reset, reset_h)), sigmoid(add(update, update_h))
-    return lerp(tanh(add(new, mul(reset, new_h))), hx, update)
+    return gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), (hx,))[0]
 
 
 @operation
@@ -45,11 +60,8 @@ def lstm_cell(
     >>> [y.shape for y in F.lstm_cell(x, (h, c), net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2)))]
     [(N, 2), (N, 2)]
     """
-    h, c = hx
-    gates = add(linear(input, w_ih, b_ih), linear(h, w_hh, b_hh))
-    write, forget, new, out = chunk(gates, 4, 1)
-    c = add(mul(sigmoid(forget), c), mul(sigmoid(write), tanh(new)))
-    return mul(sigmoid(out), tanh(c)), c
+    h, c = lstm_step(linear(input, w_ih, b_ih), linear(hx[0], w_hh, b_hh), tuple(hx))
+    return h, c
 
 
 @operation

@@ -12,13 +12,13 @@ from ...definition.operation import operation
 from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
 from ..operands import binary
-from ..pointwise.activation import relu, sigmoid, tanh
-from ..pointwise.arithmetic import add, mul, sub
+from ..pointwise.activation import relu, tanh
+from ..pointwise.arithmetic import add
 from ..products.matmul import linear
 from ..shaping.create import arange, filled
-from ..shaping.join import cat, chunk, stack
+from ..shaping.join import cat, stack
+from .recurrent import State, gru_step, lstm_step
 
-State = tuple[Tensor, ...]
 Step = Callable[[Tensor, Tensor, State], State]
 """What a cell does: the gates' part of the input, that of the hidden state, and the state give the next state."""
 
@@ -31,20 +31,6 @@ class Weights(NamedTuple):
     b_ih: Tensor | None
     b_hh: Tensor | None
     w_hr: Tensor | None
-
-
-def _lstm_step(inner: Tensor, hidden: Tensor, state: State) -> State:
-    write, forget, new, out = chunk(add(inner, hidden), 4, 1)
-    cell = add(mul(sigmoid(forget), state[1]), mul(sigmoid(write), tanh(new)))
-    return mul(sigmoid(out), tanh(cell)), cell
-
-
-def _gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
-    reset, update, new = chunk(inner, 3, 1)
-    reset_h, update_h, new_h = chunk(hidden, 3, 1)
-    reset, update = sigmoid(add(reset, reset_h)), sigmoid(add(update, update_h))
-    new = tanh(add(new, mul(reset, new_h)))
-    return (add(new, mul(update, sub(state[0], new))),)
 
 
 def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Step:
@@ -87,7 +73,7 @@ def lstm(
     projected = hx[0].shape[-1] != hx[1].shape[-1]
     plan = _Plan("lstm", params, has_biases, num_layers, bidirectional, projected)
     _inference(dropout, train)
-    output, (h, c) = _run(input, tuple(hx), plan, _lstm_step, batch_first, lengths)
+    output, (h, c) = _run(input, tuple(hx), plan, lstm_step, batch_first, lengths)
     return output, h, c
 
 
@@ -115,7 +101,7 @@ def gru(
     """
     _inference(dropout, train)
     plan = _Plan("gru", params, has_biases, num_layers, bidirectional)
-    output, (h,) = _run(input, (hx,), plan, _gru_step, batch_first, lengths)
+    output, (h,) = _run(input, (hx,), plan, gru_step, batch_first, lengths)
     return output, h
 
 

@@ -15,7 +15,7 @@ from ...definition.tensor import Tensor
 from .. import operands
 from ..operands import varargs
 from ..reducing.reduction import sum as total
-from .create import filled, linspace, tensor
+from .create import full, linspace, new_zeros, refuse_storage, tensor, zeros, zeros_like
 
 
 @operation
@@ -26,8 +26,7 @@ def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None,
     ...     F.empty(2, 3).shape
     (2, 3)
     """
-    _inference_only(requires_grad)
-    return filled(require_network(), varargs(size), 0, dtype or torch.float32)
+    return zeros(*size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @operation
@@ -39,8 +38,7 @@ def empty_like(
     >>> F.empty_like(td.Network().input("x", ("N", 3))).shape
     (N, 3)
     """
-    _inference_only(requires_grad)
-    return filled(input.network, input.shape, 0, dtype or input.dtype)
+    return zeros_like(input, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @operation
@@ -52,8 +50,7 @@ def new_empty(
     >>> F.new_empty(td.Network().input("x", ("N", 3)), 2, 4).shape
     (2, 4)
     """
-    _inference_only(requires_grad)
-    return filled(input.network, varargs(size), 0, dtype or input.dtype)
+    return new_zeros(input, *size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @operation
@@ -72,13 +69,7 @@ def empty_strided(
     ...     F.empty_strided((2, 3), (3, 1)).shape
     (2, 3)
     """
-    _inference_only(requires_grad)
-    return filled(require_network(*size), tuple(size), 0, dtype or torch.float32)
-
-
-def _inference_only(requires_grad: bool) -> None:
-    if requires_grad:
-        raise UnsupportedError("requires_grad=True: an engine is for inference")
+    return full(size, 0, dtype=dtype or torch.float32, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @operation
@@ -91,7 +82,7 @@ def scalar_tensor(
     ...     F.scalar_tensor(3).dtype
     torch.float32
     """
-    _inference_only(requires_grad)
+    refuse_storage(layout, requires_grad)
     return operands.as_tensor(s, require_network(s), as_dtype(dtype or torch.float32))
 
 
@@ -126,7 +117,7 @@ def logspace(
     ...     F.logspace(0, 2, 3).shape
     (3,)
     """
-    _inference_only(requires_grad)
+    refuse_storage(layout, requires_grad)
     wanted = as_dtype(dtype or torch.float32)
     start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
     if not any(isinstance(value, (Tensor, Size)) for value in (start, end, steps)):

@@ -19,7 +19,7 @@ from ...layers.shape import size_tensor
 from ..operands import align, as_tensor, binary, choose, result_type, stretch, varargs
 
 
-def _refuse_storage(layout: Any, requires_grad: bool) -> None:
+def refuse_storage(layout: Any, requires_grad: bool) -> None:
     """``device`` and ``pin_memory`` have no meaning: an engine places its values itself."""
     if requires_grad:
         raise UnsupportedError("requires_grad=True: an engine is for inference")
@@ -58,7 +58,7 @@ def full(
     ...     F.full((2, 3), 7.0).shape
     (2, 3)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     return filled(require_network(*size), tuple(size), fill_value, dtype)
 
 
@@ -70,7 +70,7 @@ def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None,
     ...     F.zeros(2, 3).shape
     (2, 3)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     return filled(require_network(), varargs(size), 0, dtype or torch.float32)
 
 
@@ -82,7 +82,7 @@ def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
     ...     F.ones(2, 3).shape
     (2, 3)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     return filled(require_network(), varargs(size), 1, dtype or torch.float32)
 
 
@@ -102,7 +102,7 @@ def full_like(
     >>> F.full_like(td.Network().input("x", ("N", 3)), 7).shape
     (N, 3)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     return filled(input.network, input.shape, fill_value, dtype or input.dtype)
 
 
@@ -121,7 +121,7 @@ def zeros_like(
     >>> F.zeros_like(td.Network().input("x", ("N", 3))).shape
     (N, 3)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     return filled(input.network, input.shape, 0, dtype or input.dtype)
 
 
@@ -140,7 +140,7 @@ def ones_like(
     >>> F.ones_like(td.Network().input("x", ("N", 3))).shape
     (N, 3)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     return filled(input.network, input.shape, 1, dtype or input.dtype)
 
 
@@ -160,7 +160,7 @@ def new_full(
     >>> F.new_full(td.Network().input("x", ("N", 3)), (2,), 7).shape
     (2,)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
 
 
@@ -222,7 +222,7 @@ def arange(
     ...     F.arange(x.shape[1]).shape
     (T,)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     network = require_network(start, end, step)
     if end is None:
         start, end = 0, start
@@ -281,7 +281,7 @@ def linspace(
     ...     F.linspace(0, 1, 5).data
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     network = require_network(start, end, steps)
     wanted = torch.float32 if dtype is None else as_dtype(dtype)
     numbers: list[Any] = [
@@ -325,7 +325,7 @@ def eye(
     ...     F.eye(3).shape
     (3, 3)
     """
-    _refuse_storage(layout, requires_grad)
+    refuse_storage(layout, requires_grad)
     network = require_network(n, m)
     rows, columns = indices_of(network, n, n if m is None else m)
     return L.cast(L.elementwise(rows, columns, "EQUAL"), torch.float32 if dtype is None else as_dtype(dtype))
@@ -399,7 +399,7 @@ def tensor(
     ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
     (2,)
     """
-    _refuse_storage(None, requires_grad)
+    refuse_storage(None, requires_grad)
     wanted = None if dtype is None else as_dtype(dtype)
     shape, numbers = _nested(data)
     sizes = [number for number in numbers if isinstance(number, Size)]

@@ -28,6 +28,15 @@ def waves(rows: int, columns: int, length: int, sign: int) -> tuple[torch.Tensor
     return angles.cos().float(), (sign * angles.sin()).float()
 
 
+def mirrored(length: int) -> torch.Tensor:
+    """How often each frequency (length // 2 + 1, 1) of a real signal counts: twice with a mirror image of its own."""
+    weight = torch.full((length // 2 + 1, 1), 2.0)
+    weight[0] = 1.0
+    if length % 2 == 0:
+        weight[-1] = 1.0
+    return weight
+
+
 def _length(name: str, value: Any) -> int:
     if not isinstance(value, int):
         raise UnsupportedError(f"{name}: the length must be static, not {value}: it says what the waves are")
@@ -141,11 +150,7 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
     frequencies = real.shape[axis]
     length = _length("irfft", 2 * (frequencies - 1) if n is None else n)
     cosines, sines = waves(length // 2 + 1, length, length, 1)
-    weight = torch.full((length // 2 + 1, 1), 2.0)  # every frequency stands for its mirror image, too
-    weight[0] = 1.0
-    if length % 2 == 0:
-        weight[-1] = 1.0
-    weight = weight * _scale(norm, length, True)
+    weight = mirrored(length) * _scale(norm, length, True)
     found = _product(real, None, axis, length // 2 + 1, cosines * weight, sines * weight).real
     if imag is None:
         return found

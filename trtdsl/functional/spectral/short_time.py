@@ -15,7 +15,7 @@ from ..pointwise.arithmetic import sub
 from ..shaping.arrange import pad
 from ..windows.convolution import conv1d, conv_transpose1d
 from .complex_tensor import ComplexTensor, view_as_real
-from .fourier import waves
+from .fourier import mirrored, waves
 
 
 def _window(window: Tensor | None, win_length: int, n_fft: int) -> torch.Tensor:
@@ -109,11 +109,7 @@ def istft(
     shape = _window(window, n_fft if win_length is None else win_length, n_fft)
     names = () if window is None else window.weight_names
     cosines, sines = waves(n_fft // 2 + 1, n_fft, n_fft, 1)
-    weight = torch.full((n_fft // 2 + 1, 1), 2.0)
-    weight[0] = 1.0
-    if n_fft % 2 == 0:
-        weight[-1] = 1.0
-    scale = weight * shape * (n_fft**-0.5 if normalized else 1 / n_fft)
+    scale = mirrored(n_fft) * shape * (n_fft**-0.5 if normalized else 1 / n_fft)
     parts = [input.real, input.imag]
     if input.ndim == 2:
         parts = [L.unsqueeze(part, [0]) for part in parts]
