@@ -8,10 +8,13 @@
     trtdsl build networks/mamba.py:mamba_130m --weights /tmp/mamba/model.safetensors --no-check
 
 (The reference takes one step after the other: a check at the greatest length and batch takes very long.)
-Other checkpoints of the family: `checkpoint("model.safetensors")` reads the configuration from the shapes in the file.
+Other checkpoints of the family: `checkpoint` reads the configuration from the shapes in the file, as
+
+    trtdsl build networks/mamba.py:checkpoint --set path=model.safetensors
 """
 
 from pathlib import Path
+from typing import Literal
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -84,14 +87,14 @@ def mamba_130m(input_ids, w):
     return language_model(input_ids, w)
 
 
-def checkpoint(path, lowering="auto"):
+def checkpoint(path: Path, lowering: Literal["auto", "parallel", "chunked", "loop"] = "auto") -> td.NetworkSpec:
     """The network of any checkpoint of the family, checked against a reference of the same configuration."""
     model = mamba.reference_class()
     config = model.configuration(td.Weights(path).shapes)
 
     @td.network(
         inputs={"input_ids": td.Input((N, LONG), "int64", sample=(0, config.vocabulary))},
-        weights=str(Path(path).resolve()),
+        weights=Path(path).resolve(),
         reference=lambda: model(config),
         name="mamba",
     )

@@ -36,6 +36,8 @@ DEFINITION = [
     "shape",
     "profile",
     "proof",
+    "author",
+    "settings",
     "function_methods",
     "methods",
     "notebook",

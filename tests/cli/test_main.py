@@ -309,7 +309,7 @@ def test_no_tensorrt_at_all(trtdsl, monkeypatch):
     ],
 )
 def test_what_the_machine_fails_at_exits_with_8(trtdsl, monkeypatch, error, message):
-    def fail(name):
+    def fail(*given):
         raise error
 
     monkeypatch.setattr(td, "load_spec", fail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,13 +36,15 @@ def build_several(
     folder: str | Path | None = None,
     *,
     jobs: int = 1,
+    settings: Mapping[str, Any] | None = None,
     done: Callable[[Outcome], None] | None = None,
     **options: Any,
 ) -> list[Outcome]:
     """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, each in a process.
 
-    ``options`` are those of :func:`~trtdsl.build`. Outcomes come in the order of ``networks``; ``done`` sees each
-    as it comes. Raises UsageError for two networks of one name or no folder, CancelledError after Ctrl-C.
+    ``settings`` are those of each (:func:`~trtdsl.load_spec`), ``options`` those of :func:`~trtdsl.build`. Outcomes
+    come in the order of ``networks``; ``done`` sees each as it comes. Raises UsageError for two networks of one name
+    or no folder, CancelledError after Ctrl-C.
     """
     target = Path(folder) if folder is not None else Path()
     if not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
@@ -60,7 +62,7 @@ def build_several(
     outcomes: dict[str, Outcome] = {}
     with ProcessPoolExecutor(min(jobs, len(networks)), context) as pool:
         futures: dict[Future[Outcome], str] = {
-            pool.submit(_build_one, name, str(target), options): name for name in dict.fromkeys(networks)
+            pool.submit(_build_one, name, str(target), settings, options): name for name in dict.fromkeys(networks)
         }
         try:
             for future in as_completed(futures):
@@ -78,9 +80,9 @@ def build_several(
     return [outcomes[name] for name in dict.fromkeys(networks)]
 
 
-def _build_one(name: str, folder: str, options: dict[str, Any]) -> Outcome:
+def _build_one(name: str, folder: str, settings: Mapping[str, Any] | None, options: dict[str, Any]) -> Outcome:
     try:
-        spec = load_spec(name)
+        spec = load_spec(name, settings)
         result = build(spec, Path(folder) / f"{spec.name}.engine", **options)
     except TrtdslError as error:
         return Outcome(name, error=str(error), kind=type(error).__name__, exit_code=error.exit_code)

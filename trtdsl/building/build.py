@@ -22,6 +22,7 @@ from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.opened import NetworkLike, Reference, as_spec
 from ..definition.profile import Profile, Range
+from ..definition.settings import as_facts
 from ..definition.spec import NetworkSpec
 from ..definition.weights import Source
 from ..engine.manifest import MANIFEST_SCHEMA
@@ -92,7 +93,7 @@ def build(
     device = find_device(device).name
     config = config or BuildConfig()
     config.validate(network.backend)
-    content = _content_hash(network, config)
+    content = _content_hash(spec, network, config)
     previous = _read_manifest(manifest_path)
     unchanged = not force and _is_unchanged(previous, content, engine)
     report = None
@@ -167,7 +168,7 @@ def _profiles(network: Network) -> list[dict[str, Any]]:
     ]
 
 
-def _content_hash(network: Network, config: BuildConfig) -> str:
+def _content_hash(spec: NetworkSpec, network: Network, config: BuildConfig) -> str:
     facts = {
         "network": fingerprint(network.definition, network.backend),
         "profiles": _profiles(network),
@@ -176,8 +177,14 @@ def _content_hash(network: Network, config: BuildConfig) -> str:
         "trtdsl": __version__,
         "compute_capabilities": list(config.compute_capabilities),
         "config": config.facts(),
+        **_settings(spec),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _settings(spec: NetworkSpec) -> dict[str, Any]:
+    """The entry on the settings that the network was made for; none for a network without any."""
+    return {"settings": as_facts(spec.settings)} if spec.maker is not None else {}
 
 
 def _is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
@@ -223,6 +230,7 @@ def _manifest(
     manifest: dict[str, Any] = {
         "schema": MANIFEST_SCHEMA,
         "network": spec.name,
+        **_settings(spec),
         "trtdsl": __version__,
         "backend": {"name": backend.name, "version": backend.version},
         "compute_capabilities": list(config.compute_capabilities) or backend.default_compute_capabilities(),

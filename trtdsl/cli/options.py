@@ -35,6 +35,10 @@ Backend = Annotated[
 Precision = Annotated[
     str | None, typer.Option("--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; fp32 by default.")
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the function that makes the network; repeatable."),
+]
 Gpu = Annotated[str, typer.Option("--device", metavar="GPU", help="Whose floor: h100, rtx-4090, orin, …")]
 Shapes = Annotated[
     list[str] | None,
@@ -71,6 +75,12 @@ def pairs_of(
             raise UsageError(f"{option} gives {name} twice")
         result[name] = rest
     return result
+
+
+def settings_of(given: list[str] | None) -> dict[str, str]:
+    """Parses ``--set``; the network's function knows the types."""
+    expected = "NAME=VALUE, such as path=model.safetensors"
+    return pairs_of(given, "--set", expected, lambda name, _: name.isidentifier())
 
 
 def shape_of(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
-from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
+from ..core.errors import DefinitionError, Location, UsageError, nearest
 from ..core.files import LONGEST, is_file
 from ..core.lazy import torch
+from .author import authors_errors as authors_errors
+from .author import import_path
+from .author import load_module as load_module
 from .network import Input, Network
 from .notebook import spec_html
 from .profile import Profile, Range, as_bounds, as_profiles
+from .settings import place_of, read_settings, returns_a_network
 from .shape import Dim, Size, substitute
 from .tensor import Tensor
 from .weights import IGNORED, Scope, Source, Weights
@@ -42,6 +45,10 @@ class NetworkSpec:
     """What a check allows of the outputs; see :func:`trtdsl.check`."""
     leave_out: tuple[str, ...] = ()
     trivial: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The values that it was made for, where a function of its file made it; see :func:`load_spec`."""
+    maker: str | None = None
+    """The name of that function."""
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +94,7 @@ class NetworkSpec:
             if self.buffers:
                 opened.add_buffers(self.reference_buffers())
         inputs = self._with_dims(replaced)
-        with network.current(), _import_path(self.file), authors_errors(self.function):
+        with network.current(), import_path(self.file), authors_errors(self.function):
             with network.operation("input", location=self._place):  # of what is added here, whoever called define
                 tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
             arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
@@ -104,7 +111,12 @@ class NetworkSpec:
         """Another process loads the file again; only a spec of a file has one."""
         if self.file is None:
             raise UsageError(f"{self.name} is in no file that another process could load: write it into one")
-        return load_spec, (f"{self.file.resolve()}:{self.name}",)
+        return load_spec, (f"{self.file.resolve()}:{self.name_in_file}", dict(self.settings))
+
+    @property
+    def name_in_file(self) -> str:
+        """What :func:`load_spec` finds it by: its own name, or that of the function that makes it."""
+        return self.maker or self.name
 
     def _repr_html_(self) -> str:
         return spec_html(self)
@@ -290,7 +302,7 @@ def check_reference(given: Any) -> None:
 def network(
     *,
     inputs: Mapping[str, Input],
-    weights: str | None = None,
+    weights: str | PathLike[str] | None = None,
     reference: str | Callable[[], torch.nn.Module] | None = None,
     profiles: Sequence[Profile] = (),
     name: str | None = None,
@@ -348,30 +360,73 @@ def network(
     return make
 
 
-def load_spec(name: str) -> NetworkSpec:
+def load_spec(name: str, settings: Mapping[str, Any] | None = None) -> NetworkSpec:
     """The spec in ``FILE.py`` or ``FILE.py:NAME``; without a name, the one called like the file, or the only one.
 
-    Raises UsageError when there is no such file or spec, DefinitionError when the file raises.
+    NAME may be a function of the file that makes a spec, with parameters of the types str, int, float, bool, Path or
+    ``Literal[…]``, None beside each, and ``-> td.NetworkSpec``: ``settings`` are their values, or texts of them. The
+    spec is called as the function gives it a ``name``, otherwise as the function.
+
+    Raises UsageError when there is no such file or spec, and for settings that are unknown, missing or badly typed;
+    DefinitionError when the file or the function raises.
     """
     file, _, wanted = str(name).partition(".py:")
     path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
     if not is_file(path):
         raise UsageError(_not_a_network(str(name), path))
-    module = load_module(path)
-    specs = {spec.name: spec for spec in vars(module).values() if isinstance(spec, NetworkSpec)}
-    if not specs:
+    names = vars(load_module(path))
+    specs = {spec.name: spec for spec in names.values() if isinstance(spec, NetworkSpec)}
+    makers = {name: function for name, function in names.items() if returns_a_network(function)}
+    if not wanted:
+        wanted = _chosen(path, specs, makers)
+    if wanted in makers and wanted not in specs:
+        return _made(path, wanted, makers[wanted], settings or {})
+    if wanted not in specs:
+        raise UsageError(_no_such_network(path, wanted, names, [*specs, *makers]))
+    if settings:
+        raise UsageError(f"{path}:{wanted} takes no settings, such as {next(iter(settings))!r}: it is one network")
+    return specs[wanted]
+
+
+def _chosen(path: Path, specs: Mapping[str, NetworkSpec], makers: Mapping[str, Any]) -> str:
+    """The name of the network of a file that is meant where none is given."""
+    several = specs or makers
+    if not several:
         raise UsageError(f"{path} defines no network: mark a function with @td.network(inputs=…)")
-    if wanted:
-        if wanted not in specs:
-            raise UsageError(f"{path} has no network {wanted!r}: it has {', '.join(specs)}")
-        return specs[wanted]
-    if path.stem in specs:
-        return specs[path.stem]
-    if len(specs) > 1:
-        raise UsageError(
-            f"{path} has several networks: name one, as {path}:{next(iter(specs))} (of {', '.join(specs)})"
+    if path.stem in several or len(several) == 1:
+        return path.stem if path.stem in several else next(iter(several))
+    raise UsageError(
+        f"{path} has several networks: name one, as {path}:{next(iter(several))} (of {', '.join([*specs, *makers])})"
+    )
+
+
+def _no_such_network(path: Path, wanted: str, names: Mapping[str, Any], known: Sequence[str]) -> str:
+    """What is wrong with a name that is no network's."""
+    if inspect.isfunction(names.get(wanted)):
+        return (
+            f"{path}:{wanted} is a function, and not marked as one that makes a network: write @td.network(inputs=…) "
+            f"above it, or for one with settings `def {wanted}(…) -> td.NetworkSpec`"
         )
-    return next(iter(specs.values()))
+    there = f"it has {', '.join(known)}" if known else "it has none: mark a function with @td.network(inputs=…)"
+    return f"{path} has no network {wanted!r}{nearest(wanted, known)}: {there}"
+
+
+def _made(path: Path, name: str, maker: Callable[..., Any], given: Mapping[str, Any]) -> NetworkSpec:
+    """The network that a function of a file makes for these settings."""
+    try:
+        settings = read_settings(maker, given)
+    except UsageError as error:
+        raise UsageError(f"{path}:{name}: {error.message}") from None
+    with import_path(path), authors_errors(maker):
+        spec = maker(**settings)
+    if not isinstance(spec, NetworkSpec):
+        raise DefinitionError(
+            f"{name} must return a td.NetworkSpec, not {type(spec).__name__}: return the function that "
+            "@td.network(inputs=…) marks",
+            location=place_of(maker),
+        )
+    own = spec.name if spec.name != getattr(spec.function, "__name__", "") else name
+    return replace(spec, name=own, settings=settings, maker=name)
 
 
 OTHER_FILES = {
@@ -405,21 +460,6 @@ def _not_a_network(name: str, path: Path) -> str:
     return f"no network file {path}{nearest(path.name, files)}"
 
 
-def load_module(path: Path) -> Any:
-    """A Python file as a module; its folder is importable meanwhile. Raises DefinitionError when it raises."""
-    import hashlib
-
-    path = path.resolve()
-    name = f"trtdsl_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    with _import_path(path), authors_errors(path):
-        spec.loader.exec_module(module)
-    return module
-
-
 @contextlib.contextmanager
 def _without_values() -> Iterator[None]:
     """Parameters of modules made inside are not filled, which takes neither time nor memory; all else is as it is.
@@ -441,59 +481,3 @@ def _without_values() -> Iterator[None]:
 
     with Unfilled():
         yield
-
-
-@contextlib.contextmanager
-def _import_path(file: Path | None) -> Iterator[None]:
-    if file is None:
-        yield
-        return
-    folder = str(file.resolve().parent)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(folder)
-
-
-@contextlib.contextmanager
-def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str = "") -> Iterator[None]:
-    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line.
-
-    Where none of the author's lines raised it, the place is that of the ``author``: a function, or a file. SystemExit
-    is an error, too: a file that calls ``exit()`` would end the command as if all had gone well.
-    """
-    try:
-        yield
-    except TrtdslError as error:
-        if error.location is None:
-            error.location = _last_place(error, author)
-        raise
-    except SyntaxError as error:
-        located = error.filename and error.lineno and _is_authors(error.filename)
-        location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
-        raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
-    except (Exception, SystemExit) as error:
-        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ")
-        raise DefinitionError(text, location=_last_place(error, author)) from error
-
-
-def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) -> Location | None:
-    import traceback
-
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
-    if frames:
-        return Location(frames[-1].filename, frames[-1].lineno or 0)
-    if isinstance(author, Path):
-        return Location(str(author), 1)
-    code = getattr(author, "__code__", None)  # a class has none, nor what is written in C
-    if code is None or not _is_authors(code.co_filename):
-        return None
-    return Location(code.co_filename, code.co_firstlineno)
-
-
-def _is_authors(file: str) -> bool:
-    """Whether a file is neither trtdsl's nor a library's, nor none at all, such as ``<string>``."""
-    library = "site-packages" in file or file.startswith(("<", sys.base_prefix, sys.prefix + "/lib"))
-    return not file.startswith(PACKAGE) and not library

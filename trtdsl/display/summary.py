@@ -173,21 +173,23 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
 
 
 def inspect(
-    spec: NetworkSpec,
+    source: NetworkLike,
     *,
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
     backend: str | Backend | None = None,
     allow_nonfinite: bool = False,
 ) -> Summary:
-    """The layers of a spec's network, interpreted once at the sizes that its first profile is tuned for.
+    """The layers of a network, interpreted once at the sizes that its first profile is tuned for.
 
-    The arguments are those of ``spec.define``.
+    ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`; the other arguments are those of
+    :meth:`NetworkSpec.define`.
 
     >>> spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.exp(x))
     >>> td.inspect(spec).layers[0].flops
     6
     """
+    spec = as_spec(source)
     network = spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
     if not network.dims:
         return summarize(network)

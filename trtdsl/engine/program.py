@@ -6,6 +6,7 @@ import ast
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..core.backend import Backend, get_backend, has_cuda_device
 from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..core.files import is_file
 from ..definition.network import Network
+from ..definition.opened import NetworkLike
 from ..definition.profile import Range
 from ..definition.shape import Dim
 from ..definition.size import SizeLike
@@ -44,7 +46,7 @@ class At:
 
 
 def program(
-    source: NetworkSpec | Network | str | Path,
+    source: NetworkLike,
     *,
     dims: Mapping[str, Range] | None = None,
     shapes: Shapes | None = None,
@@ -80,7 +82,7 @@ def program(
     sizes = {name: size for name, size in (dims or {}).items() if isinstance(size, int)}
     ranges = {name: size for name, size in (dims or {}).items() if not isinstance(size, int)}
     at = At(sizes, shapes or {}, values or {}, profile)
-    if isinstance(source, (str, Path)):
+    if isinstance(source, (str, PathLike)):
         path = Path(source)
         if _is_file(path, ".onnx"):
             return _of_onnx(path, at, get_backend(backend) if isinstance(backend, str | None) else backend, config)
@@ -90,14 +92,16 @@ def program(
     if isinstance(source, NetworkSpec):
         ranges |= {name: size for name, size in sizes.items() if _open(source, name)}
         at = replace(at, dims={name: size for name, size in sizes.items() if name not in ranges})
-        source = source.define(weights=weights, dims=ranges, precision=precision, backend=backend)
+        source = source.define(weights=weights, dims=ranges or None, precision=precision, backend=backend)
+    elif not isinstance(source, Network):
+        raise UsageError(f"a program is that of a network, an engine's file or an ONNX file, not of {source!r}")
     elif ranges:
         raise UsageError("a network that is defined has its ranges: give sizes of its dimensions")
     return program_of_plan(compile_engine(source, config, progress=progress), source, at)
 
 
 def programs_alike(
-    sources: Sequence[NetworkSpec | Network | str | Path],
+    sources: Sequence[NetworkLike],
     *,
     dims: Mapping[str, Range] | None = None,
     shapes: Shapes | None = None,
@@ -130,10 +134,10 @@ def programs_alike(
 
 
 def _is_file(source: object, suffix: str) -> bool:
-    return isinstance(source, (str, Path)) and Path(source).suffix.partition(":")[0] == suffix
+    return isinstance(source, (str, PathLike)) and Path(source).suffix.partition(":")[0] == suffix
 
 
-def _dims_of(source: NetworkSpec | Network | str | Path) -> Collection[str] | None:
+def _dims_of(source: NetworkLike) -> Collection[str] | None:
     """The names of a source's dimensions; None where they are known only after reading it."""
     if isinstance(source, (NetworkSpec, Network)):
         return source.dims

@@ -81,12 +81,11 @@ def recipe(
     spec: NetworkSpec, network: Network, engine: Path, dims: Mapping[str, Range] | None, weights: Weights | None
 ) -> dict[str, Any]:
     """The manifest's entry on how the weights of a refittable engine are derived."""
-    file = None
-    if spec.file is not None:
-        file = Path(os.path.relpath(spec.file.resolve(), engine.resolve().parent)).as_posix()
+    file = None if spec.file is None else _from_engine(spec.file, engine)
     names = sorted(weights.shapes) if weights is not None else []
     return {
-        "network": None if file is None else f"{file}:{spec.name}",
+        "network": None if file is None else f"{file}:{spec.name_in_file}",
+        **({"settings": _settings(spec, engine)} if spec.maker is not None else {}),
         "precision": None if network.precision is None else PRECISIONS[dtype_name(network.precision)],
         "dims": {name: given if isinstance(given, int) else list(given) for name, given in (dims or {}).items()},
         "structure_sha256": structure(network),
@@ -94,6 +93,19 @@ def recipe(
         "weights": names,
         "expected": {} if weights is None else {n: [list(weights.shapes[n]), weights.dtypes[n]] for n in names},
         "values": {name: [value.numel(), dtype_name(value.dtype)] for name, value in layer_values(network).items()},
+    }
+
+
+def _from_engine(file: Path, engine: Path) -> str:
+    """A file as it is found from the engine's folder."""
+    return Path(os.path.relpath(file.resolve(), engine.resolve().parent)).as_posix()
+
+
+def _settings(spec: NetworkSpec, engine: Path) -> dict[str, Any]:
+    """The settings of a network in JSON: a path as ``{"file": …}``."""
+    return {
+        name: {"file": _from_engine(value, engine)} if isinstance(value, Path) else value
+        for name, value in spec.settings.items()
     }
 
 
@@ -192,7 +204,11 @@ def _spec(facts: Mapping[str, Any], folder: Path, network: str | None, trusted: 
             f"enough to run it: say trust_network_file=True (--trust-network-file), or network={place!r}, or derive "
             "the weights elsewhere with `trtdsl weights derive`"
         )
-    return load_spec(place or "")
+    settings = facts.get("settings") or {}
+    return load_spec(
+        place or "",
+        {name: folder / given["file"] if isinstance(given, dict) else given for name, given in settings.items()},
+    )
 
 
 def check_against(refittable: Mapping[str, int | None], values: Values) -> None:

@@ -14,7 +14,7 @@ from ...display.results import print_build, print_outcome
 from ...display.terminal import print_error
 from ...programs.devices import DEFAULT
 from ..command import Output, command, print_json
-from ..options import Definition, Gpu
+from ..options import Definition, Gpu, Settings, settings_of
 
 app = typer.Typer()
 
@@ -105,6 +105,7 @@ def build(
     network: Networks,
     definition: Definition,
     config: Annotated[td.BuildConfig, build_config],
+    set_: Settings = None,
     output: OutputFile = None,
     jobs: Jobs = 1,
     device: Gpu = DEFAULT,
@@ -120,14 +121,16 @@ def build(
     options = {**definition, "config": config, "device": device}
     options |= {"run_check": not no_check, "force": force, "dry_run": dry_run}
     if len(network) > 1:
-        _build_several(out, network, output, jobs, options)
+        _build_several(out, network, output, jobs, {**options, "settings": settings_of(set_)})
     else:
-        _build_one(out, network[0], output, options)
+        _build_one(out, network[0], settings_of(set_), output, options)
 
 
-def _build_one(out: Output, network: str, output: Path | None, options: dict[str, Any]) -> None:
+def _build_one(
+    out: Output, network: str, settings: dict[str, str], output: Path | None, options: dict[str, Any]
+) -> None:
     with out.progress() as progress:
-        result = td.build(td.load_spec(network), output, progress=progress.step, **options)
+        result = td.build(td.load_spec(network, settings), output, progress=progress.step, **options)
     report = result.report.to_json() if result.report is not None else None
     facts = {"engine": str(result.engine), "built": result.built, "manifest_path": str(result.manifest_path)}
     value = {"schema": 1, "kind": "build", **facts, "manifest": result.manifest, "check": report}

@@ -14,7 +14,19 @@ from ...display.results import print_summary
 from ...display.terminal import print_parts
 from ...programs.devices import DEFAULT, find_device, floor_of
 from ..command import Output, command
-from ..options import AllowNonfinite, Backend, Dims, Gpu, Precision, Shapes, WeightsFile, dims_of, shapes_of
+from ..options import (
+    AllowNonfinite,
+    Backend,
+    Dims,
+    Gpu,
+    Precision,
+    Settings,
+    Shapes,
+    WeightsFile,
+    dims_of,
+    settings_of,
+    shapes_of,
+)
 
 if TYPE_CHECKING:
     from ...programs.program import By
@@ -34,6 +46,7 @@ Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At who
 def inspect(
     out: Output,
     network: Target,
+    set_: Settings = None,
     dim: Dims = None,
     weights: WeightsFile = None,
     precision: Precision = None,
@@ -52,6 +65,7 @@ def inspect(
     Layers have shapes, parameters, FLOPs, bytes and the author's line; a program has launches, the bytes that they
     move, what of them is only rearranged, a floor under its time, and hazards.
     """
+    settings = settings_of(set_)
     if program or svg is not None:
         from ...display.picture import write_svg
         from ...display.program import program_text
@@ -60,7 +74,7 @@ def inspect(
         at = _checked(by, sort, device)
         with out.progress() as progress:
             found = td.program(
-                network,
+                td.load_spec(network, settings) if settings else network,
                 dims=dims_of(dim),
                 shapes=shapes_of(shape),
                 profile=profile,
@@ -77,7 +91,7 @@ def inspect(
         return
     if precision is not None:
         raise UsageError("--precision is for --program: layers are shown as they are written")
-    spec = td.load_spec(network)
+    spec = td.load_spec(network, settings)
     summary = td.inspect(spec, weights=weights, dims=dims_of(dim), backend=backend, allow_nonfinite=allow_nonfinite)
     out.result(summary.to_json(), lambda: print_summary(summary))
 
