@@ -44,6 +44,7 @@ DEFINITION = [
     "tensor",
     "precision",
     "operation",
+    "choices",
     "condition",
     "constraints",
     "wrap",

@@ -257,6 +257,7 @@ def _manifest(
         else {"file": opened.path.name if opened.path else None, "sha256": opened.sha256()},
         "check": checked,
         "layers": network.definition.num_layers,
+        "fallbacks": [str(each) for each in network.choices.fallbacks],
     }
     if plan is not None:
         statistics = asdict(plan.statistics)

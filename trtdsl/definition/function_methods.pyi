@@ -630,7 +630,7 @@ class FunctionMethods:
     def pow(self, exponent: Any) -> Tensor:
         """``input ** exponent``, broadcast: IElementWiseLayer POW."""
 
-    def prelu(self, weight: Tensor) -> Tensor:
+    def prelu(self, weight: Tensor, *, lowering: str = "auto") -> Tensor:
         """``input`` where positive, ``weight * input`` elsewhere, one weight or one per channel of dimension
         1.
         """

@@ -17,6 +17,7 @@ from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
 from .above import complexes
+from .choices import Choices
 from .constraints import Constraints
 from .notebook import network_html
 from .operation import CURRENT_NETWORK, Operation, author_location
@@ -143,6 +144,8 @@ class Network:
         """The weights (by their names in the state_dict) that a layer uses, by layer name."""
         self.target = LayerTarget(self, self.definition)
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
+        self.choices = Choices()
+        """Which way each call is lowered that has several."""
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.constraints = Constraints()
         self._names: dict[str, int] = {}

@@ -156,11 +156,16 @@ def require_network(*args: Any) -> Network:
 
 def author_location() -> Location | None:
     """The author's place: the first frame outside trtdsl."""
+    frame = author_frame()
+    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+def author_frame() -> FrameType | None:
+    """The first frame outside trtdsl."""
     frame: FrameType | None = sys._getframe(2)  # trtdsl's own functions call this one
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not _is_passed(file):
-            return Location(file, frame.f_lineno)
+        if not _is_passed(frame.f_code.co_filename):
+            return frame
         frame = frame.f_back
     return None
 

@@ -90,8 +90,10 @@ def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
 
 
 def print_summary(summary: Summary) -> None:
-    """A row per layer, and the totals."""
+    """A row per layer, the totals, and what is lowered otherwise because this TensorRT lacks a layer."""
     terminal().print(summary.layout(below=os.getcwd() + os.sep))
+    for text in summary.fallbacks:
+        print_line(text)
 
 
 def print_comparison(comparison: Comparison) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ..core.backend import Backend
-from ..core.html import folded, table
+from ..core.html import folded, preformatted, table
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.opened import NetworkLike, as_spec
@@ -68,6 +68,8 @@ class Summary:
     network: str
     backend: str
     layers: list[LayerSummary]
+    fallbacks: list[str] = field(default_factory=list)
+    """Calls that are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
 
     @property
     def parameters(self) -> int:
@@ -109,7 +111,7 @@ class Summary:
         )
 
     def __str__(self) -> str:
-        return as_text(self.layout())
+        return "\n".join([as_text(self.layout()), *self.fallbacks])
 
     def _repr_html_(self) -> str:
         totals = (
@@ -119,7 +121,8 @@ class Summary:
             (each.name, each.type, ", ".join(map(str, each.outputs)), number(each.flops), each.location or "")
             for each in self.layers
         ]
-        return folded(f"Summary({self.network}: {totals})", table(["layer", "type", "outputs", "FLOPs", "line"], rows))
+        parts = [table(["layer", "type", "outputs", "FLOPs", "line"], rows), *map(preformatted, self.fallbacks)]
+        return folded(f"Summary({self.network}: {totals})", *parts)
 
 
 def number(value: int | None) -> str:
@@ -169,7 +172,8 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
     name = network.name if isinstance(network, Network) else interpreter.definition.name
     backend = f"{interpreter.backend.name} {interpreter.backend.version}"
     layers = [_layer(interpreter, node, shapes, times, fed=feeds is not None) for node in interpreter.nodes]
-    return Summary(name, backend, layers)
+    fallbacks = [str(each) for each in network.choices.fallbacks] if isinstance(network, Network) else []
+    return Summary(name, backend, layers, fallbacks)
 
 
 def inspect(

@@ -225,10 +225,10 @@ def test_refusals():
     x = net.input("x", (2, "L"))
     with pytest.raises(td.UnsupportedError, match=r"no upper bound.*lowering='loop'"):
         F.linear_recurrence(x, x, 1)
-    with pytest.raises(td.UnsupportedError, match="lowering is 'parallel' or 'loop', not 'fast'"):
+    with pytest.raises(td.UnsupportedError, match="unknown lowering 'fast'; there are auto, parallel, loop"):
         F.linear_recurrence(x, x, 1, lowering="fast")
     w, b = net.input("w", (1, 8, 5)), net.input("projection", (1, 4, 5))
-    with pytest.raises(td.UnsupportedError, match="'auto' or one of parallel, loop, chunked, not 'fast'"):
+    with pytest.raises(td.UnsupportedError, match="unknown lowering 'fast'; there are auto, parallel, chunked, loop"):
         F.selective_scan(w, w, net.constant(-torch.ones(8, 4)), b, b, lowering="fast")
     with pytest.raises(td.UnsupportedError, match="combine_mode"):
         F.associative_scan(F.maximum, x, 1, combine_mode="generic")

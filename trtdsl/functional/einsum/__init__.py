@@ -10,16 +10,17 @@ from ...definition.tensor import Tensor
 
 
 @operation
-def einsum(equation: Any, *operands: Any, lowering: str = "matmul") -> Tensor:
+def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
     """torch.einsum: ``einsum("ij,jk->ik", a, b)``, or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
 
     https://docs.pytorch.org/docs/stable/generated/torch.einsum.html. Long names are read where the equation has an
     underscore or a digit (``"b l d_in, d_in n -> b l d_in n"``); :func:`einops_einsum` always reads them. Operands of
     different dtypes are promoted. Integers are summed in the dtype that torch gives the result.
 
-    ``lowering="native"`` is one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison. The
-    default emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer PROD and IReduceLayer SUM,
-    with an IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints the plan.
+    ``lowering="matmul"``, the default, emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer
+    PROD and IReduceLayer SUM, with an IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints
+    the plan. ``"row_major"`` plans as if all operands lay in memory in the order of their dimensions. ``"native"`` is
+    one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison.
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
 
@@ -37,7 +38,7 @@ def einsum(equation: Any, *operands: Any, lowering: str = "matmul") -> Tensor:
 
 
 @operation
-def einops_einsum(*operands: Any, lowering: str = "matmul") -> Tensor:
+def einops_einsum(*operands: Any, lowering: str = "auto") -> Tensor:
     """einops.einsum: the operands first, then the equation with names of any length, separated by spaces.
 
     https://einops.rocks/api/einsum. Emits what :func:`einsum` does.

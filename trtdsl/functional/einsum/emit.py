@@ -8,12 +8,13 @@ from string import ascii_lowercase
 from typing import Any
 
 from ... import layers as L
-from ...core.errors import DefinitionError, UnsupportedError
+from ...core.errors import DefinitionError
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import require_network
 from ...definition.shape import Shape, is_static
 from ...definition.tensor import Tensor
+from ..lowerings import lowering_of
 from ..operands import as_tensor, result_type
 from .equation import Equation, expand, label_sizes, parse, sublists
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
@@ -41,12 +42,12 @@ def _tensors(operands: Sequence[Any]) -> list[Tensor]:
 
 
 def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
-    if lowering not in ("matmul", "native", "broadcast"):
-        raise UnsupportedError(f"einsum: lowering is 'matmul', 'native' or 'broadcast', not {lowering!r}")
+    no_layer = _why_not_native(equation, tensors)
+    lowering = lowering_of("einsum", lowering, *tensors, cannot={"native": no_layer} if no_layer else {})
     dtype = _dtype(equation, tensors)
     tensors = [L.cast(tensor, dtype) for tensor in tensors]
     shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
-    orders = [_order(tensor) for tensor in tensors]
+    orders = [None if lowering == "row_major" else _order(tensor) for tensor in tensors]
     if lowering == "native":
         return _native(equation, tensors)
     if lowering == "broadcast":
@@ -90,14 +91,20 @@ def _static_plan(
     return make_plan(equation, shapes, constants, integers=integers, orders=orders)
 
 
-def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
-    """One IEinsumLayer. UnsupportedError for an equation that it cannot express."""
-    label_sizes(equation, [tensor.shape for tensor in tensors])
-    if not tensors[0].dtype.is_floating_point:
-        raise UnsupportedError("lowering='native': IEinsumLayer takes no integers and no bool; use lowering='matmul'")
-    labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
+def _why_not_native(equation: Equation, tensors: Sequence[Tensor]) -> str | None:
+    """Why IEinsumLayer cannot express an equation; None where it can."""
+    if not all(tensor.dtype.is_floating_point for tensor in tensors):
+        return "IEinsumLayer takes no integers and no bool"
+    labels = {label for labels in equation.terms for label in labels}
     if len(labels) > len(ascii_lowercase):
-        raise UnsupportedError(f"lowering='native': IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}")
+        return f"IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}"
+    return None
+
+
+def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
+    """One IEinsumLayer."""
+    label_sizes(equation, [tensor.shape for tensor in tensors])
+    labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
     letters = dict(zip(labels, ascii_lowercase, strict=False))
     left, right = (
         ",".join("".join(letters[label] for label in term) for term in terms)

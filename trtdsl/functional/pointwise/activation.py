@@ -10,6 +10,7 @@ from ...definition.operation import operation
 from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
 from ..family import family
+from ..lowerings import lowering_of
 from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
 from ..shaping.join import chunk
 from .arithmetic import clamp
@@ -182,11 +183,12 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 @operation
-def prelu(input: Tensor, weight: Tensor) -> Tensor:
+def prelu(input: Tensor, weight: Tensor, *, lowering: str = "auto") -> Tensor:
     """``input`` where positive, ``weight * input`` elsewhere, one weight or one per channel of dimension 1.
 
-    ``relu(input) + weight * min(input, 0)``: IActivationLayer RELU, IElementWiseLayers MIN, PROD and SUM, which the
-    builder makes part of the convolution before them; IParametricReLULayer it runs on its own.
+    ``lowering="fused"``, the default, is ``relu(input) + weight * min(input, 0)``: IActivationLayer RELU,
+    IElementWiseLayers MIN, PROD and SUM, which the builder makes part of the convolution before them; ``"layer"`` is
+    IParametricReLULayer, which it runs on its own.
 
     >>> net = td.Network()
     >>> F.prelu(net.input("x", ("N", 3, 4)), net.constant(torch.ones(3))).shape
@@ -204,6 +206,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         )
     else:
         slopes = L.shuffle(weight, reshape=(1, weight.shape[0], *(1,) * (input.ndim - 2)))
+    if lowering_of("prelu", lowering, input) == "layer":
+        return L.parametric_relu(input, slopes)
     negative = L.elementwise(slopes, binary(input, 0.0, "MIN", input.dtype), "PROD")
     return L.elementwise(L.activation(input, "RELU"), negative, "SUM")
 

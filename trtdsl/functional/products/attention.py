@@ -11,6 +11,7 @@ from ...definition.operation import operation
 from ...definition.precision import is_low
 from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ..lowerings import lowering_of
 from ..operands import as_tensor, binary, choose, scaled, stretch
 from ..pointwise.activation import softmax
 from ..pointwise.arithmetic import pow
@@ -30,15 +31,17 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | Tensor | None = None,
     enable_gqa: bool = False,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
 
-    One IAttention, or two IMatrixMultiplyLayers and ISoftMaxLayer where these do no worse (half precision with no mask
-    or one that is added, a bool mask that is constant or in float32) and where the layer cannot express the case. In
-    half precision the builder makes one fused kernel of either. ``scale`` is ``1 / sqrt(E)`` when None. ``attn_mask``
-    is bool (True takes part) or is added; a row that a bool mask rules out wholly gives 0, as in torch. ``is_causal``
-    masks what lies above the diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. ``dropout_p``
-    above 0 is refused.
+    One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
+    do no worse (half precision with no mask or one that is added, a bool mask that is constant or in float32) and where
+    the layer cannot express the case. In half precision the builder makes one fused kernel of either. ``scale`` is ``1
+    / sqrt(E)`` when None. ``attn_mask`` is bool (True takes part) or is added; a row that a bool mask rules out wholly
+    gives 0, as in torch. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats the heads of
+    dimension -3 of key and value. ``dropout_p`` above 0 is refused.
 
     >>> net = td.Network()
     >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
@@ -59,7 +62,17 @@ def scaled_dot_product_attention(
     # The builder makes one kernel of unmasked attention in half precision either way; for the products it finds better
     # ways to and from the projections around it.
     products = is_low(query) and not (is_causal or enable_gqa or open_rows is not None)
-    if not products and _is_for_layer(query, key, value, mask, enable_gqa):
+    fits = _is_for_layer(query, key, value, mask, enable_gqa)
+    way = lowering_of(
+        "scaled_dot_product_attention",
+        lowering,
+        query,
+        key,
+        value,
+        cannot={} if fits else {"layer": "IAttention takes floats of one width in one batch, and a mask that is added"},
+        default="products" if products else "layer",
+    )
+    if way == "layer":
         result = _by_layer(scaled(query, factor), key, value, mask, is_causal)
         return result if open_rows is None else choose(open_rows, result, 0, result.dtype)
     key, value = (repeat_interleave(x, n, -3) if n > 1 else x for x, n in zip((key, value), groups, strict=True))
@@ -72,8 +85,7 @@ def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     lead = [shape[:-3] if grouped else shape[:-2] for shape in shapes]
     widths = {shape[-1] for shape in shapes}
     return (
-        hasattr(query.network.trt.INetworkDefinition, "add_attention_v2")
-        and query.dtype.is_floating_point
+        query.dtype.is_floating_point
         and len({tensor.dtype for tensor in (query, key, value)}) == 1
         and {len(shape) for shape in shapes} <= {3, 4}
         and lead.count(lead[0]) == 3

@@ -10,6 +10,7 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.shape import product, shape_text
 from ...definition.tensor import Tensor
+from ..lowerings import lowering_of
 from ..operands import binary, promote, scaled
 from ..products.folding import folded, scaled_by
 from ..products.fusion import affine
@@ -26,14 +27,16 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` per channel of dimension 1, for any rank from 2 on.
 
     No layer where ``input`` is the result of a convolution that nothing else uses: its weights take in the statistics,
-    computed in float64. Otherwise one IScaleLayer, between two IShuffleLayers below rank 4. Statistics that are not
-    constants take two IElementWiseLayers. ``training=True`` normalizes by the batch's own statistics
-    (INormalizationLayer) when there are no running ones, and is refused when there are; ``momentum`` matters only
-    there.
+    computed in float64 (``lowering="folded"``). Otherwise, and for ``"scale"``, one IScaleLayer, between two
+    IShuffleLayers below rank 4. Statistics that are not constants take two IElementWiseLayers. ``training=True``
+    normalizes by the batch's own statistics (INormalizationLayer) when there are no running ones, and is refused when
+    there are; ``momentum`` matters only there.
 
     >>> net = td.Network()
     >>> one = net.constant(torch.ones(3))
@@ -60,7 +63,9 @@ def batch_norm(
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
     within = folded(input, given, scale, shift)
-    if within is not None:
+    cannot = {"folded": "no convolution that nothing else uses gives its input"} if within is None else {}
+    if lowering_of("batch_norm", lowering, input, cannot=cannot) == "folded":
+        assert within is not None
         return within
     x = L.shuffle(input, reshape=(*input.shape, *(1,) * (4 - input.ndim))) if input.ndim < 4 else input
     result = scaled_by(x, given, scale, shift)

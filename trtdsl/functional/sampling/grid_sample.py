@@ -9,16 +9,16 @@ from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, product, shape_text
+from ...definition.shape import SizeLike, is_static, product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import folding
+from ..lowerings import lowering_of
 from ..operands import as_tensor, binary
-from .separable import resized_by_layer, separable, why_not
+from .separable import resized_by_layer, separable, transformation_of, why_not
 from .taps import Taps, make_taps, number
 
 MODES = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}  # torch's name -> TensorRT's
 PADDINGS = {"zeros": "FILL", "border": "CLAMP", "reflection": "REFLECT"}
-LOWERINGS = ("auto", "taps", "gather", "resize", "native")
 
 
 @operation
@@ -50,35 +50,43 @@ def grid_sample(
     >>> F.grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("grid", ("N", 5, 6, 2)), align_corners=False).shape
     (N, 3, 5, 6)
     """
-    _check(input, grid, mode, padding_mode, lowering)
+    _check(input, grid, mode, padding_mode)
     align = bool(align_corners)
-    if lowering == "native":
-        # The layer computes in the dtype of its operands, and half precision is too coarse for coordinates.
-        x, points = L.cast(input, torch.float32), L.cast(grid, torch.float32)
-        return L.cast(L.grid_sample(x, points, MODES[mode], PADDINGS[padding_mode], align), input.dtype)
     sizes = input.shape[2:]
+
+    def pixels() -> list[Tensor]:
+        return [_pixels(grid, axis, size, align) for axis, size in enumerate(sizes)]
+
     with folding(input.network):  # a constant grid costs its indices and weights, and no work when the network runs
-        points = [_pixels(grid, axis, size, align) for axis, size in enumerate(sizes)]
-        if lowering in ("auto", "resize"):
-            resized = resized_by_layer(input, points, mode, padding_mode)
-            if resized is not None:
-                return resized
+        points = pixels() if grid.is_constant and is_static(sizes) else None
+        reason = why_not(input, points)
+        transformation = None if points is None or reason else transformation_of(input, points, mode, padding_mode)
+        lowering = lowering_of(
+            "grid_sample",
+            lowering,
+            input,
+            grid,
+            cannot={"resize": reason} if reason else {},
+            default="taps" if transformation is None else "resize",
+        )
+        if lowering == "native":
+            # The layer computes in the dtype of its operands, and half precision is too coarse for coordinates.
+            x, wide = L.cast(input, torch.float32), L.cast(grid, torch.float32)
+            return L.cast(L.grid_sample(x, wide, MODES[mode], PADDINGS[padding_mode], align), input.dtype)
+        points = points or pixels()
         if lowering == "resize":
-            reason = why_not(input, points)
-            if reason:
-                raise UnsupportedError(f"grid_sample: lowering 'resize' cannot express this: {reason}; use 'taps'")
+            if transformation is not None:
+                return resized_by_layer(input, points, mode, transformation)
             return separable(input, points, mode, padding_mode, align)
         taps = [make_taps(point, size, mode, padding_mode, align) for point, size in zip(points, sizes, strict=True)]
         return gather_taps(input, taps, apart=lowering != "gather")
 
 
-def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str, lowering: str) -> None:
+def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     if mode not in MODES:
         raise UnsupportedError(f"grid_sample: unknown mode {mode!r}: one of {', '.join(MODES)}")
     if padding_mode not in PADDINGS:
         raise UnsupportedError(f"grid_sample: unknown padding_mode {padding_mode!r}: one of {', '.join(PADDINGS)}")
-    if lowering not in LOWERINGS:
-        raise UnsupportedError(f"grid_sample: unknown lowering {lowering!r}: one of {', '.join(LOWERINGS)}")
     shapes = f"{shape_text(x.shape)} and {shape_text(grid.shape)}"
     if x.ndim not in (4, 5) or grid.ndim != x.ndim:
         raise ShapeError(f"grid_sample takes an input and a grid of 4 dimensions, or of 5, not {shapes}")

@@ -12,9 +12,9 @@ from .taps import Taps, make_taps
 LAYER = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}
 
 
-def why_not(x: Tensor, points: Sequence[Tensor]) -> str:
-    """Why points (N, *out, 1) per dimension are not along the axes; "" when they are."""
-    if not all(point.is_constant for point in points):
+def why_not(x: Tensor, points: Sequence[Tensor] | None) -> str:
+    """Why points (N, *out, 1) per dimension are not along the axes; "" when they are. None are points not yet known."""
+    if points is None or not all(point.is_constant for point in points):
         if any(not isinstance(size, int) for size in x.shape[2:]):
             return "the image has dynamic sizes"
         return "the grid is not known when the network is written"
@@ -35,11 +35,11 @@ def _line(point: Tensor, axis: int) -> tuple[torch.Tensor, bool]:
     return line.flatten(1), same
 
 
-def resized_by_layer(x: Tensor, points: Sequence[Tensor], mode: str, padding_mode: str) -> Tensor | None:
-    """One IResizeLayer where it reads exactly these points, and reads outside of the image as the padding asks."""
-    if why_not(x, points):
-        return None
-    sizes: list[int] = []
+def transformation_of(x: Tensor, points: Sequence[Tensor], mode: str, padding_mode: str) -> str | None:
+    """The coordinate transformation by which IResizeLayer reads exactly these points, which are along the axes.
+
+    None where it has none, or would not read outside of the image as the padding asks.
+    """
     transformations = {"HALF_PIXEL", "ALIGN_CORNERS"}
     for axis, (point, size) in enumerate(zip(points, x.shape[2:], strict=True)):
         assert isinstance(size, int)
@@ -48,11 +48,13 @@ def resized_by_layer(x: Tensor, points: Sequence[Tensor], mode: str, padding_mod
             return None
         line = lines[0].double().numpy()
         transformations &= _transformations(line, size, mode, padding_mode)
-        sizes.append(len(line))
-    if not transformations:
-        return None
-    size = (*x.shape[:2], *sizes)
-    return L.resize(x, LAYER[mode], size=size, coordinates=min(transformations), rounding="HALF_DOWN")
+    return min(transformations, default=None)
+
+
+def resized_by_layer(x: Tensor, points: Sequence[Tensor], mode: str, transformation: str) -> Tensor:
+    """One IResizeLayer that reads these points."""
+    sizes = (_line(point, axis)[0].shape[1] for axis, point in enumerate(points))
+    return L.resize(x, LAYER[mode], size=(*x.shape[:2], *sizes), coordinates=transformation, rounding="HALF_DOWN")
 
 
 def _transformations(line: np.ndarray, size: int, mode: str, padding_mode: str) -> set[str]:

@@ -13,6 +13,7 @@ from ...definition.shape import INFINITY, SizeLike, bounds, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
 from ..einsum import einsum
+from ..lowerings import lowering_of
 from ..operands import align, axis_of, binary, promote, stretch
 from ..pointwise.activation import silu, softplus
 from ..pointwise.arithmetic import add, mul
@@ -20,7 +21,6 @@ from ..pointwise.elementary import exp
 from ..shaping.create import arange, filled
 from ..shaping.reshape import reshape
 
-LOWERINGS = ("parallel", "loop")
 CHUNK = 64  # steps that are combined at once, where a loop runs over chunks of them
 # The longest length of which F.selective_scan computes all states at once by default. Chunks move a fifth more bytes at
 # this length, and take a quarter of the memory; docs/benchmarks.md, "Scans".
@@ -36,15 +36,15 @@ def linear_recurrence(
     initial: Tensor | None = None,
     *,
     reverse: bool = False,
-    lowering: str = "parallel",
+    lowering: str = "auto",
 ) -> Tensor:
     """``h[t] = a[t] * h[t-1] + b[t]`` along ``dim`` for every t, from ``initial`` (0 when None, without ``dim``).
 
     ``a`` and ``b`` are broadcast; ``reverse`` runs from the end. Computed in float32 and rounded once.
 
-    ``lowering="parallel"`` puts steps together two by two, log2(length) times (Blelloch, 1990), and by doubling strides
-    (Hillis and Steele, 1986) where the length is 32 or less: ISliceLayer, IElementWiseLayer PROD and SUM,
-    IConcatenationLayer and IShuffleLayer. It needs an upper bound of the length. ``"loop"`` is an ILoop that holds
+    ``lowering="parallel"``, the default, puts steps together two by two, log2(length) times (Blelloch, 1990), and by
+    doubling strides (Hillis and Steele, 1986) where the length is 32 or less: ISliceLayer, IElementWiseLayer PROD and
+    SUM, IConcatenationLayer and IShuffleLayer. It needs an upper bound of the length. ``"loop"`` is an ILoop that holds
     one h at a time, for any length.
 
     Raises UnsupportedError for a length without an upper bound, unless in a loop.
@@ -54,7 +54,7 @@ def linear_recurrence(
     >>> F.linear_recurrence(net.input("a", (2, T, 3)), net.input("b", (2, T, 3)), 1).shape
     (2, T, 3)
     """
-    _check_lowering("linear_recurrence", lowering)
+    lowering = lowering_of("linear_recurrence", lowering, a, b)
     dtype = promote(a, b)[0].dtype
     a, b = promote(a, b, dtype=torch.float32)
     axis = axis_of(dim, a.ndim)
@@ -68,11 +68,6 @@ def linear_recurrence(
         initial = stretch(L.unsqueeze(initial, range(len(state) - initial.ndim)), state)
     compute = _in_a_loop if lowering == "loop" else _in_passes
     return L.cast(compute(a, b, axis, initial, reverse), dtype)
-
-
-def _check_lowering(name: str, lowering: str) -> None:
-    if lowering not in LOWERINGS:
-        raise UnsupportedError(f"{name}: lowering is 'parallel' or 'loop', not {lowering!r}")
 
 
 def _in_a_loop(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
@@ -173,7 +168,7 @@ def associative_scan(
     reverse: bool = False,
     combine_mode: str = "pointwise",
     *,
-    lowering: str = "parallel",
+    lowering: str = "auto",
 ) -> Any:
     """``xs`` along ``dim``, each element combined with all before it: ``y[t] = combine_fn(y[t-1], xs[t])``.
 
@@ -190,13 +185,13 @@ def associative_scan(
     >>> F.associative_scan(F.maximum, x, 1).shape
     (2, T)
     """
-    _check_lowering("associative_scan", lowering)
     if combine_mode != "pointwise":
         raise UnsupportedError(f"associative_scan: combine_mode is 'pointwise', not {combine_mode!r}")
     single = isinstance(xs, Tensor)
     tensors = [xs] if single else list(xs)
     if not tensors or not all(isinstance(x, Tensor) for x in tensors):
         raise DefinitionError("associative_scan takes a Tensor, or a tuple or list of Tensors")
+    lowering = lowering_of("associative_scan", lowering, *tensors)
     axes = [axis_of(dim, x.ndim) for x in tensors]
     sizes = {x.shape[axis] for x, axis in zip(tensors, axes, strict=True)}
     if len(sizes) > 1:
@@ -297,21 +292,19 @@ def selective_scan(
     >>> F.selective_scan(u, delta, net.constant(-torch.ones(8, 4)), b, c, delta_softplus=True).shape
     (N, 8, T)
     """
-    if lowering not in SELECTIVE and lowering != "auto":
-        raise UnsupportedError(f"selective_scan: lowering is 'auto' or one of {', '.join(SELECTIVE)}, not {lowering!r}")
     if u.ndim != 3 or A.ndim != 2:
         raise ShapeError(
             "selective_scan takes u of (batch, dim, length) and A of (dim, state), "
             f"not {shape_text(u.shape)} and {shape_text(A.shape)}"
         )
+    best = "chunked" if bounds(u.shape[2])[1] > AT_ONCE else "parallel"
+    lowering = lowering_of("selective_scan", lowering, u, delta, A, B, C, default=best)
     dtype = u.dtype
     u, delta, A, B, C = (L.cast(x, torch.float32) for x in (u, delta, A, B, C))
     if delta_bias is not None:
         delta = add(delta, L.unsqueeze(L.cast(delta_bias, torch.float32), [1]))
     if delta_softplus:
         delta = softplus(delta)
-    if lowering == "auto":
-        lowering = "chunked" if bounds(u.shape[2])[1] > AT_ONCE else "parallel"
     y, last = SELECTIVE[lowering](u, delta, A, _Projection("B", B), _Projection("C", C), return_last_state)
     if D is not None:
         y = add(y, mul(u, L.unsqueeze(L.cast(D, torch.float32), [1])))

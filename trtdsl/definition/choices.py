@@ -1,0 +1,109 @@
+"""Which way a function is lowered at each call, where there are several: who chooses, and what was chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from ..core.dtypes import dtype_name
+from ..core.errors import Location
+from ..core.files import is_file
+from ..core.lazy import torch
+from .shape import Shape, shape_text
+
+
+class SiteKey(NamedTuple):
+    """What names a call within a network, however its lines move: no line number is part of it."""
+
+    file: str
+    """Relative to the network's file; empty for code in no file, such as a notebook's."""
+    within: str
+    """The author's function."""
+    operation: str
+    """The function that the author calls."""
+    function: str
+    """The function that is lowered in one of several ways; the operation, or one that it calls."""
+    ordinal: int
+    """Which of the calls that agree in all of the above, from 0."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call whose function can be lowered in several ways, and the way that it took."""
+
+    key: SiteKey
+    location: Location | None
+    shapes: tuple[tuple[Shape, torch.dtype], ...]
+    """Of the operands."""
+    ways: tuple[str, ...]
+    """Those that can express this call and may be tried, the function's default first."""
+    lowering: str
+    given: bool
+    """Whether the author named the way."""
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The operands' shapes and dtypes as texts."""
+        return tuple(f"{shape_text(shape)} {dtype_name(dtype)}" for shape, dtype in self.shapes)
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """A call that is lowered otherwise than it would be, because this version of TensorRT lacks a layer."""
+
+    function: str
+    wanted: str
+    used: str
+    reason: str
+    location: Location | None
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location else ""
+        return f"{place}{self.function} is lowered as {self.used!r} instead of {self.wanted!r}: {self.reason}"
+
+
+class Choices:
+    """The lowerings of one network's calls: what is asked for, and the calls in their order.
+
+    ``tuned`` has the ways of calls by their keys, ``start`` those of functions by name; a way that the author names
+    comes before both. ``folder`` is that of the network's file.
+    """
+
+    def __init__(
+        self,
+        tuned: Mapping[SiteKey, str] | None = None,
+        start: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ):
+        self.tuned, self.start, self.folder = tuned or {}, start or {}, folder
+        self.sites: list[Site] = []
+        self.fallbacks: list[Fallback] = []
+        self._counts: Counter[tuple[str, str, str, str]] = Counter()
+        self._labels: dict[str, str] = {}
+
+    def key(self, frame: FrameType, operation: str, function: str) -> SiteKey:
+        """The key of the next call of a function that the author's line in ``frame`` makes."""
+        file = frame.f_code.co_filename
+        label = self._labels.get(file)
+        if label is None:
+            label = self._labels[file] = self._label(file)
+        alike = label, frame.f_code.co_name, operation, function
+        self._counts[alike] += 1
+        return SiteKey(*alike, self._counts[alike] - 1)
+
+    def wanted(self, key: SiteKey) -> str | None:
+        """The way that a call is to take; None where nobody says."""
+        return self.tuned.get(key) or self.start.get(key.function)
+
+    def _label(self, file: str) -> str:
+        """A file's name that is the same on every machine; empty for code in no file."""
+        if not is_file(file):
+            return ""
+        path = Path(file).resolve()
+        if self.folder is not None and path.is_relative_to(self.folder):
+            return path.relative_to(self.folder).as_posix()
+        return path.name

@@ -1,0 +1,130 @@
+"""The functions that can be lowered in several ways: one table, and the choice that a call makes from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..core.errors import UnsupportedError, nearest
+from ..definition.choices import Fallback, Site
+from ..definition.network import Network
+from ..definition.operation import author_frame
+from ..definition.tensor import Tensor
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One of the ways in which a function becomes layers."""
+
+    text: str
+    """What it emits, for the documentation."""
+    needs: str | None = None
+    """The method of INetworkDefinition without which a version of TensorRT cannot take it."""
+    not_tuned: str | None = None
+    """Why `--tune` does not try it."""
+
+
+_SMALLER = "it is for comparison: few bytes and poor arithmetic, which the bytes do not show"
+LOWERINGS: dict[str, dict[str, Way]] = {
+    "associative_scan": {
+        "parallel": Way("log2(length) passes over the whole of the operands"),
+        "loop": Way("ILoop over the elements"),
+    },
+    "batch_norm": {
+        "folded": Way("no layer: the weights of the convolution before it take it in"),
+        "scale": Way("IScaleLayer"),
+    },
+    "einsum": {
+        "matmul": Way("a plan of matrix products in the order in which the operands lie in memory"),
+        "row_major": Way("the plan for operands that lie in memory as their dimensions are written"),
+        "native": Way("one IEinsumLayer"),
+        "broadcast": Way("everything multiplied out, then summed", not_tuned=_SMALLER),
+    },
+    "grid_sample": {
+        "taps": Way("an IGatherLayer for each of a point's neighbours"),
+        "resize": Way("one IResizeLayer, or a matrix product per dimension, for a constant grid along the axes"),
+        "gather": Way("one IGatherLayer for all neighbours"),
+        "native": Way(
+            "IGridSampleLayer",
+            needs="add_grid_sample",
+            not_tuned="some versions of TensorRT compute it wrongly in half precision",
+        ),
+    },
+    "linear_recurrence": {
+        "parallel": Way("log2(length) passes over the whole of the operands"),
+        "loop": Way("ILoop over the elements"),
+    },
+    "prelu": {
+        "fused": Way("relu(x) + weight * min(x, 0), which the builder makes part of a convolution"),
+        "layer": Way("IParametricReLULayer"),
+    },
+    "scaled_dot_product_attention": {
+        "layer": Way("one IAttention", needs="add_attention_v2"),
+        "products": Way("two IMatrixMultiplyLayers and ISoftMaxLayer"),
+    },
+    "selective_scan": {
+        "parallel": Way("all states at once, as F.linear_recurrence"),
+        "chunked": Way("ILoop over chunks of 64 steps"),
+        "loop": Way("ILoop over the steps"),
+    },
+}
+"""By function: the first way that can express a call is what the function does unless it, the author or a tuning
+says otherwise."""
+
+
+def lowering_of(
+    function: str,
+    given: str,
+    *operands: Tensor,
+    cannot: Mapping[str, str] | None = None,
+    default: str | None = None,
+) -> str:
+    """The way in which a call of ``function`` is lowered.
+
+    ``given`` is what the author asks for; for "auto" the network's tuning decides, otherwise the ``default``, or the
+    first way of the table. ``cannot`` has the reasons why ways cannot express this call. A way that needs a layer which
+    this version of TensorRT lacks gives place to the first that needs none, and the network notes it.
+
+    Raises UnsupportedError for a way that is not in the table, or that the author asks for where it cannot be.
+    """
+    ways = LOWERINGS[function]
+    if given not in ways and given != AUTO:
+        raise UnsupportedError(
+            f"{function}: unknown lowering {given!r}; there are {', '.join([AUTO, *ways])}{nearest(str(given), ways)}"
+        )
+    ruled_out = cannot or {}
+    possible = [way for way in ways if way not in ruled_out]
+    if given in ruled_out:
+        raise UnsupportedError(
+            f"{function}: lowering {given!r} cannot express this: {ruled_out[given]}; use {possible[0]!r}"
+        )
+    if default not in possible:
+        default = possible[0]
+    wanted = default if given == AUTO else given
+    network, frame = operands[0].network, author_frame()
+    operation = network._operation
+    key = None
+    if operation is not None and frame is not None and not all(operand.is_constant for operand in operands):
+        key = network.choices.key(frame, operation.name, function)
+        asked = network.choices.wanted(key) if given == AUTO else None
+        wanted = asked if asked in possible else wanted
+    layers = network.trt.INetworkDefinition
+    lacks = {way: needs for way in possible if (needs := ways[way].needs) and not hasattr(layers, needs)}
+    used = next(way for way in (wanted, default, *possible) if way not in lacks)
+    place = None if operation is None else operation.location
+    if used != wanted:
+        network.choices.fallbacks.append(Fallback(function, wanted, used, _missing(network, lacks[wanted]), place))
+    if key is not None:
+        tried = (way for way in dict.fromkeys((default, *possible)) if ways[way].not_tuned is None and way not in lacks)
+        shapes = tuple((operand.shape, operand.dtype) for operand in operands)
+        network.choices.sites.append(Site(key, place, shapes, tuple(tried), used, given != AUTO))
+    return used
+
+
+def _missing(network: Network, method: str) -> str:
+    """That a version of TensorRT lacks a layer."""
+    backend = network.backend
+    layer = method.removeprefix("add_").removesuffix("_v2")
+    return f"{backend.name} {backend.version} has no {layer} layer"
