@@ -314,7 +314,9 @@ class FunctionMethods:
         """Rounded down: IUnaryLayer FLOOR; integers are themselves."""
 
     def floor_divide(self, other: Any) -> Tensor:
-        """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV."""
+        """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power
+        of two.
+        """
 
     def fmax(self, other: Any) -> Tensor:
         """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and
@@ -327,8 +329,8 @@ class FunctionMethods:
         """
 
     def fmod(self, other: Any) -> Tensor:
-        """``input - other * trunc(input / other)``: the sign of ``input``: IElementWiseLayer DIV, PROD and
-        SUB.
+        """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD
+        and SUB.
         """
 
     def frac(self) -> Tensor:
@@ -659,8 +661,8 @@ class FunctionMethods:
         """``max(input, 0)``: IActivationLayer RELU."""
 
     def remainder(self, other: Any) -> Tensor:
-        """``input - other * floor(input / other)``: the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD
-        and SUB.
+        """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV,
+        PROD and SUB.
         """
 
     def renorm(self, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -12,6 +12,7 @@ from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ..operands import as_tensor, binary, choose, promote, result_type, scaled
 from .elementary import negative
+from .modulus import floor_quotient, floor_rest, truncated_rest
 from .rounding import truncated
 
 
@@ -107,7 +108,11 @@ def true_divide(input: Any, other: Any) -> Tensor:
 
 @operation
 def floor_divide(input: Any, other: Any) -> Tensor:
-    """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV.
+    """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
+
+    On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 / 0.1
+    rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below 3.4e38.
+    Greater quotients are right to a few units in their last place. Half types are computed in float32.
 
     >>> F.floor_divide(td.Network().input("n", (2,), "int32"), 2).dtype
     torch.int32
@@ -115,14 +120,16 @@ def floor_divide(input: Any, other: Any) -> Tensor:
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         raise UnsupportedError("torch does not divide bool tensors with rounding: cast them first")
-    return L.elementwise(a, b, "FLOOR_DIV")
+    return floor_quotient(a, b) if a.dtype.is_floating_point else L.elementwise(a, b, "FLOOR_DIV")
 
 
 @operation
 def remainder(input: Any, other: Any) -> Tensor:
-    """``input - other * floor(input / other)``: the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD and SUB.
+    """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD and SUB.
 
-    On floats, a quotient that rounding made one too large or too small is put right by comparing and ISelectLayer.
+    On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`: exact for quotients
+    below 2**24 and ``|input|`` below 3.4e38; the rest of a greater quotient means nothing. For a constant power of two
+    everything is exact by the three layers, unless ``input / other`` is too great or too small for the dtype.
 
     >>> F.remainder(td.Network().input("n", (2,), "int32"), 3).dtype
     torch.int32
@@ -130,20 +137,18 @@ def remainder(input: Any, other: Any) -> Tensor:
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         raise UnsupportedError("torch has no remainder of bool tensors: cast them first")
-    rest = L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "FLOOR_DIV"), "PROD"), "SUB")
-    if not rest.dtype.is_floating_point:
-        return rest
-    wrong_sign = binary(L.elementwise(rest, b, "PROD"), 0, "LESS", rest.dtype)
-    rest = L.select(wrong_sign, L.elementwise(rest, b, "SUM"), rest)
-    too_large = L.unary(L.elementwise(L.unary(rest, "ABS"), L.unary(b, "ABS"), "LESS"), "NOT")
-    return L.select(too_large, L.elementwise(rest, b, "SUB"), rest)
+    if a.dtype.is_floating_point:
+        return floor_rest(a, b)
+    return L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "FLOOR_DIV"), "PROD"), "SUB")
 
 
 @operation
 def fmod(input: Any, other: Any) -> Tensor:
-    """``input - other * trunc(input / other)``: the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
+    """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
 
-    On floats computed from absolute values, with the rounding of the quotient put right as in :func:`remainder`.
+    On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`: exact for quotients
+    below 2**24 and ``|input|`` below 3.4e38; the rest of a greater quotient means nothing. For a constant power of two
+    everything is exact by the three layers, unless ``input / other`` is too great or too small for the dtype.
 
     >>> F.fmod(td.Network().input("n", (2,), "int32"), 3).dtype
     torch.int32
@@ -151,10 +156,9 @@ def fmod(input: Any, other: Any) -> Tensor:
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         raise UnsupportedError("torch has no fmod of bool tensors: cast them first")
-    if not a.dtype.is_floating_point:
-        return L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "DIV"), "PROD"), "SUB")
-    rest = remainder(L.unary(a, "ABS"), L.unary(b, "ABS"))
-    return choose(binary(a, 0, "LESS", a.dtype), L.unary(rest, "NEG"), rest)
+    if a.dtype.is_floating_point:
+        return truncated_rest(a, b)
+    return L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "DIV"), "PROD"), "SUB")
 
 
 @operation
