@@ -9,9 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "trtdsl"
-# From the ground up. The one way up is definition/above.py, which looks functional's names up when they are called.
+# From the ground up. The one way up is core/above.py, which looks functional's names up when they are called.
 ROOMS = [
     "core",
+    "sizes",
     "definition",
     "layers",
     "functional",
@@ -27,33 +28,64 @@ ROOMS = [
 ]
 
 
-# The files of definition/, from the ground up.
-DEFINITION = [
-    "above",
-    "atoms",
-    "size_text",
-    "size",
-    "shape",
-    "profile",
-    "proof",
-    "author",
-    "settings",
-    "function_methods",
-    "methods",
-    "notebook",
-    "tensor",
-    "precision",
-    "operation",
-    "choices",
-    "condition",
-    "constraints",
-    "wrap",
-    "network",
-    "require",
-    "weights",
-    "spec",
-    "opened",
-]
+# Types of the rooms above that a room names under TYPE_CHECKING.
+TYPES_ABOVE = {
+    "core": {"definition"},  # the network that is being written
+    "sizes": {"definition"},  # a size times a fraction is a Tensor
+}
+# The files and folders of some rooms, from the ground up: each imports only from those before it.
+ORDERS = {
+    "sizes": ["atoms", "text", "size", "shape", "profile", "proof", "condition", "constraints"],
+    "definition": [
+        "settings",
+        "function_methods",
+        "methods",
+        "notebook",
+        "tensor",
+        "precision",
+        "operation",
+        "choices",
+        "wrap",
+        "network",
+        "require",
+        "weights",
+        "spec",
+        "opened",
+    ],
+    "checking": [
+        "sizes",
+        "coverage",
+        "exercise",
+        "judging",
+        "report",
+        "saved",
+        "buildable",
+        "check",
+        "mutation",
+        "compare_layers",
+        "locate",
+    ],
+    "porting": [
+        "graph",
+        "program",
+        "missing",
+        "given",
+        "translating",
+        "tracing",
+        "passes",
+        "origin",
+        "writing",
+        "module",
+        "verdict",
+    ],
+}
+# A floor has about a dozen names, so that one look at it finds a noun.
+MOST_NAMES = 14
+# Floors where one flat list is easier to read than rooms.
+FLAT = {
+    "layers": "one file for each type of layer, named as TensorRT names it",
+    "functional": "one room for each noun of torch's vocabulary, and files that all of them use",
+}
 FILES = {path: path.relative_to(PACKAGE).with_suffix("").parts for path in sorted(PACKAGE.rglob("*.py"))}
 MODULES = {parts[:-1] if parts[-1] == "__init__" else parts: path for path, parts in FILES.items()}
 
@@ -103,7 +135,8 @@ def test_every_folder_is_a_room():
 def test_imports_go_down(room):
     below = set(ROOMS[: ROOMS.index(room) + 1])
     for path in (PACKAGE / room).rglob("*.py"):
-        up = imported_rooms(path) - below
+        up = imported_rooms(path) - below - TYPES_ABOVE.get(room, set())
+        up |= {parts[0] for parts in (FILES[other] for other in imports(path))} - below
         assert not up, f"{path.relative_to(ROOT)} imports {', '.join(sorted(up))}, which is above {room}"
 
 
@@ -117,12 +150,27 @@ def test_no_file_is_in_an_import_circle():
     assert not graph, f"in a circle, or above one: {', '.join('.'.join(FILES[path]) for path in graph)}"
 
 
-def test_the_files_of_definition_stand_in_order():
-    paths = {path.stem: path for path in (PACKAGE / "definition").glob("*.py") if path.stem != "__init__"}
-    assert sorted(paths) == sorted(DEFINITION), "a new file has a place in DEFINITION"
-    for place, name in enumerate(DEFINITION):
-        up = {path.stem for path in imports(paths[name]) if path.parent.name == "definition"} - {*DEFINITION[:place]}
-        assert not up, f"definition/{name}.py imports {', '.join(sorted(up))}, which stand above it"
+def named(folder):
+    """The names of a folder: its files, each once, and its rooms."""
+    found = {path.stem for path in folder.iterdir() if path.is_dir() or path.suffix == ".py"}
+    return {name for name in found if not name.startswith("__")}
+
+
+@pytest.mark.parametrize("room", ORDERS)
+def test_the_files_of_a_room_stand_in_order(room):
+    order = ORDERS[room]
+    assert named(PACKAGE / room) == set(order), "a new file has a place in ORDERS"
+    for path, parts in FILES.items():
+        if parts[0] == room and parts[1] in order:
+            allowed = order[: order.index(parts[1]) + 1]
+            up = {other[1] for other in map(FILES.get, imports(path)) if other[0] == room} - {*allowed}
+            assert not up, f"{path.relative_to(ROOT)} imports {', '.join(sorted(up))}, which stand above it"
+
+
+def test_a_floor_has_about_a_dozen_names():
+    folders = [PACKAGE, *(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)]
+    full = {path.relative_to(PACKAGE).as_posix(): len(named(path)) for path in folders if len(named(path)) > MOST_NAMES}
+    assert full.keys() == FLAT.keys(), f"split these by noun: {full}"
 
 
 @pytest.mark.parametrize("folder", ["trtdsl", "tools", "networks"])
@@ -137,8 +185,8 @@ def test_a_file_is_one_noun_and_a_function_fits_on_two_screens(folder):
 
 
 def test_names_of_the_floor_above_are_looked_up_in_one_place():
-    late = [path for path in (PACKAGE / "definition").rglob("*.py") if "LazyModule(" in path.read_text()]
-    assert [path.name for path in late] == ["above.py"]
+    late = {path for path in PACKAGE.rglob("*.py") if '= LazyModule("trtdsl.' in path.read_text()}
+    assert late == {PACKAGE / "core" / "above.py"}
 
 
 def test_the_drawing_shows_the_rooms_in_their_order():
@@ -157,8 +205,8 @@ SUITES = {
 }
 # Files that are tested through another one.
 THROUGH = {
-    "definition/atoms.py": "definition/test_shape.py",
-    "definition/size.py": "definition/test_shape.py",
+    "sizes/atoms.py": "sizes/test_shape.py",
+    "sizes/size.py": "sizes/test_shape.py",
     "display/program.py": "cli/test_program.py",
     "display/results.py": "cli/test_main.py",
     "programs/launches.py": "programs/test_reading.py",

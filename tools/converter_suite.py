@@ -270,9 +270,9 @@ def judged(case: Case) -> Outcome:
 
 
 def _checked(td: Any, case: Case, way: str) -> Outcome:
-    from trtdsl.checking.evidence import Evidence, Rules
-    from trtdsl.checking.judge import PLAIN, describe
-    from trtdsl.checking.structure import leaves, match
+    from trtdsl.checking.judging.evidence import Evidence, Rules
+    from trtdsl.checking.judging.judge import PLAIN, describe
+    from trtdsl.checking.judging.structure import leaves, match
 
     module = case.module.eval() if hasattr(case.module, "eval") else case.module
     specs, feeds = _inputs(td, case, way)

@@ -11,13 +11,13 @@ from .checking.check import check as check
 from .checking.compare_layers import LayerReport as LayerReport
 from .checking.compare_layers import compare_layers as compare_layers
 from .checking.compare_layers import locate_difference as locate_difference
-from .checking.judge import Tolerance as Tolerance
-from .checking.judge import compare as compare
+from .checking.judging.judge import Tolerance as Tolerance
+from .checking.judging.judge import compare as compare
 from .checking.locate import CallReport as CallReport
 from .checking.locate import compare_calls as compare_calls
 from .checking.locate import locate_call as locate_call
-from .checking.mutate import MutationReport as MutationReport
-from .checking.mutate import mutate as mutate
+from .checking.mutation.mutate import MutationReport as MutationReport
+from .checking.mutation.mutate import mutate as mutate
 from .checking.report import CheckReport as CheckReport
 from .compiling.config import BuildConfig as BuildConfig
 from .core.diagnosis import diagnose as diagnose
@@ -39,12 +39,7 @@ from .core.errors import WeightsError as WeightsError
 from .core.version import __version__ as __version__
 from .definition.network import Input as Input
 from .definition.network import Network as Network
-from .definition.profile import Profile as Profile
 from .definition.require import require as require
-from .definition.shape import Dim as Dim
-from .definition.size import Size as Size
-from .definition.size import size_max as size_max
-from .definition.size import size_min as size_min
 from .definition.spec import NetworkSpec as NetworkSpec
 from .definition.spec import load_spec as load_spec
 from .definition.spec import network as network
@@ -84,6 +79,11 @@ from .programs.hazards import Hazard as Hazard
 from .programs.hazards import find_hazards as find_hazards
 from .programs.program import Launch as Launch
 from .programs.program import Program as Program
+from .sizes.profile import Profile as Profile
+from .sizes.shape import Dim as Dim
+from .sizes.size import Size as Size
+from .sizes.size import size_max as size_max
+from .sizes.size import size_min as size_min
 
 __all__ = [
     "BackendError",

@@ -19,7 +19,7 @@ from trtdsl.building.build import CheckFailedError
 from trtdsl.compiling.compiler import Statistics, _statistics, compile_engine
 from trtdsl.core.backend import Messages, get_backend
 from trtdsl.definition.spec import load_spec
-from trtdsl.engine.manifest import read_manifest
+from trtdsl.engine.loading.manifest import read_manifest
 from trtdsl.interpreter.fingerprint import fingerprint
 
 

@@ -12,9 +12,9 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.checking.sizes import sizes_to_try
 from trtdsl.core.errors import FeedProfileError, ManifestDamagedError
-from trtdsl.definition.constraints import where_it_holds
 from trtdsl.engine.arrays import view
-from trtdsl.engine.manifest import parse_manifest
+from trtdsl.engine.loading.manifest import parse_manifest
+from trtdsl.sizes.constraints import where_it_holds
 
 H = td.Dim("H", min=60, opt=128, max=256)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import trtdsl as td
-from trtdsl.engine.manifest import manifest_path
+from trtdsl.engine.loading.manifest import manifest_path
 
 
 @pytest.fixture

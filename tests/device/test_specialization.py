@@ -5,7 +5,7 @@ import torch
 
 from device.networks import doubling
 from trtdsl.core.errors import UsageError
-from trtdsl.engine.runtime_cache import read_runtime_cache
+from trtdsl.engine.loading.runtime_cache import read_runtime_cache
 
 X = torch.ones(2, 4)
 

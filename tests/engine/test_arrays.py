@@ -11,7 +11,7 @@ import trtdsl as td
 from trtdsl.core import errors
 from trtdsl.engine import dlpack
 from trtdsl.engine.arrays import View, view
-from trtdsl.engine.signature import Signature, TensorInfo
+from trtdsl.engine.loading.signature import Signature, TensorInfo
 
 
 class Foreign:

@@ -14,8 +14,8 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core import errors
 from trtdsl.core.backend import get_backend
-from trtdsl.engine.loader import open_engine
-from trtdsl.engine.manifest import manifest_path
+from trtdsl.engine.loading.loader import open_engine
+from trtdsl.engine.loading.manifest import manifest_path
 
 from .test_loader import mutate
 

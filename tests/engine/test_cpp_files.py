@@ -11,7 +11,7 @@ import pytest
 
 import trtdsl as td
 from trtdsl.core.backend import get_backend
-from trtdsl.engine.manifest import manifest_path, parse_manifest
+from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
 
 from .test_loader import mutate
 

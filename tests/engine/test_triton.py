@@ -8,7 +8,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.backend import get_backend
-from trtdsl.engine.manifest import manifest_path, parse_manifest
+from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
 from trtdsl.engine.triton import export_triton, triton_config
 
 BACKEND = get_backend("tensorrt-rtx")

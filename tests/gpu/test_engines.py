@@ -16,7 +16,7 @@ from trtdsl.core import errors
 from trtdsl.core.backend import cuda_status
 from trtdsl.engine import Engine, cuda, engine_of
 from trtdsl.engine.arrays import to_device
-from trtdsl.engine.manifest import manifest_path
+from trtdsl.engine.loading.manifest import manifest_path
 
 torch_cuda = pytest.mark.skipif(
     cuda_status() is None and not torch.cuda.is_available(), reason=f"torch {torch.__version__} has no CUDA here"

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.checking.judge import compare
+from trtdsl.checking.judging.judge import compare
+from trtdsl.checking.judging.structure import leaves, match
 from trtdsl.checking.sizes import sizes_to_try
-from trtdsl.checking.structure import leaves, match
 from trtdsl.definition.spec import NetworkSpec, load_module
 from trtdsl.engine import engine_of
 from trtdsl.interpreter.feeds import make_feeds

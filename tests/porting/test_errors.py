@@ -121,7 +121,7 @@ def test_what_has_no_counterpart_is_marked_and_says_so_when_it_is_defined(tmp_pa
 
 def test_the_module_itself_is_left_as_it_was():
     module = torch.nn.Linear(3, 2)
-    from trtdsl.porting.trace import trace
+    from trtdsl.porting.tracing.trace import trace
 
     before = dict(vars(module))
     trace(module, {"input": ((2, 3), torch.float32)})

@@ -177,7 +177,8 @@ def test_inputs_are_forwards():
     ],
 )
 def test_a_port_says_what_its_own_check_says(monkeypatch, old, new, code, text):
-    from trtdsl.porting import ported, write
+    from trtdsl.porting import ported
+    from trtdsl.porting.writing import write
 
     whole = write.File.text
     monkeypatch.setattr(write.File, "text", lambda self: whole(self).replace(old, new))

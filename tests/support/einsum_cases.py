@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from trtdsl import Dim
-from trtdsl.definition.shape import SizeLike
 from trtdsl.functional.einsum.plan import Add, Diagonal, MatrixMultiply, Multiply, Reduce, Shuffle, Take
+from trtdsl.sizes.shape import SizeLike
 
 LABELS = "abcdXY"
 NAMES = [*("D" + label for label in LABELS), "E0"]

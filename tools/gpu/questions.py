@@ -86,7 +86,7 @@ def specialization_strategies():
     import torch
 
     from trtdsl.engine import cuda
-    from trtdsl.engine.loaded import Loaded as Engine
+    from trtdsl.engine.loading.loaded import Loaded as Engine
 
     plain = Engine.runtime_config
     for name in ("LAZY", "EAGER", "NONE"):
@@ -192,7 +192,7 @@ def outputs_whose_shape_depends_on_values():
     import trtdsl as td
     import trtdsl.functional as F
     from trtdsl.engine import engine_of
-    from trtdsl.engine import outputs as module
+    from trtdsl.engine.running import outputs as module
 
     plain, calls = module.Sink.place, []
 

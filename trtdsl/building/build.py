@@ -21,15 +21,15 @@ from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.opened import NetworkLike, Reference, as_spec
-from ..definition.profile import Profile, Range
 from ..definition.settings import as_facts
 from ..definition.spec import NetworkSpec
 from ..definition.weights import Source
-from ..engine.manifest import MANIFEST_SCHEMA
+from ..engine.loading.manifest import MANIFEST_SCHEMA
 from ..engine.program import program_of_plan
 from ..engine.refit import recipe
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
+from ..sizes.profile import Profile, Range
 from .proof import proof_of
 
 

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..checking.evidence import as_tolerances
+from ..checking.judging.evidence import as_tolerances
 from ..checking.report import SCHEMA
 from ..core.errors import PACKAGE
 from ..core.lazy import torch

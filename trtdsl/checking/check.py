@@ -16,15 +16,15 @@ from ..core.files import check_writable
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.opened import NetworkLike, Reference, as_spec
-from ..definition.profile import Profile, Range
 from ..definition.spec import NetworkSpec, authors_errors
 from ..definition.weights import Source
 from ..interpreter.feeds import DRAWS, has_draw, make_feeds
+from ..sizes.profile import Profile, Range
 from . import saved
 from .coverage import TIES, Coverage, watching, watching_torch
-from .evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
 from .exercise import Exercise, weights_without_effect
-from .isolate import Reference as RunningReference
+from .judging.evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
+from .judging.isolate import Reference as RunningReference
 from .report import Case, CheckReport
 from .sizes import Sizes, sizes_to_try
 

@@ -14,7 +14,7 @@ from ..definition.spec import NetworkSpec, call_reference
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
-from .judge import OutputComparison, compare, describe
+from .judging.judge import OutputComparison, compare, describe
 from .report import CheckReport
 
 

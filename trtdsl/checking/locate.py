@@ -18,8 +18,8 @@ from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
 from .coverage import author_of_reference
+from .mutation.sameness import nodes_of
 from .report import CheckReport
-from .sameness import nodes_of
 
 # How far a tensor may be from torch's own, as a part of its greatest element, beside torch's own error there.
 FLOORS = {"float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3}

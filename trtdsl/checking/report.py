@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.errors import MismatchError
 from ..core.html import folded, preformatted, table
-from .judge import OutputComparison, Tolerance, describe
+from .judging.judge import OutputComparison, Tolerance, describe
 
 SCHEMA = 2
 

@@ -15,7 +15,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..interpreter.feeds import read_array
 from ..interpreter.interpret import dims_of
-from .evidence import Evidence, Rules
+from .judging.evidence import Evidence, Rules
 
 SCHEMA = 1
 Feeds = Mapping[str, Any]

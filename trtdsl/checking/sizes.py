@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..core.errors import UsageError
 from ..definition.network import Network
-from ..definition.profile import Profile, read_ranges
+from ..sizes.profile import Profile, read_ranges
 
 Sizes = str | Mapping[str, int] | Sequence[str | Mapping[str, int]] | None
 Point = dict[str, int]

@@ -12,7 +12,7 @@ import typer
 import trtdsl as td
 
 from ..core.errors import UsageError
-from ..definition.profile import Range, as_bounds, read_ranges
+from ..sizes.profile import Range, as_bounds, read_ranges
 
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
 WeightsFile = Annotated[

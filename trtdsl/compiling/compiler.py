@@ -14,7 +14,7 @@ from typing import Any
 from ..core.backend import Backend, Messages
 from ..core.errors import BuildError, CancelledError, UsageError
 from ..definition.network import MAX_SIZE, Network
-from ..definition.profile import Profile
+from ..sizes.profile import Profile
 from .config import BuildConfig
 
 Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all

@@ -13,7 +13,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import Location
 from ..core.files import is_file
 from ..core.lazy import torch
-from .shape import Shape, shape_text
+from ..sizes.shape import Shape, shape_text
 
 
 class SiteKey(NamedTuple):

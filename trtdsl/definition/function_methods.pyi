@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trtdsl.definition.shape import SizeLike
 from trtdsl.definition.tensor import Tensor
 from trtdsl.functional.reducing.reduction import Dims, Extremes, Selected
+from trtdsl.sizes.shape import SizeLike
 
 NAMES: tuple[str, ...]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.above import F
 from ..core.lazy import torch
-from .above import F
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -12,18 +12,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
+from ..core.above import CURRENT_NETWORK, complexes
 from ..core.backend import Backend, get_backend
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
-from .above import complexes
+from ..sizes.constraints import Constraints
+from ..sizes.profile import Profile, as_profiles
+from ..sizes.shape import Atom, Dim, Size, SizeLike, linear, shape_text, substitute, value
 from .choices import Choices
-from .constraints import Constraints
 from .notebook import network_html
-from .operation import CURRENT_NETWORK, Operation, author_location
+from .operation import Operation, author_location
 from .precision import as_precision, is_low
-from .profile import Profile, as_profiles
-from .shape import Atom, Dim, Size, SizeLike, linear, shape_text, substitute, value
 from .tensor import Tensor
 from .wrap import wrap
 

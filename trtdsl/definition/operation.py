@@ -6,15 +6,15 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from ..core.above import CURRENT_NETWORK
 from ..core.dtypes import dtype_name
 from ..core.errors import PACKAGE, Location, TrtdslError, UsageError
 from ..core.lazy import np, torch
+from ..sizes.shape import shape_text
 from .precision import COMPOSED, follow
-from .shape import shape_text
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-CURRENT_NETWORK: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
-"""The network of functions that take no Tensor."""
 
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..core.errors import ShapeError, UsageError
-from .condition import Condition
+from ..sizes.condition import Condition
+from ..sizes.shape import TensorDim
 from .operation import author_location, require_network
-from .shape import TensorDim
 
 
 def require(condition: Condition | bool, why: str = "") -> None:

@@ -10,19 +10,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..core.author import authors_errors as authors_errors
+from ..core.author import import_path
+from ..core.author import load_module as load_module
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, Location, UsageError, nearest
 from ..core.files import LONGEST, is_file
 from ..core.lazy import torch
-from .author import authors_errors as authors_errors
-from .author import import_path
-from .author import load_module as load_module
+from ..sizes.profile import Profile, Range, as_bounds, as_profiles
+from ..sizes.shape import Dim, Size, substitute
 from .network import Input, Network
 from .notebook import spec_html
-from .profile import Profile, Range, as_bounds, as_profiles
 from .settings import place_of, read_settings, returns_a_network
-from .shape import Dim, Size, substitute
 from .tensor import Tensor
 from .weights import IGNORED, Scope, Source, Weights
 

@@ -11,14 +11,14 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..core.above import F
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, nearest
 from ..core.lazy import torch
-from .above import F
+from ..sizes.shape import Shape, SizeLike, product, shape_text
 from .function_methods import FunctionMethods
 from .methods import ConversionMethods, ShapeMethods
 from .notebook import tensor_html
-from .shape import Shape, SizeLike, product, shape_text
 
 if TYPE_CHECKING:
     from .network import Network

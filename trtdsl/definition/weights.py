@@ -14,9 +14,9 @@ from typing import Any, Union
 from ..core.dtypes import dtype_name
 from ..core.errors import CorruptFileError, UsageError, WeightsError, nearest
 from ..core.lazy import np, torch
+from ..sizes.shape import shape_text
 from .network import Network
 from .operation import author_location
-from .shape import shape_text
 from .tensor import Tensor
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]

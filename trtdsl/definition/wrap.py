@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ShapeError, UsageError, nearest
-from .shape import Dim, Shape, Size, SizeLike, tensor_dim
+from ..sizes.shape import Dim, Shape, Size, SizeLike, tensor_dim
 from .tensor import Tensor
 
 if TYPE_CHECKING:

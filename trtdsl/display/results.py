@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..building.build import Build
     from ..checking.compare_layers import LayerReport
     from ..checking.locate import CallReport
-    from ..checking.mutate import MutationReport
+    from ..checking.mutation.mutate import MutationReport
     from ..checking.report import CheckReport
     from ..engine.bench import BenchReport
     from ..programs.compare import Comparison
@@ -109,7 +109,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     """The results of a build, in a few lines."""
-    from ..definition.profile import Profile
+    from ..sizes.profile import Profile
 
     manifest = result.manifest
     if verbose and result.report is not None:

@@ -13,14 +13,14 @@ from ..core.html import folded, preformatted, table
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.opened import NetworkLike, as_spec
-from ..definition.profile import Range
-from ..definition.shape import shape_text
 from ..definition.spec import NetworkSpec
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import KINDS, Node, Shapes, count
 from ..layers.region import REGIONS
+from ..sizes.profile import Range
+from ..sizes.shape import shape_text
 from .table import as_text, make_table
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from ..core.backend import Backend
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.profile import Range
 from ..definition.spec import NetworkSpec, load_spec
 from ..interpreter.feeds import make_feeds
+from ..sizes.profile import Range
 from . import cuda
 from .arrays import DeviceArray, to_device
 from .engine import Engine, load_engine
-from .signature import Shapes
+from .loading.signature import Shapes
 
 T = TypeVar("T")
 SCHEMA = 1

@@ -17,15 +17,16 @@ from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.weights import Source
-from . import cuda, loader
+from . import cuda
 from .arrays import KINDS, Kind, kind_of, target_view, view
-from .capture import Captured
-from .context import Context
-from .loaded import Loaded, Specialization
-from .loader import Header
-from .manifest import Manifest
-from .outputs import check_outputs
+from .loading import loader
+from .loading.loaded import Loaded, Specialization
+from .loading.loader import Header
+from .loading.manifest import Manifest
 from .refit import apply, new_values
+from .running.capture import Captured
+from .running.context import Context
+from .running.outputs import check_outputs
 
 
 def load_engine(

@@ -18,19 +18,19 @@ from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..core.files import is_file
 from ..definition.network import Network
 from ..definition.opened import NetworkLike
-from ..definition.profile import Range
-from ..definition.shape import Dim
-from ..definition.size import SizeLike
 from ..definition.spec import NetworkSpec, load_spec
 from ..definition.tensor import Tensor
 from ..definition.weights import Source
 from ..programs.plan import plain, read_plan
 from ..programs.program import Program
 from ..programs.reader import Given, make_program
+from ..sizes.profile import Range
+from ..sizes.shape import Dim
+from ..sizes.size import SizeLike
 from .inspector import program_of_inspector
-from .loaded import Loaded
-from .loader import read_engine_file, read_header
-from .manifest import Manifest, manifest_path, read_manifest
+from .loading.loaded import Loaded
+from .loading.loader import read_engine_file, read_header
+from .loading.manifest import Manifest, manifest_path, read_manifest
 
 Shapes = Mapping[str, Sequence[int]]
 

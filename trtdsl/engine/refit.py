@@ -21,12 +21,12 @@ from ..core.errors import ExecutionError, UnsupportedError, UsageError, WeightsE
 from ..core.files import check_writable, is_file, write_atomically
 from ..core.lazy import np, torch
 from ..definition.network import Network
-from ..definition.profile import Range
 from ..definition.spec import NetworkSpec, load_spec
 from ..definition.weights import Source, Weights
 from ..interpreter.fingerprint import fingerprint
 from ..layers.constant import read_weights
 from ..layers.evaluation import Node
+from ..sizes.profile import Range
 
 # Where each layer type keeps its weights: TensorRT's WeightsRole, and the layer's property.
 ROLES = {

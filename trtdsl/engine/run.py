@@ -14,7 +14,7 @@ from ..core.lazy import np
 from ..interpreter.feeds import read_array
 from . import load_engine
 from .arrays import view
-from .loader import open_engine
+from .loading.loader import open_engine
 
 
 def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:

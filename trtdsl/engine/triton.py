@@ -12,9 +12,9 @@ from typing import Any
 
 from ..core.errors import EngineError, UsageError
 from ..core.files import check_writable, file_name, write_all_atomically
-from .loader import judge, read_engine_file, read_header
-from .manifest import Manifest, read_manifest
-from .signature import TensorInfo
+from .loading.loader import judge, read_engine_file, read_header
+from .loading.manifest import Manifest, read_manifest
+from .loading.signature import TensorInfo
 
 # Triton's DataType (model_config.proto) for torch's dtypes; it has no float8.
 DTYPES = {

@@ -11,10 +11,10 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.operation import require_network
-from ..definition.shape import Size, SizeLike, shape_text
 from ..definition.tensor import Tensor
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
+from ..sizes.shape import Size, SizeLike, shape_text
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from ..core.errors import FeedError, TrtdslError, UsageError
 from ..core.files import is_file
 from ..core.lazy import np, torch
 from ..definition.network import Input, Network
-from ..definition.shape import shape_text, value
 from ..definition.spec import NetworkSpec, authors_errors
+from ..sizes.shape import shape_text, value
 
 DRAWS = ("normal", "small", "large", "ties", "sparse")
 """The kinds of values that a check feeds, what they are for each input: see :func:`make_feeds`."""

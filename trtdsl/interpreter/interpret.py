@@ -13,9 +13,9 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from ..core.lazy import np, torch
 from ..definition.network import Network
-from ..definition.shape import linear, shape_text, value
 from ..layers.evaluation import Evaluate, Node, kind, storage
 from ..layers.region import Region, partition
+from ..sizes.shape import linear, shape_text, value
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]

@@ -17,8 +17,8 @@ from ..core.backend import Messages
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.network import LayerTarget, Network
-from ..definition.shape import Shape, SizeLike, shape_text, tensor_dim
 from ..definition.tensor import Tensor, weight_names_of
+from ..sizes.shape import Shape, SizeLike, shape_text, tensor_dim
 from .evaluation import Evaluate, Node, count, kind
 
 # -- adding ------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any
 from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import Shape, SizeLike, shape_text
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape, SizeLike, shape_text
 from .base import PADDING_MODES, add_layer, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates

@@ -9,8 +9,8 @@ from ..core.dtypes import as_dtype
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.operation import operation
-from ..definition.shape import SizeLike, is_static
 from ..definition.tensor import Tensor
+from ..sizes.shape import SizeLike, is_static
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor

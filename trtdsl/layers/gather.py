@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import Shape
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape
 from .base import add_layer, member, normalize_axis
 from .evaluation import Evaluate, Node, count, evaluates
 

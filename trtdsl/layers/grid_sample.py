@@ -7,8 +7,8 @@ import itertools
 from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import Shape, shape_text
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape, shape_text
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.shape import Shape, Size, SizeLike, TensorDim
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape, Size, SizeLike, TensorDim
 from .base import add_layer, normalize_axis
 from .evaluation import Node
 from .region import Body, Region, Run, State, region

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..core.dtypes import dtype_name
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import Shape
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape
 from .base import add_layer, axes_mask, axes_of, member, normalize_axis
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from ..core.errors import ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import SizeLike, is_static
 from ..definition.tensor import Tensor
+from ..sizes.shape import SizeLike, is_static
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
 from .shape import size_tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import shape_text
 from ..definition.tensor import Tensor
+from ..sizes.shape import shape_text
 from .base import add_layer, member, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 

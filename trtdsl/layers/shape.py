@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.operation import operation
-from ..definition.shape import Atom, FloorDivision, Maximum, Minimum, SizeLike, TensorDim
 from ..definition.tensor import Tensor
+from ..sizes.shape import Atom, FloorDivision, Maximum, Minimum, SizeLike, TensorDim
 from .base import add_layer
 from .concatenation import concatenation
 from .elementwise import elementwise

@@ -9,8 +9,8 @@ from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
-from ..definition.shape import Shape, SizeLike, bounds, is_static, product, shape_text
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape, SizeLike, bounds, is_static, product, shape_text
 from .base import add_layer, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import SizeLike, is_static
 from ..definition.tensor import Tensor
+from ..sizes.shape import SizeLike, is_static
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, compact, evaluates
 from .shape import size_tensor

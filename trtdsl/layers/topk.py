@@ -8,8 +8,8 @@ from ..core.dtypes import as_dtype
 from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
-from ..definition.shape import Shape, Size, SizeLike
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape, Size, SizeLike
 from .base import add_layer, axes_of, member, normalize_axis
 from .cast import cast
 from .evaluation import Evaluate, Node, Shapes, compact, count, evaluates

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import torch
 
     from ..definition.network import Input
-    from ..definition.profile import Range
     from ..definition.spec import NetworkSpec
+    from ..sizes.profile import Range
     from .verdict import Verdict
 
 
@@ -139,11 +139,11 @@ def ported(
 ) -> Ported:
     """As :func:`port`, with the module, what has no counterpart and, with ``check``, the verdict of a check."""
     from ..core.errors import UnsupportedError
-    from .agree import traced_at_all_sizes
     from .given import checked_inputs
     from .origin import Origin
+    from .tracing.agree import traced_at_all_sizes
     from .verdict import verdict_of
-    from .write import File
+    from .writing.write import File
 
     found = Origin.find(target, dict(arguments or {}))
     module = found.make()

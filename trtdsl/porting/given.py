@@ -12,8 +12,8 @@ from ..core.dtypes import as_dtype
 from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.network import Input
-from ..definition.profile import as_bounds
-from ..definition.shape import Dim, Size, SizeLike, substitute, value
+from ..sizes.profile import as_bounds
+from ..sizes.shape import Dim, Size, SizeLike, substitute, value
 
 TAKEN = {"F", "td", "torch", "math", "reference"}  # names that a file has for something else
 BATCH = (1, 4, 8)  # the range of a first dimension that was given none

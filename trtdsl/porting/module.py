@@ -12,12 +12,12 @@ from ..core.dtypes import dtype_name
 from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.network import Input
-from .agree import traced_at_all_sizes
 from .given import checked_inputs, parsed
 from .graph import leaves, rebuilt
 from .origin import Origin
-from .trace import copied
-from .write import File
+from .tracing.agree import traced_at_all_sizes
+from .tracing.trace import copied
+from .writing.write import File
 
 if TYPE_CHECKING:
     from ..definition.spec import NetworkSpec

@@ -78,7 +78,7 @@ class Origin:
 
     def default_name(self, module: torch.nn.Module) -> str:
         """What to call the network."""
-        from .functions import snake
+        from .passes.functions import snake
 
         named = next((value for key, value in self.arguments.items() if key in ("model_name", "name")), None)
         if self.attribute in ("Model", "Network", "Net", "model") and self.file is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import Location
-from .graph import Call, SizeOf, SizeOp, Value, leaves
+from .graph import Call, SizeOf, SizeOp, Value, leaves, values_in
 
 
 @dataclass(eq=False)
@@ -139,6 +140,15 @@ def flat(items: Iterable[Any]) -> Iterator[Statement]:
             yield from flat(item.body)
         elif isinstance(item, Statement):
             yield item
+
+
+def uses_of(body: Iterable[Statement], results: Iterable[Value]) -> Counter[Value]:
+    """How often each value is used, its sizes included."""
+    uses: Counter[Value] = Counter(results)
+    for statement in body:
+        for leaf in parts(statement.expression):
+            uses.update(values_in(leaf))
+    return uses
 
 
 def size_key(size: Any) -> Any:

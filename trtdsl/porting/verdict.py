@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import TrtdslError
 from .module import executed
-from .trace import copied
+from .tracing.trace import copied
 
 if TYPE_CHECKING:
     import torch
 
     from ..checking.check import CheckReport
-    from .write import File
+    from .writing.write import File
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..core.errors import ProgramDamagedError, UsageError
-from ..definition.size import SizeLike
+from ..sizes.size import SizeLike
 from .grammar import Record
 from .launches import PICKING, QUIET, TRUNCATED, Shape, epilogue_of, flops_of, kind_of, parts, places_of, shape_of
 from .plan import BITS, DTYPES, Descriptor, ProgramText, plain

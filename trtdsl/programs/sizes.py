@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import DefinitionError, ProgramDamagedError, UsageError
-from ..definition.size import SizeLike, floor_divide, size_max, size_min
+from ..sizes.size import SizeLike, floor_divide, size_max, size_min
 from .grammar import Record, Statement
 from .plan import Dimension, ProgramText, plain
 

@@ -9,7 +9,7 @@ namespace trtdsl {
 namespace {
 
 constexpr std::size_t kHeader = 28, kVersionAt = 24;                        // both products
-constexpr std::size_t kRtxHeader = 64, kRtxSizeAt = 16, kRtxTargetsAt = 32;  // see trtdsl/engine/loader.py
+constexpr std::size_t kRtxHeader = 64, kRtxSizeAt = 16, kRtxTargetsAt = 32;  // see trtdsl/engine/loading/loader.py
 constexpr int kRtxTargets = 6;
 
 std::string product_of(std::string const& data, std::size_t at = 0) {
@@ -34,7 +34,7 @@ std::string guess(std::string const& data) {
     return "";
 }
 
-// Major, minor, patch, build: the first four runs of digits, as trtdsl/engine/loader.py reads them.
+// Major, minor, patch, build: the first four runs of digits, as trtdsl/engine/loading/loader.py reads them.
 std::vector<std::uint64_t> numbers(std::string const& version) {
     constexpr std::uint64_t most = std::uint64_t{1} << 60;
     std::vector<std::uint64_t> result;

@@ -35,7 +35,7 @@ Range read_range(Reader const& reader, std::size_t rank) {
     return range;
 }
 
-// How deep a size may be, as trtdsl/engine/requirements.py has it.
+// How deep a size may be, as trtdsl/engine/loading/requirements.py has it.
 constexpr int kDeepest = 64;
 
 std::optional<Expression> read_expression(Json const& json, std::map<std::string, Place> const& dims, int depth) {
@@ -85,7 +85,7 @@ Requirement read_requirement(Reader const& reader, std::vector<TensorInfo> const
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// Two to four numbers and a suffix: what trtdsl/engine/manifest.py takes for a version.
+// Two to four numbers and a suffix: what trtdsl/engine/loading/manifest.py takes for a version.
 bool is_version(std::string const& text) {
     std::size_t at = 0;
     auto const number = [&] {

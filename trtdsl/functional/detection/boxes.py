@@ -5,8 +5,8 @@ from __future__ import annotations
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..operands import binary, floating
 from ..shaping.join import cat
 

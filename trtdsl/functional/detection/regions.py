@@ -9,8 +9,8 @@ from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import SizeLike, shape_text
 from ..operands import as_tensor, binary, choose, per_axis
 from ..pointwise.arithmetic import add, mul
 from ..products.matmul import matmul

@@ -8,8 +8,8 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..indexing.gather import nonzero
 from ..operands import binary, choose, floating, stretch
 from ..reducing.reduction import top

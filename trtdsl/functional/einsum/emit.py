@@ -12,8 +12,8 @@ from ...core.errors import DefinitionError
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import require_network
-from ...definition.shape import Shape, is_static
 from ...definition.tensor import Tensor
+from ...sizes.shape import Shape, is_static
 from ..lowerings import lowering_of
 from ..operands import as_tensor, result_type
 from .equation import Equation, expand, label_sizes, parse, sublists

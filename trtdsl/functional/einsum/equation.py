@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.network import MAX_DIMS
-from ...definition.shape import Shape, SizeLike, bounds, shape_text
+from ...sizes.shape import Shape, SizeLike, bounds, shape_text
 
 Labels = tuple[str, ...]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # what torch's sublists number

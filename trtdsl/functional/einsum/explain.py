@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...core.errors import DefinitionError, UsageError
-from ...definition.shape import Dim, Size, SizeLike
+from ...sizes.shape import Dim, Size, SizeLike
 from .equation import parse, text
 from .plan import EinsumPlan
 from .search import make_plan

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...definition.shape import Shape, Size, hint, shape_text
+from ...sizes.shape import Shape, Size, hint, shape_text
 from .equation import ITEM, text
 
 if TYPE_CHECKING:

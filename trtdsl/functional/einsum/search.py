@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...core.errors import UnsupportedError
-from ...definition.shape import Shape, Size, hint
+from ...sizes.shape import Shape, Size, hint
 from .draft import Draft
 from .equation import Equation, Labels, label_sizes
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve

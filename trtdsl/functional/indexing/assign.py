@@ -9,8 +9,8 @@ from ... import layers as L
 from ...core.errors import ShapeError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import Shape, SizeLike, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import Shape, SizeLike, shape_text
 from ..operands import as_tensor, choose, stretch
 from .gather import index_copy, index_put
 from .index import as_indices, index_in, slice_bounds, split_index

@@ -9,9 +9,9 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
+from ...sizes.shape import shape_text
 from ..operands import align, binary, choose, stretch
 from ..pointwise.arithmetic import mul
 from ..products.matmul import matmul

@@ -9,9 +9,9 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
+from ...sizes.shape import SizeLike, product, shape_text
 from ..operands import align, as_tensor, axis_of, binary, choose, stretch
 from ..shaping.create import filled, indices_of
 from .index import advanced, as_indices

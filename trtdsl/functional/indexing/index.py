@@ -11,9 +11,9 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.operation import operation
-from ...definition.shape import Size, SizeLike, bounds, from_front, shape_text, size_max, size_min
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
+from ...sizes.shape import Size, SizeLike, bounds, from_front, shape_text, size_max, size_min
 from ..operands import align, as_tensor, binary, choose, stretch
 
 

@@ -8,8 +8,8 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation, require_network
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..operands import align, as_tensor, binary, promote
 
 

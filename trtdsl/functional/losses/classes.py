@@ -6,8 +6,8 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import product, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import product, shape_text
 from ..operands import binary, choose
 from ..pointwise.activation import log_softmax, logsigmoid
 from ..pointwise.arithmetic import add, clamp, div, mul, sub

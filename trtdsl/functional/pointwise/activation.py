@@ -7,8 +7,8 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..family import family
 from ..lowerings import lowering_of
 from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension

@@ -9,8 +9,8 @@ from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 
 NARROW = ("int8", "float8_e4m3fn", "int4")
 

@@ -9,8 +9,8 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.precision import is_low
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..lowerings import lowering_of
 from ..operands import as_tensor, binary, choose, scaled, stretch
 from ..pointwise.activation import softmax

@@ -9,8 +9,8 @@ from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..operands import binary, choose
 from ..reducing.reduction import top
 from ..reducing.statistics import vector_norm

@@ -9,9 +9,9 @@ from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast, normalize_axis
+from ...sizes.shape import product, shape_text
 from ..operands import align, binary, promote, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of

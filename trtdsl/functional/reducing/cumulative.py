@@ -11,8 +11,8 @@ from ...core.dtypes import as_dtype
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import INFINITY, SizeLike, bounds, size_max
 from ...definition.tensor import Tensor
+from ...sizes.shape import INFINITY, SizeLike, bounds, size_max
 from ..operands import as_tensor, axis_of, binary, floating, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import arange

@@ -8,8 +8,8 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import product, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import product, shape_text
 from ..lowerings import lowering_of
 from ..operands import binary, promote, scaled
 from ..products.folding import folded, scaled_by

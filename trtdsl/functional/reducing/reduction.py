@@ -10,8 +10,8 @@ from ...core.dtypes import as_dtype
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..operands import axes_of, axis_of, binary, choose
 from ..pointwise.arithmetic import maximum, minimum
 

@@ -6,8 +6,8 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import Size, SizeLike, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import Size, SizeLike, shape_text
 from ..operands import axis_of
 from .reduction import Selected, top
 

@@ -10,8 +10,8 @@ from ...core.dtypes import as_dtype
 from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import product
 from ...definition.tensor import Tensor
+from ...sizes.shape import product
 from ..operands import as_tensor, axes_of, binary, choose, floating, promote
 from .reduction import Dims, _reduce
 

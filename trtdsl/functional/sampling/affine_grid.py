@@ -9,9 +9,9 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, shape_text, size_max
 from ...definition.tensor import Tensor
 from ...layers.base import folding
+from ...sizes.shape import SizeLike, shape_text, size_max
 from ..operands import as_tensor
 from .taps import number
 

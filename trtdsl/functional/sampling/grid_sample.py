@@ -9,9 +9,9 @@ from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, is_static, product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import folding
+from ...sizes.shape import SizeLike, is_static, product, shape_text
 from ..lowerings import lowering_of
 from ..operands import as_tensor, binary
 from .separable import resized_by_layer, separable, transformation_of, why_not

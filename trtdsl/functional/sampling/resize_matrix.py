@@ -11,8 +11,8 @@ from typing import Any
 from ... import layers as L
 from ...core.lazy import torch
 from ...definition.network import Network
-from ...definition.shape import SizeLike
 from ...definition.tensor import Tensor
+from ...sizes.shape import SizeLike
 from ..operands import align, as_tensor, binary
 from .taps import Taps, resample
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ... import layers as L
 from ...core.lazy import torch
 from ...definition.network import Network
-from ...definition.shape import SizeLike, bounds, size_max
 from ...definition.tensor import Tensor
+from ...sizes.shape import SizeLike, bounds, size_max
 from ..operands import as_tensor, binary
 
 Number = float | Tensor

@@ -10,8 +10,8 @@ from ...core.errors import DefinitionError, ShapeError
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import operation, require_network
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..operands import as_tensor, normalize_axis
 
 

@@ -9,8 +9,8 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import shape_text
 from ..operands import binary
 from ..pointwise.activation import relu, tanh
 from ..pointwise.arithmetic import add

@@ -9,9 +9,9 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import INFINITY, SizeLike, bounds, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
+from ...sizes.shape import INFINITY, SizeLike, bounds, shape_text
 from ..einsum import einsum
 from ..lowerings import lowering_of
 from ..operands import align, axis_of, binary, promote, stretch

@@ -10,8 +10,8 @@ from ...core.dtypes import as_dtype
 from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation, require_network
-from ...definition.shape import Size, SizeLike, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import Size, SizeLike, shape_text
 from .. import operands
 from ..operands import varargs
 from ..reducing.reduction import sum as total

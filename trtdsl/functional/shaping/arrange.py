@@ -9,9 +9,9 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, bounds, product, shape_text, size_max, size_min
 from ...definition.tensor import Tensor
 from ...layers.windows import count_windows
+from ...sizes.shape import SizeLike, bounds, product, shape_text, size_max, size_min
 from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis
 from .create import indices_of
 

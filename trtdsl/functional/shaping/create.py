@@ -13,9 +13,9 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import operation, require_network
-from ...definition.shape import Size, SizeLike, product, size_max
 from ...definition.tensor import Tensor
 from ...layers.shape import size_tensor
+from ...sizes.shape import Size, SizeLike, product, size_max
 from ..operands import align, as_tensor, binary, choose, result_type, stretch, varargs
 
 

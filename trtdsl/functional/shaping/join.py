@@ -9,10 +9,10 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
-from ...definition.condition import Condition, verdict
 from ...definition.operation import operation
-from ...definition.shape import SizeLike, bounds, fixed, from_front, shape_text, size_max, size_min
 from ...definition.tensor import Tensor
+from ...sizes.condition import Condition, verdict
+from ...sizes.shape import SizeLike, bounds, fixed, from_front, shape_text, size_max, size_min
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import axis_of, normalize_axis, result_type

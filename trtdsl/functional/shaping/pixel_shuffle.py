@@ -5,8 +5,8 @@ from __future__ import annotations
 from ... import layers as L
 from ...core.errors import ShapeError
 from ...definition.operation import operation
-from ...definition.shape import divide_exactly, product, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import divide_exactly, product, shape_text
 
 
 @operation

@@ -9,9 +9,9 @@ from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
-from ...definition.shape import Shape, Size, SizeLike, divide_exactly, floor_divide, product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast, normalize_axis
+from ...sizes.shape import Shape, Size, SizeLike, divide_exactly, floor_divide, product, shape_text
 from ..operands import align, axis_of, stretch, varargs
 
 

@@ -12,8 +12,8 @@ from ...core.dtypes import as_dtype
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation, require_network
-from ...definition.shape import SizeLike, is_static, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import SizeLike, is_static, shape_text
 from ..operands import as_tensor, promote, result_type, varargs
 from .arrange import pad
 from .join import cat

@@ -11,8 +11,8 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import operation
-from ...definition.shape import Shape, shape_text
 from ...definition.tensor import Tensor
+from ...sizes.shape import Shape, shape_text
 from ..indexing.index import getitem
 from ..pointwise.arithmetic import add, atan2, div, hypot, mul, sub
 from ..pointwise.elementary import cos, exp, neg, sin

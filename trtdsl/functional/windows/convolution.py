@@ -9,9 +9,9 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
-from ...definition.shape import is_static, product, shape_text
 from ...definition.tensor import Tensor
 from ...layers.windows import count_windows
+from ...sizes.shape import is_static, product, shape_text
 from ..family import family
 from ..operands import binary, per_axis
 from ..products.folding import convolved

@@ -1,0 +1,129 @@
+"""A reference shares nothing with the network, and is asked in float64 whatever it does."""
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.checking.judging.isolate import Reference
+
+X = torch.tensor([[1.0, -2.0, 3.0]])
+
+
+class Keeps(nn.Module):
+    """It counts its calls in a buffer, an attribute and a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.seen = []
+        self.scale = nn.Parameter(torch.ones(3), requires_grad=False)
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen.append(1)
+        return x * self.scale + self.calls + len(self.seen)
+
+
+def test_every_call_finds_the_same_state():
+    reference = Reference(Keeps().eval())
+    assert torch.equal(reference({"x": X}), X + 2)
+    assert torch.equal(reference({"x": X}), X + 2)
+    assert torch.equal(reference.truth({"x": X}), X.double() + 2)
+    assert list(reference.notes) == ["the reference changes its buffer 'calls'"]
+
+
+def test_inputs_stay_as_they_are():
+    class Adds(nn.Module):
+        def forward(self, x):
+            x += 1
+            return x
+
+    reference, feed = Reference(Adds()), X.clone()
+    assert torch.equal(reference({"x": feed}), X + 1)
+    assert torch.equal(feed, X)
+    assert list(reference.notes) == ["the reference changes its input 'x' in place"]
+
+
+class Creates(nn.Module):
+    """Tensors of float32 in many ways: computed in float64 all the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = torch.full((3,), 0.1)
+        self.several = [torch.full((3,), 0.1)]
+
+    def forward(self, x):
+        y = torch.zeros(x.shape[-1], dtype=torch.float32) + x.float()
+        y = y + torch.arange(3, dtype=torch.float32) / 3 + torch.linspace(0, 1, 3) + torch.tensor(0.1)
+        y = y.to(torch.float32) * self.held + self.several[0].to(x.dtype)
+        return torch.sin(y) + torch.ones(3).type_as(y) + torch.empty(3).fill_(1.0)
+
+
+def test_the_truth_is_computed_in_float64():
+    reference = Reference(Creates())
+    truth = reference.truth({"x": X})
+    assert reference.no_truth is None
+    assert truth.dtype == torch.float64
+    x, tenth = X.double(), torch.tensor(0.1).double()
+    y = x + torch.arange(3).double() / 3 + torch.linspace(0, 1, 3).double() + tenth
+    assert (truth - (torch.sin(y * tenth + tenth) + 2)).abs().max() < 1e-15
+
+
+def test_a_reference_that_does_not_run_in_float64_says_so():
+    class Strict(nn.Module):
+        def forward(self, x):
+            assert x.dtype == torch.float32, "float32 only"
+            return x.cumsum(1) * 1.1
+
+    reference = Reference(Strict())
+    assert reference.truth({"x": X}) is None
+    assert "float32 only" in reference.no_truth
+    assert reference.perturbed({"x": X}, 0).shape == X.shape
+    report = td.check(td.network(inputs={"x": td.Input((4, 300))}, reference=Strict)(lambda x: F.cumsum(x, 1) * 1.1))
+    assert report.passed
+    wrong = td.check(td.network(inputs={"x": td.Input((4, 300))}, reference=Strict)(lambda x: F.cumsum(x, 1) * 1.1001))
+    assert not wrong.passed
+    assert any("does not run in float64" in line for line in wrong.unproven)
+
+
+def test_perturbed_results_are_a_rounding_apart():
+    torch.manual_seed(0)
+    module = nn.Linear(64, 64).requires_grad_(False)
+    x = torch.randn(8, 64)
+    before = module.weight.clone()
+    moved = Reference(module).perturbed({"x": x}, 0)
+    error = (moved - module(x)).norm() / moved.norm()
+    assert 1e-8 < error < 1e-6
+    assert torch.equal(module.weight, before)
+    low = Reference(module, torch.bfloat16)
+    assert 1e-4 < (low.perturbed({"x": x}, 0).float() - module(x)).norm() / moved.norm() < 2e-2
+
+
+def test_what_the_reference_changes_never_reaches_the_network():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("c", torch.ones(3))
+
+        def forward(self, x):
+            self.c += 1
+            return x * self.c
+
+    given = {"c": torch.ones(3)}
+    spec = td.network(inputs={"x": td.Input((2, 3))}, reference=Counts)(lambda x, w: x * (w.c + 1))
+    network = spec.define(weights=given)
+    assert td.check(spec, weights=given, network=network).passed
+    assert torch.equal(given["c"], torch.ones(3))
+    given["c"] *= 7  # the caller's own; the network has its copy
+    assert torch.equal(td.interpret(network, {"x": torch.ones(2, 3)})["output"], torch.full((2, 3), 2.0))
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_constants_are_the_networks_own(as_array):
+    values = torch.ones(3)
+    net = td.Network()
+    net.output(net.input("x", (3,)) + (values.numpy() if as_array else values), "y")
+    values.mul_(5)
+    assert torch.equal(td.interpret(net, {"x": torch.zeros(3)})["y"], torch.ones(3))

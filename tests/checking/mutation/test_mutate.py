@@ -1,0 +1,283 @@
+"""Mutants: what a check would not see is named, what it sees is not, and what cannot be seen is told by a rule."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from cases import BACKEND, CASES, Builder, outputs_of
+
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+from trtdsl.checking.mutation import mutate
+from trtdsl.checking.mutation.mutants import moved, mutants
+from trtdsl.checking.mutation.mutate import SAME, Expected, mutate_network
+from trtdsl.checking.mutation.sameness import agree
+from trtdsl.interpreter.replay import Replay, same
+
+# Layers that have nothing to change: what they do is their shapes.
+BARE = {"SQUEEZE", "UNSQUEEZE", "SHAPE", "IDENTITY", "ASSERTION", "ATTENTION_OUTPUT", "NON_ZERO", "NMS", "TRIP_LIMIT",
+        "KV_CACHE_UPDATE", "RECURRENCE", "CONDITION", "CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT"}  # fmt: skip
+
+
+def hunted(net, feeds, outputs=None):
+    """The report for a network and feeds, judged by its own outputs unless others are given."""
+    return mutate_network(net, [Expected(feed, outputs or td.interpret(net, feed)) for feed in feeds])
+
+
+def of(found, type):
+    return [one.change for one in found if one.type == type]
+
+
+EVEN = [("DECONVOLUTION", "SAME_UPPER for SAME_LOWER"), ("CONVOLUTION", "SAME_UPPER for SAME_LOWER"),
+        ("POOLING", "SAME_UPPER for SAME_LOWER")]  # fmt: skip
+"""Whose cases have as much padding on both sides."""
+
+
+# -- what is seen and what is not --------------------------------------------------------------------------------------
+
+
+def test_a_relu_that_never_meets_a_negative_number_is_not_seen():
+    net = td.Network()
+    net.output(F.relu(net.input("x", (4,))), "y")
+    report = hunted(net, [{"x": torch.tensor([1.0, 2.0, 3.0, 0.5])}])
+    assert of(report.survivors, "ACTIVATION") == ["left out"]
+    assert (report.mutants, report.caught, report.score) == (2, 1, 0.5)
+    assert hunted(net, [{"x": torch.tensor([1.0, -2.0, 3.0, 0.5])}]).survivors == []
+
+
+def test_a_survivor_names_the_line():
+    net = td.Network()
+    x = net.input("x", (4,))
+    net.output(F.clamp(x, -10.0, 10.0), "y")
+    survivors = hunted(net, [{"x": torch.tensor([1.0, -2.0, 3.0, 0.5])}]).survivors
+    assert survivors
+    assert all("test_mutate.py" in str(one) and one.location.line > 0 for one in survivors)
+
+
+def test_every_weight_is_changed():
+    net = td.Network()
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = (net.constant(torch.randn(*size, generator=generator)) for size in ((5, 3, 3, 3), (5,)))
+    net.output(F.conv2d(net.input("x", (1, 3, 6, 6)), weight, bias, padding=1), "y")
+    feeds = {"x": torch.randn(1, 3, 6, 6, generator=generator)}
+    report = hunted(net, [feeds])
+    assert report.survivors == report.equivalent == []
+    changes = {mutant.change for mutant in mutants(td.Interpreter(net).nodes[0])}
+    assert {"kernel moved", "bias moved", "bias left out", "kernel flipped"} < changes
+
+
+def test_the_rows_of_an_embedding_are_told_from_one_another():
+    net = td.Network()
+    table = net.constant(torch.arange(12.0).reshape(4, 3))
+    net.output(F.embedding(net.input("ids", (2,), "int64"), table), "y")
+    assert of(hunted(net, [{"ids": torch.tensor([0, 3])}]).survivors, "GATHER") == []
+
+
+@pytest.mark.parametrize("lowering", ["parallel", "loop"])
+def test_the_layers_of_a_loop_are_changed_too(lowering):
+    net = td.Network()
+    a, b = net.input("a", (2, 5)), net.input("b", (2, 5))
+    net.output(F.linear_recurrence(a, b, 1, lowering=lowering), "y")
+    generator = torch.Generator().manual_seed(0)
+    feeds = {name: torch.rand(2, 5, generator=generator) + 0.5 for name in "ab"}
+    report = hunted(net, [feeds])
+    assert report.mutants > 5
+    assert report.score == 1.0
+    if lowering == "loop":
+        kinds = {mutant.node.type for _, mutant in _all(net)}
+        assert {"ITERATOR", "LOOP_OUTPUT", "ELEMENTWISE"} <= kinds
+
+
+def _all(net):
+    interpreter = td.Interpreter(net)
+    return [(node, mutant) for node in interpreter.nodes for mutant in mutants(node)]
+
+
+def test_cases_that_are_too_large_are_left_out_and_nothing_is_kept(monkeypatch):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x.floor()).to(torch.int32)
+
+    spec = td.network(inputs={"x": td.Input((td.Dim("N", min=2, max=6), 3))}, reference=Model)(
+        lambda x: L.cast(F.relu(F.floor(x)), "int32")
+    )
+    whole = td.mutate(spec)
+    monkeypatch.setattr(mutate, "MEMORY", 1)
+    small = td.mutate(spec)
+    assert small.cases == 1 < whole.cases
+    assert small.equivalent == whole.equivalent
+    # trunc(relu(x)) is relu(floor(x)), and what is whole need not be rounded
+    assert [one.change for one in small.equivalent] == ["left out", "rounded"]
+
+
+def test_a_network_that_differs_is_an_error():
+    net = td.Network()
+    net.output(F.relu(net.input("x", (2,))), "y")
+    with pytest.raises(td.MismatchError, match="'y' differs before anything is changed"):
+        hunted(net, [{"x": torch.tensor([1.0, 2.0])}], {"y": torch.tensor([1.0, 2.5])})
+
+
+# -- what cannot be seen -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("write", "type", "change"),
+    [
+        (lambda x: F.abs(x - x.flip(0)), "ELEMENTWISE", "operands swapped"),
+        (lambda x: F.log_softmax(x, 0), "REDUCE", "MIN for MAX"),
+        (lambda x: F.relu(F.relu(x)), "ACTIVATION", "left out"),
+        (lambda x: L.shuffle(x.reshape(1, 6), (1, 0)), "SHUFFLE", "transposes left out"),
+        (lambda x: L.cast(F.floor(x), "int32"), "CAST", "rounded"),
+    ],
+)
+def test_the_same_function_written_otherwise_is_equivalent(write, type, change):
+    net = td.Network()
+    net.output(write(net.input("x", (6,))), "y")
+    report = hunted(net, [{"x": torch.tensor([0.3, -1.2, 2.5, -0.7, 1.1, 0.9])}])
+    assert report.survivors == []
+    if change in {mutant.change for _, mutant in _all(net) if mutant.node.type == type}:
+        assert SAME in [one.reason for one in report.equivalent if (one.type, one.change) == (type, change)]
+
+
+@pytest.mark.parametrize(
+    ("write", "shape"),
+    [
+        (lambda x: F.gelu(x), (20,)),
+        (lambda x: F.conv2d(x, torch.ones(2, 2, 3, 3), padding=1, stride=2), (1, 2, 6, 6)),
+        (lambda x: F.avg_pool2d(x, 3, stride=2, padding=1), (1, 2, 6, 6)),
+        (lambda x: F.layer_norm(x, (8,), eps=1e-5), (3, 8)),
+        (lambda x: F.softmax(x, 1), (3, 4)),
+        (lambda x: F.cumsum(x, 0), (4, 3)),
+        (lambda x: x.transpose(0, 1), (3, 4)),
+        (lambda x: F.interpolate(x, size=(7, 5), mode="bilinear"), (1, 1, 4, 4)),
+    ],
+)
+def test_what_matters_is_caught_and_not_excused(write, shape):
+    net = td.Network()
+    with net.current():
+        net.output(write(net.input("x", shape)), "y")
+    feeds = {"x": torch.randn(shape, generator=torch.Generator().manual_seed(0))}
+    report = hunted(net, [feeds])
+    assert report.survivors == report.equivalent == []
+
+
+@pytest.mark.parametrize("limit", [6.0, 1e3, 1e4])
+def test_a_bound_that_no_feed_reaches_is_not_excused(limit):
+    net = td.Network()
+    net.output(F.clamp(net.input("x", (4,)), -limit, limit), "y")
+    report = hunted(net, [{"x": torch.tensor([1.0, -2.0, 3.0, 0.5])}])
+    assert report.equivalent == []
+    assert len(report.survivors) == report.mutants == 3
+
+
+def test_agreement_is_rounding_and_no_more():
+    x = torch.tensor([1.0, 2.0, 1e-3])
+    assert agree(x, x * (1 + 1e-7))
+    assert not agree(x, x * (1 + 1e-5))
+    assert not agree(x, x.double())
+    assert not agree(x.int(), x.int() + 1)
+    assert agree(torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0]))
+
+
+# -- mutants of every layer --------------------------------------------------------------------------------------------
+
+
+def defined(item):
+    builder = Builder()
+    with BACKEND.listen():
+        inputs = [
+            builder.network.add_input(f"x{i}", item.dtypes.get(i, BACKEND.data_type(feed.dtype)), tuple(feed.shape))
+            for i, feed in enumerate(item.feeds)
+        ]
+        for index, tensor in enumerate(outputs_of(item.build(builder, *inputs))):
+            tensor.name = f"y{index}"
+            builder.network.mark_output(tensor)
+    return builder
+
+
+def test_every_kind_of_mutant_changes_some_case():
+    """Of the cases of every layer type: a change that never changes anything would be no change."""
+    effect: dict[tuple[str, str], bool] = {}
+    with_mutants = set()
+    for item in CASES:
+        if item.raises is not None or item.dynamic or item.type in BARE:
+            continue
+        builder = defined(item)
+        interpreter = td.Interpreter(builder.network)
+        replay = None
+        for step in interpreter.steps:
+            for mutant in mutants(step.part) if step.part in interpreter.nodes else ():
+                node = mutant.node
+                with_mutants.add(node.type)
+                key = node.type, re.sub(r"-?[0-9.]+(e-?[0-9]+)?", "", mutant.change)
+                if effect.get(key):
+                    continue
+                replay = replay or Replay(interpreter, {f"x{index}": feed for index, feed in enumerate(item.feeds)})
+                operands = [replay.values[slot] for slot in step.inputs]
+                before = [replay.values[slot] for slot in step.outputs]
+                try:
+                    after = mutant.evaluate()(*operands)
+                except (td.TrtdslError, RuntimeError, IndexError, ValueError, TypeError):
+                    effect[key] = True  # it is refused
+                    continue
+                after = after if isinstance(after, tuple) else (after,)
+                effect[key] = not all(same(a, b) for a, b in zip(after, before, strict=True))
+    assert [key for key, changes in effect.items() if not changes and key not in EVEN] == []
+    assert {item.type for item in CASES} - with_mutants - BARE == {"ITERATOR", "LOOP_OUTPUT"}  # those of regions
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool])
+def test_moved_values_are_others(dtype):
+    values = torch.tensor([0, 1, 1]).to(dtype)
+    after = moved(values)
+    assert after.dtype == dtype
+    assert not torch.equal(after, values)
+    assert not torch.equal(moved(torch.zeros(3, dtype=dtype)), torch.zeros(3, dtype=dtype))
+    limits = moved(torch.tensor([float("-inf"), 1.0]))
+    assert limits[0] == float("-inf")
+
+
+def test_replay_evaluates_what_depends_on_the_change_alone():
+    net = td.Network()
+    x = net.input("x", (3,))
+    net.output(F.relu(x) * 2, "y")
+    net.output(F.exp(x), "z")
+    replay = Replay(td.Interpreter(net), {"x": torch.tensor([-1.0, 0.0, 1.0])})
+    (place,) = [i for i, step in enumerate(replay.interpreter.steps) if step.node.type == "ACTIVATION"]
+    left_out = next(mutant for mutant in mutants(replay.interpreter.steps[place].node) if mutant.change == "left out")
+    changed = replay.changed(place, replace(replay.interpreter.steps[place], run=left_out.evaluate()))
+    assert list(changed) == ["y"]
+    assert torch.equal(changed["y"], torch.tensor([-2.0, 0.0, 2.0]))
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_lists_survivors_and_scores(small, command_line):
+    trtdsl = command_line(small)
+    said = trtdsl("check", "small.py", "--mutate")
+    assert "the check sees" in said.stdout
+    result = json.loads(trtdsl("check", "small.py", "--mutate", "--json").stdout)["mutation"]
+    assert result["score"] >= 0.99, result["survivors"]
+    assert result["mutants"] == result["caught"] + len(result["survivors"]) + len(result["equivalent"])
+    assert "--mutate draws its own feeds" in trtdsl("check", "small.py", "--mutate", "--feed", ".", code=2).stderr
+
+
+def gallery(name, made_weights, **arguments):
+    spec = td.load_spec(f"networks/{name}.py")
+    return td.mutate(spec, weights=made_weights(name), **arguments)
+
+
+def test_the_check_of_stn_sees_what_can_be_seen(made_weights):
+    report = gallery("stn", made_weights)
+    assert report.score >= 0.99, report.survivors
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["mamba", "stgcn", "mobilefacenet"])
+def test_the_checks_of_the_gallery_see_what_can_be_seen(name, made_weights):
+    report = gallery(name, made_weights)
+    assert report.score >= 0.99, report.survivors

@@ -1,0 +1,257 @@
+"""What a module asks of sizes: proven for every size, or refused with the first that breaks it."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import trtdsl as td
+from trtdsl.interpreter.interpret import Interpreter
+from trtdsl.porting import ported
+from trtdsl.porting.tracing.sizes import GUARDS, SizeOp, TracedInt, traced
+
+F = torch.nn.functional
+FILE = Path(__file__).name
+
+
+class Branch(torch.nn.Module):
+    """Two branches by a condition of h, which is written in it."""
+
+    def __init__(self, condition):
+        super().__init__()
+        self.condition = eval(f"lambda h, module: {condition}", globals())
+
+    def forward(self, x):
+        if self.condition(x.shape[1], self):
+            return x * 2
+        return x * 3 + 1
+
+
+def equal_everywhere(module, low, opt, high):
+    """The ported module at each size from low to high; UnsupportedError where it cannot be ported."""
+    spec = td.from_module(module, {"x": "1,H"}, dims={"H": (low, opt, high)})
+    network = spec.define()
+    network.check_sizes()
+    run = Interpreter(network)
+    for size in range(low, high + 1):
+        x = torch.arange(1.0, size + 1)[None]
+        (got,) = run({"x": x}).values()
+        assert torch.equal(got, module(x)), size
+
+
+NUMBERS = st.integers(1, 9)
+TERMS = st.one_of(
+    st.just("h"),
+    NUMBERS.map(lambda n: f"h // {n}"),
+    NUMBERS.map(lambda n: f"h % {n}"),
+    NUMBERS.map(lambda n: f"(h + {n}) // {n}"),
+    NUMBERS.map(lambda n: f"min(h, {3 * n})"),
+    NUMBERS.map(lambda n: f"max(h - {n}, {n})"),
+    NUMBERS.map(lambda n: f"int(h / {n})"),
+    NUMBERS.map(lambda n: f"round(h / {n})"),
+    NUMBERS.map(lambda n: f"math.ceil(h / {n})"),
+    NUMBERS.map(lambda n: f"math.floor(h * 0.{n})"),
+    NUMBERS.map(lambda n: f"h / {n}"),
+    st.just("math.sqrt(h)"),
+    st.just("math.gcd(h, 12)"),
+    st.just("-(h // 2)"),
+)
+SIGNS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+CONDITIONS = st.one_of(
+    st.tuples(TERMS, SIGNS, st.integers(0, 20).map(str)).map(" ".join),
+    st.tuples(TERMS, SIGNS, TERMS).map(" ".join),
+    TERMS,
+    TERMS.map("not {}".format),
+    st.tuples(TERMS, SIGNS, NUMBERS.map(str), TERMS).map(lambda parts: "{} {} {} or {} > 3".format(*parts)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONDITIONS, st.sampled_from([(4, 8, 16), (10, 11, 12), (7, 7, 7), (1, 12, 20)]))
+@example("h % 4 == 0", (8, 8, 11))  # the branch is the same at both ends of a trace's sizes, and not between
+@example("h % 3", (3, 6, 9))
+@example("h / 2 > 3.5", (7, 8, 9))
+def test_a_branch_is_the_same_at_every_size_or_refused(condition, ends):
+    module = Branch(condition)
+    outcomes = {bool(module.condition(size, module)) for size in range(ends[0], ends[2] + 1)}
+    try:
+        equal_everywhere(module, *ends)
+        refused = None
+    except td.UnsupportedError as error:
+        refused = error
+    if refused is None:
+        assert len(outcomes) == 1
+    else:
+        parts = [part for part in re.split(r" [!=<>]=? | or |not ", condition) if part]
+        values = {
+            tuple(eval(part, {"h": size, "math": math}) for part in parts) for size in range(ends[0], ends[2] + 1)
+        }
+        assert len(values) > 1, refused  # something in the condition does depend on the size
+        assert f"{FILE}:" in str(refused) or "<string>" in str(refused)
+
+
+class Kept(torch.nn.Module):
+    """A size that is calculated with Python's functions."""
+
+    def __init__(self, calculate):
+        super().__init__()
+        self.calculate = calculate
+
+    def forward(self, x):
+        return x[:, : self.calculate(x.shape[1])] * 2
+
+
+@pytest.mark.parametrize(
+    "calculate",
+    [
+        lambda h: int(h / 2),
+        lambda h: int(h * 0.5),
+        lambda h: int(h * 0.25 + 0.5),
+        lambda h: round(h / 2),
+        lambda h: round(h * 0.75),
+        lambda h: round(h / 3),
+        lambda h: math.ceil(h / 3),
+        lambda h: math.floor(h * 1.5) - 4,
+        lambda h: math.trunc(h / 5),
+        lambda h: int(round(h * 0.5, 0)) + 1,
+        lambda h: min(h // 2, 5),
+        lambda h: max(3, h // 2, h - 6),
+        lambda h: min([h, 9]),
+        lambda h: int(torch.sym_max(h // 2, 4)),
+        lambda h: abs(4 - h) + 1 if h > 0 else 1,
+        lambda h: int(h),
+        lambda h: h // 2 * 2,
+        lambda h: divmod(h, 2)[0],
+        lambda h: 5 if h > 3 else 4,
+        lambda h: (h >> 1) + (1 << 1),
+        lambda h: int(float(h) / 2),
+    ],
+)
+def test_calculated_sizes_stay_sizes(calculate):
+    equal_everywhere(Kept(calculate), 5, 8, 40)
+
+
+@pytest.mark.parametrize(
+    ("calculate", "words"),
+    [
+        (lambda h: int(h**0.5), "where H = 9: the one that is ported needs what int() gives to be 2, and it is 3"),
+        (lambda h: int(h * 1.16), "where H = 25: .* needs what int() gives to be 29, and it is 28"),
+        (lambda h: 3 + (h & 1), "where H = 5: .* needs what & gives to be 0, and it is 1"),
+        (lambda h: math.gcd(h, 6), "where H = 5: .* needs what math.gcd() gives to be 2, and it is 1"),
+        (lambda h: len(list(range(h))), "where H = 5: .* needs H == 8"),
+        (lambda h: 3 if h % 8 == 0 else 4, "where H = 5: .* needs H % 8 == 0, which holds where H is a multiple of 8"),
+        (lambda h: 3 if h <= 20 else 4, "where H = 21: .* needs H <= 20, which holds where H is 5 to 20"),
+    ],
+)
+def test_what_is_a_number_is_refused_where_it_changes(calculate, words):
+    pattern = re.escape(words).replace(r"\.\*", ".*")
+    with pytest.raises(td.UnsupportedError, match=rf"{FILE}:\d+: .*{pattern}"):
+        equal_everywhere(Kept(calculate), 8 if "H = 9" in words or "H = 25" in words else 5, 8, 40)
+
+
+class Later(torch.nn.Module):
+    """What is asked of a tensor that was calculated."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(1, 2, 3, 2, 1)
+
+    def forward(self, x):
+        x = self.conv(x.unsqueeze(1))
+        if x.shape[2] % 2 == 1:
+            x = x[:, :, :-1]
+        return x.reshape(x.shape[0], 2, 2, -1)
+
+
+def test_sizes_of_calculated_tensors_are_followed():
+    with pytest.raises(td.UnsupportedError) as caught:
+        equal_everywhere(Later(), 63, 64, 128)
+    assert "where H = 65: the one that is ported needs ((H + 1)//2) % 2 != 1" in str(caught.value)
+    text = td.port(Later, {"x": "1,H"}, dims={"H": (63, 64, 64)})
+    assert 'td.require(((H + 1) // 2) % 2 != 1, "test_guards.py:' in text
+    assert "td.require" not in td.port(Later, {"x": "1,4*H"}, dims={"H": (16, 16, 32)})
+
+
+def test_a_ported_file_keeps_its_conditions(tmp_path):
+    """Another range than that of the port is refused where the module would take another branch."""
+    (tmp_path / "ported.py").write_text(
+        "import torch\n\n\nclass Big(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return x * 2 if x.shape[1] > 100 else x * 3\n"
+    )
+    file = tmp_path / "big.py"
+    file.write_text(td.port(f"{tmp_path}/ported.py:Big", {"x": "1,H"}, dims={"H": (101, 128, 256)}, file=file))
+    assert 'td.require(H > 100, "ported.py:6")' in file.read_text()
+    spec = td.load_spec(str(file))
+    assert td.check(spec).passed
+    assert spec.define().requirements() == []
+    (required,) = spec.define(dims={"H": (50, 128, 256)}).requirements()
+    assert required["condition"] == "H > 100"
+    report = td.check(spec, dims={"H": (50, 128, 256)})
+    assert report.passed
+    assert min(case.dims["H"] for case in report.cases) == 101
+    with pytest.raises(td.ShapeError, match=r"holds for no size: ported.py:6"):
+        spec.define(dims={"H": (50, 60, 100)})
+
+
+class Detours(torch.nn.Module):
+    """Branches that come to the same, and one that comes to something else beyond 30."""
+
+    def forward(self, x):
+        h = x.shape[1]
+        if h % 3 == 1:
+            _ = x * 5
+        if h % 2:
+            if h > 30:
+                return x * 7
+            return x * 2
+        return x * 2
+
+
+def test_another_path_to_the_same_program_is_as_good():
+    equal_everywhere(Detours(), 5, 8, 30)
+    text = td.port(Detours, {"x": "1,H"}, dims={"H": (5, 8, 30)})
+    assert 'td.require(H >= 5, "test_guards.py:' in text
+    assert 'td.require(H <= 30, "test_guards.py:' in text
+    with pytest.raises(td.UnsupportedError, match="where H = 31: the one that is ported needs H <= 30"):
+        equal_everywhere(Detours(), 5, 8, 40)
+
+
+class Spectrum(torch.nn.Module):
+    def forward(self, x):
+        x = torch.fft.hfft(x)
+        if x.shape[1] > 5:
+            x = x * 2
+        return x
+
+
+def test_conditions_after_a_call_without_a_counterpart_are_remarked():
+    found = ported(Spectrum, {"x": "1,H"}, dims={"H": (8, 9, 20)})
+    if found.missing:
+        (remark,) = [line for line in found.notes if "is not proven for all of them" in line]
+        assert f"{FILE}:" in remark
+
+
+def test_nothing_is_noted_of_torch_itself_nor_outside_of_a_trace():
+    h = traced(8, SizeOp("+", (4, 4), 8))
+    assert isinstance(h, TracedInt)
+    assert GUARDS.get() is None
+    assert h == 8
+    assert h > 3
+    token = GUARDS.set([])
+    try:
+        F.pad(torch.zeros(1, 8), (0, h))
+        assert GUARDS.get() == []
+        assert h % 2 == 0
+        assert len(GUARDS.get()) == 1
+        assert {h: 1}[8] == 1
+    finally:
+        GUARDS.reset(token)
+    assert min(3, 4) == 3
+    assert math.sqrt(4.0) == 2.0
+    assert "int" not in globals()

@@ -1,0 +1,52 @@
+"""Numbers that remember where they came from are numbers in every other respect."""
+
+import copy
+import math
+import pickle
+
+import torch
+
+from trtdsl.porting.graph import SizeOf, SizeOp, Value
+from trtdsl.porting.tracing.sizes import TracedFloat, TracedInt, expression_of, traced
+
+X = Value((6, 8), torch.float32)
+
+
+def size(number, axis=0):
+    return traced(number, SizeOf(X, axis, number))
+
+
+def text(number):
+    expression = expression_of(number)
+    if isinstance(expression, SizeOf):
+        return f"s{expression.axis}"
+    if isinstance(expression, SizeOp):
+        return f"({expression.symbol} {' '.join(map(text, expression.operands))})"
+    return repr(expression)
+
+
+def test_arithmetic_is_remembered():
+    n, m = size(6), size(8, 1)
+    cases = {
+        "(+ s0 1)": n + 1, "(+ 1 s0)": 1 + n, "(- s0 s1)": n - m, "(* s0 s1)": n * m, "(// s1 2)": m // 2,
+        "(% s1 3)": m % 3, "(- s0)": -n, "(** s0 2)": n**2, "(- 10 s0)": 10 - n, "(// 100 s0)": 100 // n,
+        "(/ s1 2)": m / 2, "(- (// (- s1) 3))": math.ceil(m / 3), "(// s1 3)": math.floor(m / 3),
+        "(// (+ s0 1) s1)": (n + 1) // m,
+    }  # fmt: skip
+    for expected, got in cases.items():
+        assert text(got) == expected
+    assert [n + 1, m // 2, math.ceil(m / 3), m / 2] == [7, 4, 3, 4.0]
+    assert isinstance(m / 2, TracedFloat) and isinstance(m // 2, TracedInt)
+
+
+def test_what_changes_nothing_is_not_remembered():
+    n = size(6)
+    assert all(result is n for result in (n + 0, n - 0, n * 1, n // 1))
+
+
+def test_a_traced_number_is_a_number():
+    n = size(6)
+    assert list(range(n)) == [0, 1, 2, 3, 4, 5] and n == 6 and n > 5 and [7] * n == [7] * 6
+    assert torch.zeros(n, n * 2).shape == (6, 12)
+    assert type(int(n)) is int and type(copy.deepcopy(n)) is int and pickle.loads(pickle.dumps(n)) == 6
+    assert [type(item) for item in torch.Size([n, 2])[:1]] == [TracedInt]

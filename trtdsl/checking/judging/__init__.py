@@ -1,0 +1,1 @@
+"""What a network's outputs are compared with, and what counts as equal."""

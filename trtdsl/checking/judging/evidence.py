@@ -1,0 +1,178 @@
+"""The results that judge a network at one set of feeds: torch's in its precision, in float64, and perturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ...core.dtypes import dtype_name
+from ...core.errors import UsageError
+from ...core.lazy import torch
+from .isolate import Reference
+from .judge import OutputComparison, Tolerance, judge
+from .structure import Leaves, Other, leaves, match
+
+PERTURBED = 3  # how many more times torch's own error is measured where it would refuse a network
+WITHOUT_TRUTH = 10.0  # times the floor, for a reference that does not run in float64
+EXACT_DRAWS = ("ties", "sparse")  # these feeds are tried for their exact values: inputs are not moved
+
+Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as equal: tolerances by output (None: the default), and the outputs that are left out."""
+
+    tolerances: Mapping[str | None, Tolerance] = field(default_factory=dict)
+    leave_out: tuple[str, ...] = ()
+
+    def of(self, output: str) -> Tolerance:
+        """The tolerance of an output."""
+        return self.tolerances.get(output) or self.tolerances.get(None) or Tolerance()
+
+    def relaxed(self, output: str, dtype: str) -> bool:
+        """Whether the tolerance of an output is larger than the default."""
+        return self.of(output).relaxed(dtype)
+
+
+def as_tolerances(*given: Tolerances) -> dict[str | None, Tolerance]:
+    """Tolerances by output name; later ones replace earlier ones. A number is a floor, for all outputs without a name.
+
+    Raises UsageError for a value that is no tolerance.
+    """
+    found: dict[str | None, Tolerance] = {}
+    for one in given:
+        items: Mapping[Any, Any] = one if isinstance(one, Mapping) else {} if one is None else {None: one}
+        for name, tolerance in items.items():
+            if isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool) and 0 <= tolerance < 1:
+                tolerance = Tolerance(floor=float(tolerance))
+            if not isinstance(tolerance, Tolerance):
+                raise UsageError(
+                    f"a tolerance is a part of a slice, such as 1e-3, or a td.Tolerance, not {tolerance!r}"
+                )
+            found[name] = tolerance
+    return found
+
+
+@dataclass
+class Evidence:
+    """The results of the reference for one set of feeds, each made when it is first asked for."""
+
+    feeds: Mapping[str, torch.Tensor]
+    names: Sequence[str]
+    """The network's outputs."""
+    rules: Rules
+    precision: torch.dtype | None
+    own: dict[str, torch.Tensor | Other]
+    """What torch gives in the network's precision, by the network's output names."""
+    wide: Callable[[], dict[str, torch.Tensor] | None]
+    """What gives the results in float64; None where there are none."""
+    moved: Callable[[], list[dict[str, torch.Tensor]]] = list
+    """What gives torch's results for moved feeds and weights."""
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """Torch's own error at smaller sizes, as a part of each output."""
+
+    @cached_property
+    def truth(self) -> dict[str, torch.Tensor] | None:
+        """The results in float64."""
+        return self.wide()
+
+    @cached_property
+    def others(self) -> list[dict[str, torch.Tensor]]:
+        """Further results in the network's precision."""
+        return self.moved()
+
+    def compare(self, got: Mapping[str, torch.Tensor]) -> list[OutputComparison]:
+        """Compares a network's results with the reference's. An output that only one side has fails."""
+        results = []
+        for name in dict.fromkeys((*got, *self.own)):
+            if name in got and isinstance(self.own.get(name), torch.Tensor):
+                results.append(self._judged(name, got[name]))
+            else:
+                results.append(self._unmatched(name, got))
+        return results
+
+    def _unmatched(self, name: str, got: Mapping[str, torch.Tensor]) -> OutputComparison:
+        own = self.own.get(name)
+        if isinstance(own, Other):
+            problem = f"the reference has {own.kind} here, which cannot be compared: leave it out by its name"
+            return OutputComparison(name, False, own.kind, (), problem)
+        side, tensor = ("reference", own) if own is not None else ("network", got[name])
+        problem = f"only the {side} has this output"
+        if side == "reference":
+            problem += " (leave it out by its name where that is meant)"
+        return OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem)
+
+    def _judged(self, name: str, got: torch.Tensor) -> OutputComparison:
+        """Judges by torch's own result; where needed by float64, and then by torch's own error measured again.
+
+        A result within the floor of torch's own result is within torch's own error and the floor of the truth, so
+        float64 is run only where it decides. Where it has decided at smaller sizes, torch's own error at those is used
+        here.
+        """
+        own = self._plain(self.own[name])
+        tolerance = self.rules.of(name)
+        first = judge(name, got, own, tolerance=tolerance, precision=self.precision)
+        if first.passed or first.problem:
+            return first
+        if name in self.noise and "truth" not in vars(self):
+            known = self.noise[name]
+            result = judge(name, got, own, known=known, tolerance=tolerance, precision=self.precision)
+            if result.passed:
+                return result
+        truth = (self.truth or {}).get(name)
+        if truth is not None and truth.shape != own.shape:
+            truth = None
+        second = first
+        if truth is not None:
+            second = judge(name, got, own, truth, tolerance=tolerance, precision=self.precision)
+            if second.passed or not self._is_near(second):
+                return second
+        others = [self._plain(other[name]) for other in self.others if name in other]
+        if not others:
+            return second
+        if truth is None and self.precision is None:  # moved feeds show less of torch's own error than float64 does
+            floor = WITHOUT_TRUTH * tolerance.floor_of(dtype_name(self.precision or own.dtype))
+            tolerance = replace(tolerance, floor=floor)
+        return judge(name, got, own, truth, others, tolerance=tolerance, precision=self.precision)
+
+    def _is_near(self, result: OutputComparison) -> bool:
+        """Whether another measurement of torch's own error, which finds a multiple of it, could change the result."""
+        return result.ratio < 100 or not result.dtype.startswith(("float", "bfloat"))
+
+    def _plain(self, tensor: Any) -> torch.Tensor:
+        """Outputs are float32 where a network has a precision, whatever was computed inside."""
+        half = tensor.dtype in (torch.float16, torch.bfloat16)
+        return tensor.float() if half and self.precision is not None else tensor
+
+
+def gather(
+    reference: Reference,
+    feeds: Mapping[str, torch.Tensor],
+    names: Sequence[str],
+    rules: Rules,
+    *,
+    seed: int = 0,
+    move_inputs: bool = True,
+    noise: Mapping[str, float] | None = None,
+) -> Evidence:
+    """The evidence that a reference gives for some feeds."""
+
+    def named(returned: Any) -> dict[str, torch.Tensor | Other]:
+        found: Leaves = leaves(returned).without(rules.leave_out)
+        return match(found, names)
+
+    def tensors(returned: Any) -> dict[str, torch.Tensor]:
+        return {name: leaf for name, leaf in named(returned).items() if isinstance(leaf, torch.Tensor)}
+
+    def wide() -> dict[str, torch.Tensor] | None:
+        returned = reference.truth(feeds)
+        return None if returned is None else tensors(returned)
+
+    def moved() -> list[dict[str, torch.Tensor]]:
+        results = (reference.perturbed(feeds, seed + index, inputs=move_inputs) for index in range(PERTURBED))
+        return [tensors(result) for result in results if result is not None]
+
+    return Evidence(feeds, names, rules, reference.precision, named(reference(feeds)), wide, moved, noise or {})

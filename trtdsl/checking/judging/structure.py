@@ -1,0 +1,119 @@
+"""Outputs of a reference under stable names: every leaf of forward's result, whatever containers it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from numbers import Number
+from typing import Any
+
+from ...core.errors import DefinitionError, UsageError, nearest
+from ...core.lazy import np, torch
+
+
+@dataclass(frozen=True)
+class Other:
+    """A leaf that is no tensor, and cannot be compared."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The outputs of a reference: its leaves by their paths, and whether the paths are the author's names."""
+
+    named: bool
+    values: dict[str, torch.Tensor | Other]
+
+    def without(self, leave_out: Sequence[str]) -> Leaves:
+        """The leaves without those that are left out, given by their names or the beginnings of these.
+
+        Raises UsageError for a name that does not exist.
+        """
+        for name in leave_out:
+            if not any(_is_under(path, name) for path in self.values):
+                raise UsageError(
+                    f"the reference has no output {name!r} to leave out{nearest(name, self.values)}: "
+                    f"it has {', '.join(self.values)}"
+                )
+        kept = {
+            path: value for path, value in self.values.items() if not any(_is_under(path, name) for name in leave_out)
+        }
+        return Leaves(self.named, kept)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The leaves that can be compared."""
+        return {path: value for path, value in self.values.items() if isinstance(value, torch.Tensor)}
+
+
+def leaves(returned: Any) -> Leaves:
+    """Every leaf of a reference's result by its path: keys, fields and numbers, joined by dots.
+
+    Mappings, dataclasses and named tuples have names, tuples and lists numbers. None is no output; a number is a tensor
+    without dimensions.
+
+    >>> list(leaves({"y": torch.ones(1), "states": (torch.ones(1), None, [torch.ones(1)])}).values)
+    ['y', 'states.0', 'states.2.0']
+
+    Raises DefinitionError for a result that is neither a tensor nor a container.
+    """
+    if returned is None or isinstance(returned, (Number, str)):
+        raise DefinitionError(
+            f"the reference gives a {type(returned).__name__}, not a tensor, or a container of tensors"
+        )
+    found: dict[str, torch.Tensor | Other] = {}
+    for path, value in _walk(returned, ()):
+        name = ".".join(path)
+        while name in found:  # {"a.b": x, "a": {"b": y}}
+            name += "'"
+        found[name] = value
+    return Leaves(_is_named(returned), found)
+
+
+def match(found: Leaves, names: Sequence[str]) -> dict[str, torch.Tensor | Other]:
+    """The leaves by the network's output names: by their own where they have any, otherwise in order.
+
+    A leaf keeps its own name where the network has no output for it.
+
+    >>> list(match(leaves((torch.ones(1), [torch.ones(2)])), ["a"]))
+    ['a', 'reference output 1']
+    """
+    if found.named or (names and any(name in found.values for name in names)):
+        known = {_plain(name): name for name in names}
+        return {known.get(_plain(path), path): value for path, value in found.values.items()}
+    labels = [*names, *(f"reference output {index}" for index in range(len(names), len(found.values)))]
+    return dict(zip(labels, found.values.values(), strict=False))
+
+
+def _plain(name: str) -> str:
+    """The name with underscores for dots, since a Python name has no dots."""
+    return name.replace(".", "_")
+
+
+def _is_under(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}.")
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type))
+
+
+def _walk(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], torch.Tensor | Other]]:
+    if value is None:
+        return
+    if isinstance(value, torch.Tensor):
+        yield path, value if value.layout == torch.strided else Other(f"a tensor of layout {value.layout}")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _walk(item, (*path, str(key)))
+    elif is_dataclass(value) and not isinstance(value, type):
+        for part in fields(value):
+            yield from _walk(getattr(value, part.name), (*path, part.name))
+    elif isinstance(value, (tuple, list)):
+        names = getattr(value, "_fields", None) or range(len(value))
+        for name, item in zip(names, value, strict=True):
+            yield from _walk(item, (*path, str(name)))
+    elif isinstance(value, (Number, np.ndarray, np.generic)) and not isinstance(value, complex):
+        yield path, torch.as_tensor(value)
+    else:
+        yield path, Other(f"a {type(value).__name__}")

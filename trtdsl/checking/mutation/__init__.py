@@ -1,0 +1,1 @@
+"""Networks with one small change, and whether a check sees it."""

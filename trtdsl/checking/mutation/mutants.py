@@ -1,0 +1,444 @@
+"""Mutants: a layer with one attribute, operand or weight changed slightly, as an author's mistake would change it.
+
+A mutant is evaluated by the layer's own evaluator, which reads the changed attribute, or by a function around it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.dtypes import dtype_name
+from ...core.lazy import np, torch
+from ...layers.base import axes_of
+from ...layers.constant import Values, read_weights
+from ...layers.evaluation import Evaluate, Node, kind
+
+Wrap = Callable[[Evaluate], Evaluate]
+HALVES = ("float16", "bfloat16")
+
+
+class Altered:
+    """A layer with some attributes replaced."""
+
+    def __init__(self, layer: Any, **attributes: Any):
+        self._layer, self._attributes = layer, attributes
+
+    def __getattr__(self, name: str) -> Any:
+        attributes = self._attributes
+        return attributes[name] if name in attributes else getattr(self._layer, name)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one layer: another ``layer`` for the evaluator to read, or a function around the evaluator."""
+
+    node: Node
+    change: str
+    layer: Altered | None = None
+    wrap: Wrap | None = None
+
+    def evaluate(self) -> Evaluate:
+        """The changed layer's evaluator."""
+        node = self.node
+        if self.layer is not None:
+            node = copy.copy(node)
+            node.layer = self.layer
+        evaluate = kind(node).prepare(node)
+        return evaluate if self.wrap is None else self.wrap(evaluate)
+
+
+def mutants(node: Node) -> Iterator[Mutant]:
+    """The mutants of a layer. For a layer without any, one mutant makes its result a little greater.
+
+    >>> net = td.Network()
+    >>> y = F.softmax(net.input("x", (2, 3)), 1)
+    >>> [mutant.change for mutant in mutants(td.Interpreter(net).nodes[0])]
+    ['axis 0 for 1', 'left out']
+    """
+    found = [Mutant(node, change, layer) for change, layer in _attributes(node)]
+    found += [Mutant(node, change, wrap=wrap) for change, wrap in _wrapped(node)]
+    if not found and node.outputs and node.type not in STILL and node.dtype.is_floating_point:
+        part = 1 / 8 if dtype_name(node.dtype) in HALVES else 1 / 50
+        found.append(
+            Mutant(node, f"result x {1 + part:g}", wrap=lambda evaluate: lambda *x: _scaled(evaluate(*x), 1 + part))
+        )
+    yield from found
+
+
+# -- another attribute -------------------------------------------------------------------------------------------------
+
+# For each member of an enum, the members that an author may confuse it with.
+RELATIVES: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
+    ("ELEMENTWISE", "op"): {
+        "SUM": ("SUB",), "SUB": ("SUM",), "PROD": ("SUM",), "DIV": ("PROD",), "MAX": ("MIN",), "MIN": ("MAX",),
+        "POW": ("PROD",), "FLOOR_DIV": ("DIV",), "AND": ("OR",), "OR": ("AND",), "XOR": ("OR",),
+        "EQUAL": ("GREATER",), "GREATER": ("LESS",), "LESS": ("GREATER",),
+    },
+    ("UNARY", "op"): {
+        "EXP": ("SINH",), "SQRT": ("ABS",), "RECIP": ("NEG",), "SIN": ("COS",), "COS": ("SIN",), "TAN": ("SIN",),
+        "SINH": ("TAN",), "COSH": ("SINH",), "ASIN": ("ATAN",), "ACOS": ("ASIN",), "ATAN": ("SIN",), "LOG": ("SQRT",),
+        "ASINH": ("ATAN",), "ACOSH": ("LOG",), "ATANH": ("TAN",), "CEIL": ("FLOOR",), "FLOOR": ("ROUND",),
+        "ROUND": ("FLOOR",), "ERF": ("ATAN",), "ISINF": ("ISNAN",), "ISNAN": ("ISINF",),
+    },
+    ("ACTIVATION", "type"): {
+        "SIGMOID": ("TANH",), "TANH": ("SOFTSIGN",), "GELU_ERF": ("GELU_TANH",), "GELU_TANH": ("GELU_ERF",),
+        "SOFTPLUS": ("RELU",), "ELU": ("LEAKY_RELU",), "SELU": ("ELU",), "RELU": ("SOFTPLUS",),
+    },
+    ("REDUCE", "op"): {"SUM": ("AVG",), "AVG": ("SUM",), "MAX": ("MIN",), "MIN": ("MAX",), "PROD": ("SUM",)},
+    ("TOPK", "op"): {"MAX": ("MIN",), "MIN": ("MAX",)},
+    ("POOLING", "type"): {"MAX": ("AVERAGE",), "AVERAGE": ("MAX",), "MAX_AVERAGE_BLEND": ("AVERAGE",)},
+    ("MATRIX_MULTIPLY", "op0"): {"NONE": ("TRANSPOSE",), "TRANSPOSE": ("NONE",)},
+    ("MATRIX_MULTIPLY", "op1"): {"NONE": ("TRANSPOSE",), "TRANSPOSE": ("NONE",)},
+    ("RESIZE", "resize_mode"): {"NEAREST": ("LINEAR",), "LINEAR": ("NEAREST",), "CUBIC": ("LINEAR",)},
+    ("RESIZE", "coordinate_transformation"): {
+        "ALIGN_CORNERS": ("HALF_PIXEL",), "HALF_PIXEL": ("ASYMMETRIC",), "ASYMMETRIC": ("HALF_PIXEL",),
+    },
+    ("GRID_SAMPLE", "interpolation_mode"): {"NEAREST": ("LINEAR",), "LINEAR": ("NEAREST",), "CUBIC": ("LINEAR",)},
+    ("GRID_SAMPLE", "sample_mode"): {"FILL": ("CLAMP",), "CLAMP": ("FILL",), "REFLECT": ("CLAMP",)},
+    ("SLICE", "mode"): {"FILL": ("CLAMP",), "CLAMP": ("WRAP",), "REFLECT": ("CLAMP",), "WRAP": ("CLAMP",)},
+    ("LOOP_OUTPUT", "kind"): {"CONCATENATE": ("REVERSE",), "REVERSE": ("CONCATENATE",)},
+}  # fmt: skip
+FLAGS = {
+    ("GRID_SAMPLE", "align_corners"), ("CUMULATIVE", "exclusive"), ("CUMULATIVE", "reverse"),
+    ("ROTARY_EMBEDDING", "interleaved"), ("ITERATOR", "reverse"), ("RESIZE", "exclude_outside"),
+}  # fmt: skip
+# Numbers and how they are changed; a number that the layer's kind does not use cannot be read.
+NUMBERS: dict[tuple[str, str], Callable[[float], float]] = {
+    ("ACTIVATION", "alpha"): lambda x: x * 1.25 + 0.125,
+    ("ACTIVATION", "beta"): lambda x: x * 1.25 + 0.125,
+    ("NORMALIZATION", "epsilon"): lambda x: x * 100 + 1e-2 * (x == 0),
+    ("LRN", "alpha"): lambda x: x * 1.25,
+    ("LRN", "beta"): lambda x: x * 1.25,
+    ("LRN", "k"): lambda x: x * 1.25,
+    ("POOLING", "blend_factor"): lambda x: 1 - x,
+}
+PARAMETERS = {
+    "alpha": {"LEAKY_RELU", "ELU", "SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH", "THRESHOLDED_RELU"},
+    "beta": {"SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH"},
+}
+UNLIMITED = 1e30  # a bound without effect
+
+
+def _attributes(node: Node) -> Iterator[tuple[str, Altered]]:
+    layer = node.layer
+    for (type, attribute), table in RELATIVES.items():
+        if type == node.type:
+            member = getattr(layer, attribute)
+            for other in table.get(member.name, ()):
+                yield f"{other} for {member.name}", Altered(layer, **{attribute: getattr(member.__class__, other)})
+    for type, attribute in FLAGS:
+        if type == node.type and _has(node, attribute):
+            value = getattr(layer, attribute)
+            yield f"{attribute} {not value} for {value}", Altered(layer, **{attribute: not value})
+    for (type, attribute), change in NUMBERS.items():
+        if type == node.type and _has(node, attribute):
+            value = getattr(layer, attribute)
+            if abs(value) < UNLIMITED:
+                yield f"{attribute} {change(value):g} for {value:g}", Altered(layer, **{attribute: change(value)})
+    if node.type in ("SOFTMAX", "REDUCE", "NORMALIZATION"):
+        yield from _moved_axis(node)
+    if node.type in ("CONVOLUTION", "DECONVOLUTION", "POOLING"):
+        yield from _moved_window(node)
+    if node.type == "ATTENTION_INPUT":
+        yield from _attention(node)
+    if node.type in WEIGHTED:
+        yield from _weights(node)
+
+
+def _has(node: Node, attribute: str) -> bool:
+    layer = node.layer
+    if node.type == "ACTIVATION":
+        return layer.type.name in PARAMETERS[attribute]
+    if attribute == "exclude_outside":
+        return layer.resize_mode.name == "CUBIC"
+    return attribute != "blend_factor" or layer.type.name == "MAX_AVERAGE_BLEND"
+
+
+def _moved_axis(node: Node) -> Iterator[tuple[str, Altered]]:
+    """The last axis that the layer works over, moved to the nearest axis that it does not work over."""
+    shape = tuple(node.inputs[0].shape)
+    axes = axes_of(node.layer.axes, len(shape))
+    free = [axis for axis in range(len(shape)) if axis not in axes and shape[axis] != 1]
+    if free and axes:
+        axis = min(free, key=lambda axis: abs(axis - axes[-1]))
+        mask = sum(1 << kept for kept in (*axes[:-1], axis))
+        yield f"axis {axis} for {axes[-1]}", Altered(node.layer, axes=mask)
+
+
+def _moved_window(node: Node) -> Iterator[tuple[str, Altered]]:
+    """One element of padding moved to the other side; the padding counted or not."""
+    layer = node.layer
+    pre, post = tuple(layer.pre_padding), tuple(layer.post_padding)
+    if layer.padding_mode.name.startswith("EXPLICIT"):
+        for before, after, text in ((pre, post, "before"), (post, pre, "after")):
+            if any(before):
+                axis = max(index for index, size in enumerate(before) if size)
+                less, more = _added(before, axis, -1), _added(after, axis, 1)
+                sides = (less, more) if text == "before" else (more, less)
+                change = f"one element of padding not {text} dimension {axis - len(pre)}"
+                yield change, Altered(layer, pre_padding=sides[0], post_padding=sides[1])
+                break
+    else:
+        other = {"SAME_UPPER": "SAME_LOWER", "SAME_LOWER": "SAME_UPPER"}[layer.padding_mode.name]
+        member = layer.padding_mode.__class__
+        yield f"{other} for {layer.padding_mode.name}", Altered(layer, padding_mode=getattr(member, other))
+    if node.type == "POOLING" and layer.type.name != "MAX" and any((*pre, *post)):
+        flag = layer.average_count_excludes_padding
+        yield f"padding counted {flag}", Altered(layer, average_count_excludes_padding=not flag)
+
+
+def _added(sizes: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:
+    return (*sizes[:axis], sizes[axis] + number, *sizes[axis + 1 :])
+
+
+def _attention(node: Node) -> Iterator[tuple[str, Altered]]:
+    attention = node.layer.attention
+    kinds = attention.causal_kind.__class__
+    for other in {"NONE": ("UPPER_LEFT",), "UPPER_LEFT": ("NONE", "LOWER_RIGHT")}.get(
+        attention.causal_kind.name, ("UPPER_LEFT",)
+    ):
+        changed = Altered(attention, causal_kind=getattr(kinds, other))
+        yield f"causal {other} for {attention.causal_kind.name}", Altered(node.layer, attention=changed)
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+WEIGHTED: Mapping[str, tuple[str, ...]] = {
+    "CONVOLUTION": ("kernel", "bias"),
+    "DECONVOLUTION": ("kernel", "bias"),
+    "SCALE": ("shift", "scale", "power"),
+}
+"""The weights that are part of a layer; others are constants."""
+
+
+def _weights(node: Node) -> Iterator[tuple[str, Altered]]:
+    """Each weight moved, and each weight that is added or multiplied left out."""
+    for name in WEIGHTED[node.type]:
+        weights = getattr(node.layer, name)
+        if not weights.size:
+            continue
+        flat = read_weights(node.backend, weights, (weights.size,), node.input_dtype())
+        yield f"{name} moved", Altered(node.layer, **{name: Values(moved(flat))})
+        if name != "kernel":
+            yield f"{name} left out", Altered(node.layer, **{name: np.empty(0, np.float32)})
+
+
+def moved(values: torch.Tensor) -> torch.Tensor:
+    """Other values: each float by a fiftieth of itself and of their size, an eighth for the half types; of integers and
+    bool the last.
+
+    >>> moved(torch.tensor([1.0, -2.0])), moved(torch.tensor([3, 4]))
+    (tensor([ 1.0516, -2.0084]), tensor([3, 5]))
+    """
+    if not values.numel():
+        return values
+    if not values.is_floating_point():
+        flat = values.clone().flatten()
+        flat[-1] = ~flat[-1] if values.dtype == torch.bool else flat[-1] + 1
+        return flat.reshape(values.shape)
+    part = 1 / 8 if dtype_name(values.dtype) in HALVES else 1 / 50
+    wide = values.float()
+    finite = torch.where(torch.isfinite(wide) & (wide.abs() < UNLIMITED), wide, 0.0)
+    size = float(finite.square().mean().sqrt()) or 1.0
+    return torch.where(finite == wide, wide * (1 + part) + part * size, wide).to(values.dtype)
+
+
+def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | None:
+    """The evaluator of a layer with other weights of that size, for layers that have weights; else None."""
+
+    def another(values: torch.Tensor) -> torch.Tensor:
+        if not values.is_floating_point():
+            return values
+        wide = values.float()
+        spread = torch.rand(wide.shape, generator=generator) + 0.5
+        size = float(wide.square().mean().sqrt()) if wide.numel() else 0.0
+        more = torch.randn(wide.shape, generator=generator) * (0.1 * factor * size)
+        return (wide * spread * factor + more).to(values.dtype)
+
+    if node.type == "CONSTANT":
+        value = another(kind(node).prepare(node)())
+        return lambda: value
+    if node.type not in WEIGHTED:
+        return None
+    given = {}
+    for name in WEIGHTED[node.type]:
+        weights = getattr(node.layer, name)
+        if weights.size and name != "power":
+            flat = read_weights(node.backend, weights, (weights.size,), node.input_dtype())
+            given[name] = Values(another(flat))
+    return Mutant(node, "", Altered(node.layer, **given)).evaluate()
+
+
+# -- a function around the evaluator -----------------------------------------------------------------------------------
+
+Around = Callable[[Node], Iterator[tuple[str, Wrap]]]
+AROUND: dict[str, list[Around]] = {}
+
+STILL = {"SHUFFLE", "SQUEEZE", "UNSQUEEZE", "SHAPE", "IDENTITY", "CONSTANT", "CONCATENATION", "SLICE", "GATHER", "CAST",
+         "ATTENTION_OUTPUT", "ASSERTION", "PADDING", "SELECT", "SCATTER", "FILL", "TRIP_LIMIT"}  # fmt: skip
+"""Layers whose result is no other number than their operands': there is nothing to scale."""
+LEFT_OUT = {"ACTIVATION", "UNARY", "SOFTMAX", "NORMALIZATION", "CUMULATIVE", "LRN", "PARAMETRIC_RELU", "QUANTIZE",
+            "ROTARY_EMBEDDING", "RAGGED_SOFTMAX", "REVERSE_SEQUENCE"}  # fmt: skip
+"""Layers in whose place their operand could stand."""
+ORDERED = {"SUB", "DIV", "POW", "FLOOR_DIV"}
+
+
+def around(*types: str) -> Callable[[Around], Around]:
+    """Registers the changes around the evaluators of some layer types."""
+
+    def register(function: Around) -> Around:
+        for type in types:
+            AROUND.setdefault(type, []).append(function)
+        return function
+
+    return register
+
+
+def _wrapped(node: Node) -> Iterator[tuple[str, Wrap]]:
+    if node.type in LEFT_OUT and node.inputs[0].dtype == node.outputs[0].dtype:
+        yield "left out", lambda evaluate: lambda x, *rest: x
+    for function in AROUND.get(node.type, ()):
+        yield from function(node)
+
+
+def _scaled(result: Any, factor: float) -> Any:
+    if isinstance(result, tuple):
+        return (_scaled(result[0], factor), *result[1:])
+    return (result.float() * factor).to(result.dtype)
+
+
+@around("CONSTANT")
+def _constant(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "moved", lambda evaluate: lambda: moved(evaluate())
+
+
+@around("ELEMENTWISE")
+def _elementwise(node: Node) -> Iterator[tuple[str, Wrap]]:
+    name = node.layer.op.name
+    if name in ORDERED:
+        yield "operands swapped", lambda evaluate: lambda a, b: evaluate(b, a)
+    if name in ("GREATER", "LESS"):
+        yield "or equal", lambda evaluate: lambda a, b: torch.logical_not(evaluate(b, a))
+    if node.inputs[0].dtype == node.outputs[0].dtype:
+        for place in (0, 1):
+            other = ("second", "first")[place]
+            yield (
+                f"{other} operand left out",
+                lambda evaluate, place=place: lambda *x: x[place].expand(torch.broadcast_shapes(*(i.shape for i in x))),
+            )
+
+
+@around("UNARY")
+def _unary(node: Node) -> Iterator[tuple[str, Wrap]]:
+    if node.layer.op.name == "NOT":
+        yield "left out", lambda evaluate: lambda x: x
+
+
+@around("SELECT")
+def _select(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "condition inverted", lambda evaluate: lambda c, a, b: evaluate(~c, a, b)
+    yield "always the first", lambda evaluate: lambda c, a, b: evaluate(torch.ones_like(c), a, b)
+    yield "always the second", lambda evaluate: lambda c, a, b: evaluate(torch.zeros_like(c), a, b)
+
+
+@around("SHUFFLE")
+def _shuffle(node: Node) -> Iterator[tuple[str, Wrap]]:
+    layer, before, after = node.layer, len(node.inputs[0].shape), len(node.outputs[0].shape)
+    first, second = tuple(layer.first_transpose)[:before], tuple(layer.second_transpose)[:after]
+    if first != tuple(range(before)) or second != tuple(range(after)):
+        yield "transposes left out", lambda evaluate: lambda x, *rest: x.reshape(evaluate(x, *rest).shape)
+    elif before > 1:
+        yield "elements in another order", lambda evaluate: lambda x, *rest: evaluate(x.mT.reshape(x.shape), *rest)
+
+
+@around("CONCATENATION")
+def _concatenation(node: Node) -> Iterator[tuple[str, Wrap]]:
+    if len(node.inputs) > 1:
+        yield "parts in reverse order", lambda evaluate: lambda *parts: evaluate(*parts[::-1])
+
+
+@around("SLICE")
+def _slice(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "one element further on", lambda evaluate: lambda x, *rest: evaluate(_rolled(x, evaluate(x, *rest)), *rest)
+
+
+def _rolled(x: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """``x`` turned by one element along the last dimension of which the result has another part."""
+    changed = [axis for axis, (have, got) in enumerate(zip(x.shape, result.shape, strict=True)) if have != got]
+    return x.roll(-1, changed[-1]) if changed else x.roll(-1, x.ndim - 1) if x.ndim else x
+
+
+@around("PADDING")
+def _padding(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "one element further on", lambda evaluate: lambda x: evaluate(x).roll(1, -1)
+
+
+@around("GATHER")
+def _gather(node: Node) -> Iterator[tuple[str, Wrap]]:
+    axis = node.layer.axis if node.layer.mode.name != "ND" else node.layer.num_elementwise_dims
+
+    def wrap(evaluate: Evaluate) -> Evaluate:
+        return lambda data, indices: evaluate(data, (indices + 1) % max(data.shape[axis], 1))
+
+    yield "the element after it", wrap
+
+
+@around("SCATTER")
+def _scatter(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "nothing written", lambda evaluate: lambda data, indices, updates: data
+    yield "updates reversed", lambda evaluate: lambda data, indices, updates: evaluate(data, indices, updates.flip(0))
+
+
+@around("ONE_HOT")
+def _one_hot(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "on and off swapped", lambda evaluate: lambda indices, values, depth: evaluate(indices, values.flip(0), depth)
+
+
+@around("CAST")
+def _cast(node: Node) -> Iterator[tuple[str, Wrap]]:
+    if node.input_dtype().is_floating_point and not node.dtype.is_floating_point and node.dtype != torch.bool:
+        yield "rounded", lambda evaluate: lambda x: evaluate(torch.round(x))
+
+
+@around("FILL")
+def _fill(node: Node) -> Iterator[tuple[str, Wrap]]:
+    if node.dtype != torch.bool:
+        yield "one more", lambda evaluate: lambda *x: evaluate(*x) + 1
+
+
+@around("CUMULATIVE")
+def _cumulative(node: Node) -> Iterator[tuple[str, Wrap]]:
+    if len(node.inputs[0].shape) > 1:
+        yield "another axis", lambda evaluate: lambda x, axis: evaluate(x, (axis + 1) % x.ndim)
+
+
+@around("EINSUM", "MATRIX_MULTIPLY")
+def _product(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "first operand reversed", lambda evaluate: lambda a, *rest: evaluate(a.flip(-1), *rest)
+
+
+@around("CONVOLUTION", "DECONVOLUTION")
+def _convolution(node: Node) -> Iterator[tuple[str, Wrap]]:
+    size = tuple(node.layer.kernel_size_nd)
+    if max(size) > 1:
+        axes = [axis - len(size) for axis, length in enumerate(size) if length > 1]
+        yield "kernel flipped", lambda evaluate: lambda x, *rest: evaluate(x.flip(axes), *rest).flip(axes)
+
+
+@around("TOPK")
+def _topk(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "in reverse order", lambda evaluate: lambda *x: tuple(part.flip(-1) for part in evaluate(*x))
+
+
+@around("ROTARY_EMBEDDING")
+def _rotary(node: Node) -> Iterator[tuple[str, Wrap]]:
+    yield "turned the other way", lambda evaluate: lambda x, cos, sin, *rest: evaluate(x, cos, -sin, *rest)
+
+
+@around("ATTENTION_INPUT")
+def _without_mask(node: Node) -> Iterator[tuple[str, Wrap]]:
+    if node.has_input(3):
+        yield "mask left out", lambda evaluate: lambda q, k, v, mask, *rest: evaluate(q, k, v, None, *rest)

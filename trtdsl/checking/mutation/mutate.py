@@ -1,0 +1,351 @@
+"""Which changes a check would not see: mutants of a network, judged as the network itself is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+from ...compiling.compiler import Progress
+from ...core.backend import Backend
+from ...core.errors import Location, MismatchError, TrtdslError
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.spec import NetworkSpec
+from ...definition.weights import Source
+from ...interpreter.interpret import Interpreter, Step
+from ...interpreter.replay import Replay
+from ...layers.evaluation import KINDS, Node
+from ...sizes.profile import Profile, Range
+from ..check import planned
+from ..judging.evidence import Evidence, Tolerances
+from ..judging.judge import compare
+from ..sizes import Sizes
+from .mutants import Mutant, mutants, varied
+from .sameness import Sameness, nodes_of, repeats
+
+SCHEMA = 1
+FACTORS = (0.03, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # on weights and inputs, to see whether a change ever has an effect
+MEMORY = 1 << 30  # bytes of intermediate values that a case may keep
+
+
+class Judged(Protocol):
+    """Feeds and the required outputs for them."""
+
+    @property
+    def feeds(self) -> Mapping[str, torch.Tensor]: ...
+
+    def compare(self, got: Mapping[str, torch.Tensor]) -> Sequence[Any]:
+        """A comparison, with ``passed`` and ``name``, of each output."""
+        ...
+
+    def error(self, name: str) -> torch.Tensor | None:
+        """The error of torch's own result for an output, where the truth is known."""
+        ...
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A mutant that passes the check."""
+
+    layer: str
+    type: str
+    change: str
+    location: Location | None
+    """The author's line that made the layer."""
+    reason: str
+    """``unseen``, or the rule by which there is nothing to see."""
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location else ""
+        return f"{place}layer {self.layer!r} ({self.type.lower()}): {self.change}"
+
+
+@dataclass(frozen=True)
+class MutationReport:
+    """What :func:`mutate` found: how many mutants there are, and which pass."""
+
+    network: str
+    mutants: int
+    caught: int
+    cases: int
+    survivors: list[Survivor] = field(default_factory=list)
+    """The check would not see these."""
+    equivalent: list[Survivor] = field(default_factory=list)
+    """There is nothing to see: each says by which rule."""
+
+    @property
+    def decidable(self) -> int:
+        """The mutants that some check could catch."""
+        return self.mutants - len(self.equivalent)
+
+    @property
+    def score(self) -> float:
+        """The part of the decidable mutants that the check catches."""
+        return self.caught / self.decidable if self.decidable else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        return {"schema": SCHEMA, "kind": "mutation", "score": self.score, **asdict(self)}
+
+
+UNSEEN = "unseen"
+SAME = "the layer, with a few around it, gives the same whatever it is fed"
+ANYHOW = "the outputs stay what they are, bit for bit, with other weights and inputs too"
+ROUNDING = "the outputs change by less than torch's own rounding error"
+
+
+def mutate(
+    spec: NetworkSpec,
+    *,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    profiles: Sequence[Profile] | None = None,
+    precision: str | None = None,
+    backend: str | Backend | None = None,
+    seed: int = 0,
+    network: Network | None = None,
+    allow_nonfinite: bool = False,
+    sizes: Sizes = None,
+    tolerance: Tolerances = None,
+    leave_out: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> MutationReport:
+    """Changes every weight and every layer of a network, one at a time, and says which changes its check would not see.
+
+    The arguments are those of :func:`check`, and so are the feeds and the judgement, at all of its sizes whose
+    intermediate values fit into a gigabyte. ``docs/checking.md`` lists the changes, and the rules by which some of them
+    cannot be seen at all.
+
+    Raises UsageError when there is no reference, MismatchError where the network itself does not pass.
+
+    >>> class Double(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x + x
+    >>> double = td.network(inputs={"x": td.Input(("N", 3))}, reference=Double)(lambda x: x * 2)
+    >>> report = mutate(double, dims={"N": (1, 4)})
+    >>> report.survivors, report.score
+    ([], 1.0)
+    """
+    if network is None:
+        network = spec.define(
+            weights=weights,
+            dims=dims,
+            profiles=profiles,
+            precision=precision,
+            backend=backend,
+            allow_nonfinite=allow_nonfinite,
+        )
+    plans = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
+    fed = [sum(torch.Size(network.input_shape(name, env)).numel() for name in network.inputs) for env, _, _ in plans]
+    hunt = _Hunt(network, spec.name, progress)
+    for place in sorted(range(len(plans)), key=fed.__getitem__):
+        evidence = plans[place][2]() if hunt.has_room(fed[place]) else None
+        if evidence is not None:
+            hunt.add(_Case(evidence))
+    return hunt.report()
+
+
+def mutate_network(
+    network: Network, cases: Sequence[Judged], *, name: str = "network", progress: Progress | None = None
+) -> MutationReport:
+    """Like :func:`mutate`, with given feeds and a given judgement.
+
+    The network is evaluated once for each case; a mutant only from its layer on, up to the first case that fails. A
+    mutant that cannot be evaluated is caught, since it is no valid network. One that passes is equivalent where its
+    layer, with a few before and after it, gives the same for random values; where the outputs do not change with other
+    weights and inputs either; and where they change by less than the error of torch's own result. All others survive.
+
+    >>> net = td.Network()
+    >>> x = net.input("x", (4,))
+    >>> net.output(F.relu(x), "y")
+    >>> feeds = {"x": torch.tensor([1.0, 2.0, 3.0, 4.0])}
+    >>> report = mutate_network(net, [Expected(feeds, {"y": feeds["x"]})])
+    >>> [survivor.change for survivor in report.survivors]
+    ['left out']
+    """
+    hunt = _Hunt(network, name, progress)
+    for case in cases:
+        hunt.add(case)
+    return hunt.report()
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Feeds, and outputs that are known to be right."""
+
+    feeds: Mapping[str, torch.Tensor]
+    outputs: Mapping[str, torch.Tensor]
+
+    def compare(self, got: Mapping[str, torch.Tensor]) -> Sequence[Any]:
+        return [compare(name, got[name], expected) for name, expected in self.outputs.items()]
+
+    def error(self, name: str) -> torch.Tensor | None:
+        return None
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The evidence of a check."""
+
+    evidence: Evidence
+
+    @property
+    def feeds(self) -> Mapping[str, torch.Tensor]:
+        return self.evidence.feeds
+
+    def compare(self, got: Mapping[str, torch.Tensor]) -> Sequence[Any]:
+        return self.evidence.compare(got)
+
+    def error(self, name: str) -> torch.Tensor | None:
+        own, truth = self.evidence.own.get(name), (self.evidence.truth or {}).get(name)
+        if truth is None or not isinstance(own, torch.Tensor) or own.shape != truth.shape:
+            return None
+        return (own.double() - truth.double()).abs()
+
+
+class _Hunt:
+    """A network evaluated once for each case, ready to be evaluated again with one layer changed."""
+
+    def __init__(self, network: Network, name: str, progress: Progress | None):
+        self.network, self.name = network, name
+        self.tell = progress or (lambda phase, done, total: None)
+        self.interpreter = Interpreter(network)
+        self.sameness = Sameness(self.interpreter)
+        self.cases: list[Judged] = []
+        self.replays: list[Replay] = []
+        self.bytes: list[int] = []
+        self.kept: list[Replay] = []
+
+    def has_room(self, fed: int) -> bool:
+        """Whether the values of a case with this number of elements fit into memory beside those of the other cases."""
+        if not self.cases:
+            return True
+        first = sum(feed.numel() for feed in self.cases[0].feeds.values())
+        return sum(self.bytes) + self.bytes[0] * fed / max(first, 1) <= MEMORY
+
+    def add(self, case: Judged) -> None:
+        """Evaluates the network for a case; MismatchError where the unchanged network does not pass."""
+        replay = Replay(self.interpreter, case.feeds)
+        for result in case.compare(self._outputs(replay, {})):
+            if not result.passed:
+                raise MismatchError(f"{self.name}: output {result.name!r} differs before anything is changed: check it")
+        self.cases.append(case)
+        self.replays.append(replay)
+        self.bytes.append(replay.bytes)
+
+    def report(self) -> MutationReport:
+        """Tries every mutant."""
+        changes = list(self.mutants())
+        phase = f"changing {len(changes)} things, one at a time"
+        survivors, equivalent = [], []
+        for number, (place, mutant) in enumerate(changes):
+            self.tell(phase, number, len(changes))
+            reason = self.passes(place, mutant)
+            if reason is not None:
+                node = mutant.node
+                found = Survivor(node.name, node.type, mutant.change, self.network.locations.get(node.name), reason)
+                (survivors if reason == UNSEEN else equivalent).append(found)
+        self.tell(phase, len(changes), len(changes))
+        caught = len(changes) - len(survivors) - len(equivalent)
+        return MutationReport(self.name, len(changes), caught, len(self.cases), survivors, equivalent)
+
+    def mutants(self) -> Iterator[tuple[int, Mutant]]:
+        """Every mutant, with the place of its layer's step among the interpreter's."""
+        for place, step in enumerate(self.interpreter.steps):
+            for node in nodes_of(step.part):
+                for mutant in mutants(node):
+                    yield place, mutant
+
+    def passes(self, place: int, mutant: Mutant) -> str | None:
+        """Why a mutant passes every case; None for one that is caught."""
+        try:
+            step = self._step(place, mutant)
+            changes = []
+            for case, replay in zip(self.cases, self.replays, strict=True):
+                changed = replay.changed(place, step)
+                if changed and not self._pass(case, replay, changed):
+                    return None
+                changes.append(changed)
+        except (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError):
+            return None
+        if self.sameness.holds(mutant, self.replays):
+            return SAME
+        if not any(changes) and not any(other.changed(place, step) for other in self._others()):
+            return ANYHOW
+        if any(changes) and all(
+            self._within_rounding(case, replay, changed)
+            for case, replay, changed in zip(self.cases, self.replays, changes, strict=True)
+        ):
+            return ROUNDING
+        return UNSEEN
+
+    def _pass(self, case: Judged, replay: Replay, changed: Mapping[str, torch.Tensor]) -> bool:
+        for name, value in changed.items():
+            if (
+                value.dtype != replay.values[replay.outputs[name]].dtype
+                or value.shape != replay.values[replay.outputs[name]].shape
+            ):
+                return False
+        return all(result.passed for result in case.compare(self._outputs(replay, changed)))
+
+    def _outputs(self, replay: Replay, changed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {name: changed.get(name, replay.values[slot]) for name, slot in replay.outputs.items()}
+
+    def _step(self, place: int, mutant: Mutant) -> Step:
+        """The step with the changed layer; a region is prepared again."""
+        step, node = self.interpreter.steps[place], mutant.node
+        if step.part is node:
+            return replace(step, run=mutant.evaluate())
+        before = node.layer
+        self.interpreter.wrap = lambda other, evaluate: mutant.evaluate() if other is node else evaluate
+        if node.type not in KINDS and mutant.layer is not None:  # a region reads its bounds when it is prepared
+            node.layer = mutant.layer
+        try:
+            return replace(step, run=self.interpreter._step(step.part).run)
+        finally:
+            node.layer, self.interpreter.wrap = before, None
+
+    # -- where there is nothing to see ---------------------------------------------------------------------------------
+
+    def _others(self) -> Iterator[Replay]:
+        """The network with other weights and inputs, of several sizes; those of small cases are kept."""
+        small = [place for place, kept in enumerate(self.bytes) if kept <= MEMORY / 32][-2:]
+        if not small:
+            return self._made([0])
+        if not self.kept:
+            fed = sum(feed.numel() for feed in self.cases[small[-1]].feeds.values())
+            self.kept = list(self._made(small * repeats(fed)))
+        return iter(self.kept)
+
+    def _made(self, places: Sequence[int]) -> Iterator[Replay]:
+        generator = torch.Generator().manual_seed(0)
+        for factor in FACTORS:
+            steps = [self._varied(step, factor, generator) for step in self.interpreter.steps]
+            for place in places:
+                feeds = {name: _other(feed, factor, generator) for name, feed in self.cases[place].feeds.items()}
+                yield Replay(self.interpreter, feeds, steps)
+
+    def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
+        node = step.part
+        if not isinstance(node, Node) or not self.network.owners.get(node.name):
+            return step
+        evaluate = varied(node, factor, generator)
+        return step if evaluate is None else replace(step, run=evaluate)
+
+    def _within_rounding(self, case: Judged, replay: Replay, changed: Mapping[str, torch.Tensor]) -> bool:
+        for name, value in changed.items():
+            error = case.error(name)
+            if error is None or not value.dtype.is_floating_point:
+                return False
+            change = (value.double() - replay.values[replay.outputs[name]].double()).abs()
+            if not change.max() <= error.max() or not change.norm() <= error.norm():
+                return False
+        return True
+
+
+def _other(feed: torch.Tensor, factor: float, generator: torch.Generator) -> torch.Tensor:
+    """Random values for an input; integers and bool as they are."""
+    if not feed.is_floating_point():
+        return feed
+    return (torch.randn(feed.shape, generator=generator) * factor).to(feed.dtype)

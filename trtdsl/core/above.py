@@ -1,0 +1,24 @@
+"""The one place where a room knows of the rooms above it. Everything here is looked up when it is used.
+
+Tensor and Size call functions of :mod:`trtdsl.functional`, a size asks what is proven about sizes, and a condition asks
+the network that is being written for what it requires.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from .lazy import LazyModule
+
+if TYPE_CHECKING:
+    from ..definition.network import Network
+
+F: Any = LazyModule("trtdsl.functional")
+conditions: Any = LazyModule("trtdsl.sizes.condition")
+proofs: Any = LazyModule("trtdsl.sizes.proof")
+fractions: Any = LazyModule("trtdsl.functional.pointwise.fraction")
+complexes: Any = LazyModule("trtdsl.functional.spectral.complex_tensor")
+
+CURRENT_NETWORK: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
+"""The network that is being written: that of functions that take no Tensor."""

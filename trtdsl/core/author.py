@@ -1,0 +1,84 @@
+"""The author's files: importing them, and giving what they raise the author's line."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .errors import PACKAGE, DefinitionError, Location, TrtdslError
+
+
+def load_module(path: Path) -> Any:
+    """A Python file as a module; its folder is importable meanwhile. Raises DefinitionError when it raises."""
+    import hashlib
+
+    path = path.resolve()
+    name = f"trtdsl_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with import_path(path), authors_errors(path):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def import_path(file: Path | None) -> Iterator[None]:
+    """Inside, modules beside ``file`` can be imported."""
+    if file is None:
+        yield
+        return
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+@contextlib.contextmanager
+def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str = "") -> Iterator[None]:
+    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line.
+
+    Where none of the author's lines raised it, the place is that of the ``author``: a function, or a file. SystemExit
+    is an error, too: a file that calls ``exit()`` would end the command as if all had gone well.
+    """
+    try:
+        yield
+    except TrtdslError as error:
+        if error.location is None:
+            error.location = _last_place(error, author)
+        raise
+    except SyntaxError as error:
+        located = error.filename and error.lineno and _is_authors(error.filename)
+        location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
+        raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
+    except (Exception, SystemExit) as error:
+        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ")
+        raise DefinitionError(text, location=_last_place(error, author)) from error
+
+
+def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) -> Location | None:
+    import traceback
+
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    if frames:
+        return Location(frames[-1].filename, frames[-1].lineno or 0)
+    if isinstance(author, Path):
+        return Location(str(author), 1)
+    code = getattr(author, "__code__", None)  # a class has none, nor what is written in C
+    if code is None or not _is_authors(code.co_filename):
+        return None
+    return Location(code.co_filename, code.co_firstlineno)
+
+
+def _is_authors(file: str) -> bool:
+    """Whether a file is neither trtdsl's nor a library's, nor none at all, such as ``<string>``."""
+    library = "site-packages" in file or file.startswith(("<", sys.base_prefix, sys.prefix + "/lib"))
+    return not file.startswith(PACKAGE) and not library

@@ -1,0 +1,1 @@
+"""An engine and its manifest, checked before TensorRT reads them."""

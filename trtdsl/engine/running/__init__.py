@@ -1,0 +1,1 @@
+"""Execution contexts, their memory, and where the outputs of a run go."""

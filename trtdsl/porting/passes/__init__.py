@@ -1,0 +1,1 @@
+"""The traced calls as shared functions and loops."""

@@ -1,0 +1,223 @@
+"""Calls of modules as calls of functions: their statements, their inputs, and the results that others need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..graph import Call, Helper, Op, SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
+from ..program import Argument, Expression, Literal, Statement, flat, parts, size_key, sizes_of
+from ..tracing.trace import Trace, live_operations
+from ..translating.lowering import statements
+
+
+@dataclass(eq=False)
+class Instance:
+    """A call of a module that is a call of a function in the file."""
+
+    call: Call
+    body: list[Statement]
+    inputs: list[Any] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+    holes: list[Literal] = field(default_factory=list)
+    numbers: dict[Any, int] = field(default_factory=dict)
+    """Which value of the function each of the instance's is."""
+    key: Any = None
+    height: int = 0
+    children: list[Instance] = field(default_factory=list)
+    statement: Statement | None = None
+    bound: dict[str, Any] = field(default_factory=dict)
+
+
+class Builder:
+    """Makes instances of a trace's calls, the innermost first."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.live = live_operations(trace)
+        self.instances: list[Instance] = []
+        self.lowered = {op: statements(op) for op in self.live}
+        self.uses: Counter[Value] = Counter(values_in(trace.results))
+        self.deep: dict[Statement, Counter[Value]] = {}  # uses inside of what a statement calls
+        for lowered in self.lowered.values():
+            for statement in lowered:
+                self.deep[statement] = Counter(_uses(statement))
+                self.uses.update(self.deep[statement])
+        self.repeated = Counter(call.room for call in _calls(trace.root))
+        self.shared = _shared_helpers(trace.root)
+        self.counts = numbered_parts([*trace.root.module.state_dict(), *trace.weights])
+
+    def instance(self, call: Call, above: list[Instance]) -> Instance:
+        """The call with its statements, where those of small modules stand in place of their calls."""
+        instance = Instance(call, [])
+        for item in call.body:
+            if isinstance(item, Op):
+                instance.body += self.lowered.get(item, [])
+                continue
+            inner = self.instance(item, [*above, instance])
+            kept = self._keeps(inner)
+            if kept:
+                self._close(inner)
+                instance.children.append(inner)
+                assert inner.statement is not None
+                instance.body.append(inner.statement)
+                self.instances.append(inner)
+            else:
+                instance.body += inner.body
+                instance.children += inner.children
+            instance.height = max(instance.height, inner.height + kept)
+        if not above:
+            instance.results = [value for value in leaves(self.trace.results) if isinstance(value, Value)]
+        return instance
+
+    def _keeps(self, inner: Instance) -> bool:
+        """Whether the module becomes a function of its own."""
+        prefix = f"{inner.call.path}." if inner.call.path else ""
+        if any(not f"{child.call.path}.".startswith(prefix) for child in inner.children):
+            return False  # it calls a module that stands elsewhere: only the one above has its weights
+        room = inner.call.room
+        count = len(inner.body)
+        if isinstance(inner.call.module, Helper):
+            return count > 1 and inner.call.kind in self.shared
+        if room.startswith("torch.nn.") and room != "torch.nn.modules.container":
+            many = len(set(weights_in(inner.body))) > 2 and self.repeated[room] > 1
+            return many or count > 3
+        return count > 1 and not room.startswith("torch.nn.")
+
+    def _close(self, instance: Instance) -> None:
+        """Determines inputs and outputs."""
+        defined = {value for statement in instance.body for value in statement.results}
+        inside: Counter[Value] = Counter()
+        for statement in instance.body:
+            inside.update(self.deep[statement])
+        wanted = [value for value in defined if self.uses[value] > inside[value]]
+        order = {value: index for index, value in enumerate(_ordered(instance))}
+        instance.results = sorted(wanted, key=lambda value: order.get(value, len(order)))
+        prefix = f"{instance.call.path}." if instance.call.path else ""
+        tensors: dict[Value, None] = {}
+        for statement in instance.body:
+            for leaf in parts(statement.expression):
+                if isinstance(leaf, Value) and leaf not in defined and not under(leaf, prefix):
+                    tensors[leaf] = None
+        lists = _lists(instance, tensors)
+        tensors = {value: None for value in tensors if not any(value in items for items in lists.values())}
+        given = {size_key(leaf) for leaf in leaves(instance.call.arguments) if isinstance(leaf, (SizeOf, SizeOp))}
+        free: dict[Any, Any] = {}
+
+        def resolve(leaf: Any) -> None:
+            if isinstance(leaf, (SizeOf, SizeOp)):
+                near = [
+                    size.value in defined or size.value in tensors or under(size.value, prefix)
+                    for size in sizes_of(leaf)
+                ]
+                if all(near):
+                    return
+                if isinstance(leaf, SizeOf) or size_key(leaf) in given:
+                    free[size_key(leaf)] = leaf
+                    return
+                for operand in leaf.operands:
+                    resolve(operand)
+
+        for statement in instance.body:
+            for leaf in parts(statement.expression):
+                resolve(leaf)
+        places = {}
+        for index, item in enumerate(leaves(instance.call.arguments)):
+            places.setdefault(item if isinstance(item, Value) else size_key(item), index)
+        for value, items in lists.items():
+            places[value] = places[items[0]]
+        inputs = [*tensors, *lists, *free.values()]
+        instance.inputs = sorted(
+            inputs, key=lambda item: places.get(item if isinstance(item, Value) else size_key(item), len(places))
+        )
+        arguments = [Argument(None, lists.get(item, item)) for item in instance.inputs]
+        expression = Expression("module", "", arguments, call=instance.call)
+        several: list[Any] | None = list(instance.results) if len(instance.results) > 1 else None
+        instance.statement = Statement(instance.results, expression, several)
+        self.deep[instance.statement] = inside
+
+
+def _lists(instance: Instance, tensors: Iterable[Value]) -> dict[ValueList, Any]:
+    """Lists of tensors that the module was given and that it uses as a whole alone; they become one input each."""
+    result: dict[ValueList, Any] = {}
+    for name, given in instance.call.arguments.items():
+        items = tuple(given) if isinstance(given, (list, tuple)) else ()
+        if not items or not all(isinstance(item, Value) and item in tensors for item in items):
+            continue
+        trees = [argument for statement in instance.body for argument in statement.expression.arguments]
+        whole = [
+            argument for argument in trees if isinstance(argument.tree, (list, tuple)) and tuple(argument.tree) == items
+        ]
+        uses = [leaf for statement in instance.body for leaf in parts(statement.expression)]
+        sized = any(value in items for leaf in uses if not isinstance(leaf, Value) for value in values_in(leaf))
+        if not whole or sized or any(uses.count(item) != len(whole) * items.count(item) for item in items):
+            continue
+        value = ValueList((), items[0].dtype, name=name)
+        for argument in whole:
+            argument.tree = value
+        result[value] = given
+    return result
+
+
+def _shared_helpers(root: Call) -> set[Any]:
+    """Functions that one module calls more than once, or several kinds of modules."""
+    counts: Counter[Any] = Counter()
+    callers: dict[Any, set[Any]] = {}
+
+    def enter(call: Call, module: Call) -> None:
+        for item in call.body:
+            if not isinstance(item, Call):
+                continue
+            if isinstance(item.module, Helper):
+                counts[item.kind, id(module)] += 1
+                callers.setdefault(item.kind, set()).add(module.kind)
+                enter(item, module)
+            else:
+                enter(item, item)
+
+    enter(root, root)
+    return {kind for (kind, _), count in counts.items() if count > 1 or len(callers[kind]) > 1}
+
+
+def _ordered(instance: Instance) -> Iterator[Value]:
+    yield from (leaf for leaf in leaves(instance.call.results) if isinstance(leaf, Value))
+    for statement in instance.body:
+        yield from statement.results
+
+
+def numbered_parts(names: Iterable[str]) -> dict[str, int]:
+    """For each path in the weights that has numbered parts, the number after the last."""
+    found: dict[str, int] = {}
+    for name in names:
+        pieces = name.split(".")
+        for depth, piece in enumerate(pieces):
+            if piece.isdigit():
+                path = ".".join(pieces[:depth])
+                found[path] = max(found.get(path, 0), int(piece) + 1)
+    return found
+
+
+def under(value: Any, prefix: str) -> bool:
+    return isinstance(value, Weight) and value.path.startswith(prefix)
+
+
+def weights_in(body: list[Any]) -> Iterator[Weight]:
+    for statement in flat(body):
+        for leaf in parts(statement.expression):
+            for value in values_in(leaf):
+                if isinstance(value, Weight):
+                    yield value
+
+
+def _uses(statement: Statement) -> Iterator[Value]:
+    for leaf in parts(statement.expression):
+        yield from values_in(leaf)
+
+
+def _calls(call: Call) -> Iterator[Call]:
+    yield call
+    for item in call.body:
+        if isinstance(item, Call):
+            yield from _calls(item)

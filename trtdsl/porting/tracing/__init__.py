@@ -1,0 +1,1 @@
+"""A torch module is run at several sizes, and its calls are written down."""

@@ -1,0 +1,153 @@
+"""One trace for all sizes: a module is traced at several, and must do the same at each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from ...core.errors import TrtdslError, UnsupportedError
+from ...core.lazy import torch
+from ..given import Given
+from ..graph import Op, SizeOf, SizeOp, Value, Weight, leaves
+from .guards import proven
+from .trace import Trace, live_operations, trace
+
+
+def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
+    """The trace at the sizes to tune for, where those at the ends of all ranges agree with it.
+
+    Raises UnsupportedError with the author's line where the module takes another path at some size, or where a size
+    becomes a number on its way.
+    """
+    first, *others = given.points()
+    result = _traced(module, given, first)
+    mine = Lines(result)
+    if result.tried:  # a size that depends on values must not become a number either
+        mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")
+
+    def same(other: Trace) -> bool:
+        try:
+            mine.compare(Lines(other), _text(first), "another size")
+        except UnsupportedError:
+            return False
+        return True
+
+    result.requirements, remarks = proven(result, given, lambda env: trace(module, given.at(env)), same)
+    result.remarks += remarks
+    for env in others:
+        other = Lines(_traced(module, given, env))
+        mine.compare(other, _text(first), _text(env))
+    return result
+
+
+def _traced(module: torch.nn.Module, given: Given, env: Mapping[str, int], count: int = 3) -> Trace:
+    try:
+        return trace(module, given.at(env), count)
+    except TrtdslError as error:
+        if env:
+            error.context.append(f"at {_text(env)}")
+        raise
+
+
+def _text(env: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in env.items())
+
+
+class Lines:
+    """A trace's calls with values by number, so that two traces can be compared."""
+
+    def __init__(self, found: Trace):
+        self.numbers: dict[Value, int] = {}
+        self.constants = {path: _digest(constant) for path, constant in found.constants.items()}
+        for value in found.inputs.values():
+            self._number(value)
+        self.ops = list(live_operations(found))
+        self.lines = [self._line(op) for op in self.ops]
+        self.results = self._tree(found.results)
+
+    def compare(self, other: Lines, here: str, there: str) -> None:
+        """Raises UnsupportedError with the first line that differs."""
+        for index, (mine, its) in enumerate(zip(self.lines, other.lines)):
+            if mine == its:
+                continue
+            op, its_op = self.ops[index], other.ops[index]
+            if (op.qualified, op.path) != (its_op.qualified, its_op.path):
+                break
+            a, b = next(((a, b) for a, b in zip(_flat(mine), _flat(its)) if a != b), ("?", "?"))
+            raise UnsupportedError(
+                f"{op.qualified} gets {a} at {here} and {b} at {there}: the size became a number on its way (by "
+                "int(), a comparison, or outside of torch). Fix that dimension, narrow its range, or compute it "
+                "from shapes with + - * // alone",
+                location=op.location,
+            )
+        else:
+            if len(self.lines) == len(other.lines) and self.results == other.results:
+                for op, its_op in zip(self.ops, other.ops):
+                    _mark(op, its_op)
+                return
+        places = [
+            lines.ops[index].location for lines in (self, other) if (index := _first(self, other)) < len(lines.ops)
+        ]
+        raise UnsupportedError(
+            f"the module does one thing at {here} and another at {there}: keep the range of that dimension to one of "
+            "them, or fix it",
+            location=places[0] if places else None,
+        )
+
+    def _number(self, value: Value) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def _line(self, op: Op) -> Any:
+        line = (op.qualified, op.path, self._tree(op.args), self._tree(op.kwargs))
+        return (*line, self._tree(op.results))
+
+    def _tree(self, tree: Any) -> Any:
+        if isinstance(tree, Weight):
+            return f"weight {tree.path}", self.constants.get(tree.path)
+        if isinstance(tree, Value):
+            return ("tensor", self._number(tree))
+        if isinstance(tree, SizeOf):
+            return ("size", self._number(tree.value), tree.axis)
+        if isinstance(tree, SizeOp):
+            return (tree.symbol, *map(self._tree, tree.operands))
+        if isinstance(tree, (list, tuple)):
+            return tuple(map(self._tree, tree))
+        if isinstance(tree, dict):
+            return tuple((key, self._tree(item)) for key, item in tree.items())
+        if isinstance(tree, slice):
+            return ("slice", *map(self._tree, (tree.start, tree.stop, tree.step)))
+        return repr(tree)
+
+
+def _digest(constant: torch.Tensor) -> str:
+    """A text that differs where a constant's numbers do."""
+    return hashlib.sha256(constant.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
+
+
+def _first(a: Lines, b: Lines) -> int:
+    return next(
+        (index for index, (x, y) in enumerate(zip(a.lines, b.lines)) if x != y), min(len(a.lines), len(b.lines))
+    )
+
+
+def _mark(op: Op, other: Op) -> None:
+    """Notes which sizes depend on those of the inputs."""
+    for mine, its in zip(leaves((op.args, op.kwargs)), leaves((other.args, other.kwargs))):
+        if isinstance(mine, SizeOp):
+            _mark_size(mine, its)
+
+
+def _mark_size(mine: SizeOp, its: SizeOp) -> None:
+    mine.varies = mine.varies or mine.number != its.number
+    for a, b in zip(mine.operands, its.operands):
+        if isinstance(a, SizeOp):
+            _mark_size(a, b)
+
+
+def _flat(tree: Any) -> Any:
+    if isinstance(tree, tuple):
+        for item in tree:
+            yield from _flat(item)
+    else:
+        yield tree

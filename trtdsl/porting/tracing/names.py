@@ -1,0 +1,165 @@
+"""The names of torch's calls: one name for a function, a method, an operator and its in-place variant."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ...core.lazy import torch
+from ..graph import Op
+
+FOURIER = (
+    *("fft", "fft2", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift"),
+    *("irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"),
+)
+
+# The names under which torch hands over its operators and what it calls otherwise elsewhere.
+ALIASES = {
+    "radd": "add",
+    "iadd": "add",
+    "isub": "sub",
+    "rmul": "mul",
+    "imul": "mul",
+    "multiply": "mul",
+    "subtract": "sub",
+    "divide": "div",
+    "truediv": "div",
+    "idiv": "div",
+    "itruediv": "div",
+    "rtruediv": "rdiv",
+    "floordiv": "floor_divide",
+    "ifloordiv": "floor_divide",
+    "mod": "remainder",
+    "imod": "remainder",
+    "ipow": "pow",
+    "iand": "bitwise_and",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "ior": "bitwise_or",
+    "xor": "bitwise_xor",
+    "invert": "bitwise_not",
+    "negative": "neg",
+    "absolute": "abs",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "moveaxis": "movedim",
+    "fix": "trunc",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "special_expit": "sigmoid",
+    "special_logit": "logit",
+    "special_erf": "erf",
+    "special_log_softmax": "log_softmax",
+    "special_softmax": "softmax",
+    "special_logsumexp": "logsumexp",
+    "linalg_vector_norm": "vector_norm",
+    "linalg_multi_dot": "multi_dot",
+    "linalg_cross": "cross",
+    "linalg_vecdot": "vecdot",
+    "linalg_diagonal": "diagonal",
+    "linalg_inv": "inverse",
+    "linalg_det": "det",
+    "linalg_solve": "solve",
+    "linalg_matrix_norm": "matrix_norm",
+    "special_entr": "entr",
+    "special_ndtr": "ndtr",
+    "special_xlog1py": "xlog1py",
+    **{f"fft_{name}": name for name in FOURIER},
+    "conj_physical": "positive",
+    # Functions that give uninitialized memory; zeros replace its values.
+    "empty": "zeros",
+    "empty_like": "zeros_like",
+    "new_empty": "new_zeros",
+    "empty_strided": "zeros",
+    "empty_permuted": "zeros",
+}
+
+# Functions that do not change values: dropout outside of training, copies, and moves in memory.
+UNCHANGED = {
+    "contiguous",
+    "detach",
+    "clone",
+    "data",
+    "requires_grad",
+    "cpu",
+    "cuda",
+    "alias",
+    "conj",
+    "resolve_conj",
+    "resolve_neg",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_dropout",
+    "feature_alpha_dropout",
+}
+# Operations with a number that leaves a tensor as it is.
+NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
+CONVERSIONS = {"to", "type", "float", "half", "bfloat16", "double", "int", "long", "bool", "type_as"}
+GETTERS = {"T", "mT", "H", "mH", "real", "imag"}
+
+
+def canonical(function: Any) -> tuple[str, str, str]:
+    """A torch function's name here, its name as torch prints it, and its form: function, method, attribute, setitem."""
+    name = getattr(function, "__name__", None) or str(function)
+    if name == "__get__":
+        attribute = function.__self__.__name__
+        return attribute, f"torch.Tensor.{attribute}", "attribute"
+    from torch.overrides import resolve_name
+
+    qualified = resolve_name(function) or f"{getattr(function, '__module__', 'torch')}.{name}"
+    if name == "__setitem__":
+        return "setitem", qualified, "setitem"
+    method = qualified.startswith("torch.Tensor.")
+    plain = name.strip("_") if name.startswith("__") else name.rstrip("_")
+    plain = ALIASES.get(plain, plain)
+    return plain, qualified, "method" if method else "function"
+
+
+def in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the call changes its first operand."""
+    name = getattr(function, "__name__", "")
+    schema = getattr(function, "_schema", None)
+    if schema is not None:
+        return schema.is_mutable
+    if name.startswith("__"):
+        return name.startswith("__i") and name not in ("__invert__", "__index__", "__int__", "__iter__")
+    if name.endswith("_"):
+        return name not in ("requires_grad_",)
+    if "inplace" in kwargs:
+        return bool(kwargs["inplace"])
+    if args and len(args) > 1 and inspect.isfunction(function):
+        try:
+            return bool(inspect.signature(function).bind(*args, **kwargs).arguments.get("inplace", False))
+        except (TypeError, ValueError):
+            return False
+    return False
+
+
+def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
+    """Whether the result is the operand's value, so that the call needs not be written."""
+    if not isinstance(result, torch.Tensor):
+        return False
+    if op.name in CONVERSIONS:
+        return result.dtype == given.dtype
+    if "dropout" in op.name:
+        return op.name in UNCHANGED and not _drops(op)
+    if op.name in NEUTRAL and len(op.args) == 2 and not op.kwargs and type(op.args[1]) in (bool, int, float):
+        return op.args[1] == NEUTRAL[op.name] and result.dtype == given.dtype
+    return op.name in UNCHANGED or result is given
+
+
+def _drops(op: Op) -> bool:
+    """Whether a call of dropout is in training; torch's functions say so by default."""
+    given = {**dict(zip(("input", "p", "training", "inplace"), op.args)), **op.kwargs}
+    training = given.get("training", given.get("train", True))
+    return bool(training) and given.get("p", 0.5) > 0

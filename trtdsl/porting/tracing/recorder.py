@@ -1,0 +1,500 @@
+"""Writes down each call of torch that a module's code makes, and which value each tensor is."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import operator
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+from ...core.dtypes import dtype_name
+from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError
+from ...core.lazy import torch
+from ...definition.spec import call_reference
+from ..graph import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
+from ..translating.aten import is_overload, public_call
+from ..translating.counterpart import counterpart
+from .frames import authors_frame, helper_frames, here, place_of
+from .names import canonical, in_place, keeps_value
+from .sizes import TracedFloat, TracedInt, expression_of, traced
+from .unknown import sized
+
+
+class Recorder:
+    """The state while the module runs: which value each tensor is now, and which module is running."""
+
+    def __init__(self, module: torch.nn.Module, count: int = 3):
+        self.module = module
+        self.count = count  # the size that is tried where one depends on values
+        self.tried = False
+        self.weights: dict[str, Weight] = {}
+        self.root: Call = Call("", module, {})
+        self.stack: list[Call] = []
+        self.helpers: list[list[tuple[FrameType, Call]]] = []  # open functions of each module on the stack
+        self.values: dict[int, Value] = {}  # by the identity of the tensor
+        self.kept: list[Any] = []  # so that no identity is used twice
+        self.stale: dict[int, Location | None] = {}
+        self.known_names: dict[int, list[str]] = {}
+        self.state = set(module.state_dict(keep_vars=True))
+        for name, tensor in tensors_of(module):
+            self.known_names.setdefault(id(tensor), []).append(name)
+        self.owners = {storage_of(tensor): name for name, tensor in tensors_of(module)}
+        self.held = dict(tensors_of(module))
+        self.updated: dict[str, Location | None] = {}  # tensors of the module that forward writes to
+        self.constants: dict[str, torch.Tensor] = {}  # great ones from outside of the module, by path
+        self.folded: set[int] = set()  # identities of tensors that are computed while tracing
+        self.emitted: dict[tuple[int, int], Value] = {}  # constants by tensor and by the call that has them
+        self.inside = False  # whether a function of torch is running
+
+    def run(self, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
+        """Calls the module; errors get the author's line."""
+        from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+        try:
+            return call_reference(module, tensors)
+        except TrtdslError:
+            raise
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            location = place_of(error)
+            size = isinstance(error, DynamicOutputShapeException)
+            what = "the size of a result depends on" if size else "what runs here depends on"
+            raise UnsupportedError(
+                f"{what} a tensor's values, which a trace does not have: make it independent of the inputs in the "
+                "module, or write this part by hand (td.cond, td.while_loop, F.where)",
+                location=location,
+            ) from error
+        except (Exception, SystemExit) as error:
+            text = str(error).split("\nWhile executing")[0]
+            raise DefinitionError(f"forward fails: {type(error).__name__}: {text}", location=place_of(error)) from error
+
+    # -- modules -----------------------------------------------------------------------------------------------------
+
+    def hooks(self, path: str, part: torch.nn.Module) -> list[Any]:
+        """Hooks that note when the module begins and ends."""
+
+        def begin(module: Any, args: Any, kwargs: Any) -> None:
+            self.names()
+            arguments = _bound(module.forward, args, kwargs)
+            call = Call(path, module, {name: self.tree(given) for name, given in arguments.items()})
+            if self.stack:
+                self._container(begins=True).body.append(call)
+            else:
+                self.root = call
+            self.stack.append(call)
+            self.helpers.append([])
+
+        def end(module: Any, args: Any, kwargs: Any, returned: Any) -> None:
+            self.stack.pop().results = self.tree(returned)
+            self.helpers.pop()
+
+        return [
+            part.register_forward_pre_hook(begin, with_kwargs=True),
+            part.register_forward_hook(end, with_kwargs=True),
+        ]
+
+    # -- tensors -----------------------------------------------------------------------------------------------------
+
+    def take(self, tensor: torch.Tensor, name: str | None = None, *, known: bool = False) -> Value:
+        """A new value that the tensor is from now on."""
+        value = Value(tuple(tensor.shape), tensor.dtype, known, name)
+        self.values[id(tensor)] = value
+        self.kept.append(tensor)
+        return value
+
+    def value(self, tensor: torch.Tensor) -> Value:
+        """The value that the tensor is now."""
+        key = id(tensor)
+        if key in self.stale:
+            raise UnsupportedError(
+                f"this tensor shares memory with one that {self.stale[key]} changed in place: "
+                "write that line without changing in place",
+                location=here(),
+            )
+        if key not in self.values:
+            names = self.known_names.get(key)
+            if names is None:
+                return self._constant(tensor)
+            # Tied weights have several names: the one of the module that asks.
+            prefix = self.stack[-1].path + "." if self.stack and self.stack[-1].path else ""
+            name = next((name for name in names if name.startswith(prefix)), names[0])
+            if name not in self.weights:
+                self.weights[name] = Weight(
+                    tuple(tensor.shape), tensor.dtype, path=name, stored=name in self.state, known=False
+                )
+            self.kept.append(tensor)
+            return self.weights[name]
+        return self.values[key]
+
+    def tree(self, given: Any) -> Any:
+        """A tree of arguments with values for tensors and expressions for traced numbers."""
+        if isinstance(given, torch.Tensor):
+            if self._is_constant(given) and given.dim() == 0 and given.dtype == torch.float64:
+                return given.item()  # which does not promote what it meets
+            return self.value(given)
+        if isinstance(given, (TracedInt, TracedFloat)):
+            return expression_of(given)
+        if isinstance(given, (list, tuple)):
+            return type(given)(map(self.tree, given)) if type(given) in (list, tuple) else tuple(map(self.tree, given))
+        if isinstance(given, Mapping):
+            return {str(key): self.tree(item) for key, item in given.items()}
+        if dataclasses.is_dataclass(given) and not isinstance(given, type):
+            fields = dataclasses.fields(given)
+            return {field.name: self.tree(getattr(given, field.name)) for field in fields}
+        if isinstance(given, slice):
+            return slice(*map(self.tree, (given.start, given.stop, given.step)))
+        return given
+
+    # -- calls of torch ----------------------------------------------------------------------------------------------
+
+    def called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One call of torch: made, and written down where a tensor comes of it."""
+        if self.inside:
+            return function(*args, **kwargs)
+        if is_overload(function):
+            public = public_call(function, args, kwargs)
+            if public is not None:
+                with modes(self):
+                    return public()
+        name, qualified, form = canonical(function)
+        if name == "shape" or (name == "size" and form == "method"):
+            return self._sizes(function(*args, **kwargs), args[0], *args[1:], **kwargs)
+        if name in ("numel", "nelement"):
+            return self._numel(args[0])
+        self.names()
+        before = list(_tensors((args, kwargs)))
+        target = self._target(function, name, args, kwargs)
+        versions = [tensor._version for tensor in before]
+        written = _tree_without_stale(self, args) if name == "setitem" else None
+        result = self._made(function, name, args, kwargs)
+        self._check_writes(qualified, before, versions, target)
+        if target is None and not any(True for _ in _tensors(result)):
+            return self._fact(name, args, result)
+        options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
+        if name.endswith("_with_indices"):  # what torch calls for return_indices
+            name, options = name.removesuffix("_with_indices"), {**options, "return_indices": True}
+        given = tuple(self.tree(args)) if written is None else written
+        op = Op(name, qualified, form, given, {} if written is not None else options, None, here(), self._path())
+        if self._folds(op, args, kwargs, result if target is None else target):
+            return result
+        if target is not None:
+            self._changed(target, op)
+        elif before and keeps_value(op, before[0], result):
+            self.values[id(result)] = self.value(before[0])
+            self.kept.append(result)
+        else:
+            if name in RANDOM:
+                raise UnsupportedError(
+                    f"{qualified} draws random numbers, and a network computes the same each time: "
+                    "give them as an input",
+                    location=here(),
+                )
+            known = _known(op)
+            op.results = _map_tensors(result, lambda tensor: self._new(tensor, op, known))
+            self._note(op)
+        return result
+
+    def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the call gives, with a size that is tried where it depends on values."""
+        from torch._subclasses.fake_tensor import DynamicOutputShapeException
+
+        self.inside = True
+        try:
+            return function(*args, **kwargs)
+        except DynamicOutputShapeException:
+            result = sized(name, args, kwargs, self.count)
+            if result is None:
+                raise
+            self.tried = True
+            return result
+        finally:
+            self.inside = False
+
+    def _target(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+        """The tensor that the call writes to."""
+        if name == "set" and getattr(function, "__name__", "") == "__set__":
+            attribute = getattr(getattr(function, "__self__", None), "__name__", "")
+            if attribute in ("requires_grad", "grad"):
+                return None
+            raise UnsupportedError(f"a tensor's .{attribute} cannot be set in a network", location=here())
+        target = kwargs.get("out")
+        if target is None and (name == "setitem" or in_place(function, args, kwargs)):
+            target = args[0] if args else next(iter(kwargs.values()))
+        if target is None:
+            return None
+        if not isinstance(target, torch.Tensor):
+            raise UnsupportedError(
+                f"{canonical(function)[1]} writes to several tensors: write it without changing in place",
+                location=here(),
+            )
+        if isinstance(target, torch.nn.Parameter):
+            raise UnsupportedError(
+                f"forward changes the parameter {self.owners.get(storage_of(target), '')}: a network's weights stay "
+                "as they are",
+                location=here(),
+            )
+        return target
+
+    def _check_writes(
+        self, qualified: str, before: list[torch.Tensor], versions: list[int], target: torch.Tensor | None
+    ) -> None:
+        """Raises UnsupportedError where an unknown tensor was written to, so that no write is dropped."""
+        storage = None if target is None else storage_of(target)
+        for tensor, version in zip(before, versions):
+            if tensor._version != version and storage_of(tensor) != storage:
+                raise UnsupportedError(
+                    f"{qualified} changes an operand in place, which a network cannot: write it anew", location=here()
+                )
+
+    def _new(self, tensor: torch.Tensor, op: Op, known: bool) -> Value:
+        value = self.take(tensor, known=known)
+        value.producer = op
+        return value
+
+    def _changed(self, target: torch.Tensor, op: Op) -> None:
+        """Gives the tensor a new value; its other views become invalid."""
+        known = _known(op)
+        former = self.values.get(id(target))
+        storage = storage_of(target)
+        if storage in self.owners:
+            self.updated.setdefault(self.owners[storage], op.location)
+        for other in self.kept:
+            if other is not target and storage_of(other) == storage:
+                self.stale[id(other)] = op.location
+        self.stale.pop(id(target), None)
+        op.results = self._new(target, op, known)
+        op.results.name = former.name if former is not None else None
+        self._note(op)
+
+    # -- what is known while tracing -----------------------------------------------------------------------------------
+
+    def _is_constant(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor has its values now and is neither the module's nor written in the program."""
+        key = id(tensor)
+        outside = key not in self.values and key not in self.known_names and type(tensor) is torch.Tensor
+        return key in self.folded or outside
+
+    def _folds(self, op: Op, args: Any, kwargs: Any, result: Any) -> bool:
+        """Whether a known value is computed now: one that has no counterpart, is float64, or comes from numpy."""
+        tensors = list(_tensors(result))
+        if not _known(op) or op.name in RANDOM or not all(type(tensor) is torch.Tensor for tensor in tensors):
+            return False
+        operands = [*_tensors((args, kwargs)), *tensors]
+        double = any(dtype_name(tensor.dtype) in FOLDED for tensor in operands)
+        arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
+        folded = double or arrays or any(id(tensor) in self.folded for tensor in operands)
+        if not folded and (op.form == "setitem" or counterpart(op) is not None or keeps_value(op, operands[0], result)):
+            return False
+        for tensor in tensors:
+            self.folded.add(id(tensor))
+            self.values.pop(id(tensor), None)
+            self.emitted = {key: value for key, value in self.emitted.items() if key[0] != id(tensor)}
+            self.kept.append(tensor)
+        return True
+
+    def _constant(self, tensor: torch.Tensor) -> Value:
+        """A value for a tensor that is not the module's: its numbers, or, of many, a weight of the network's own."""
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            raise UnsupportedError(
+                f"a tensor of shape {tuple(tensor.shape)} was computed where a trace does not see it", location=here()
+            )
+        self.kept.append(tensor)
+        container = self._container()
+        key = (id(tensor), id(container))
+        if key not in self.emitted:
+            if tensor.numel() > MOST_NUMBERS:
+                path = f"constant_{len(self.constants)}"
+                self.constants[path] = tensor.detach().clone()
+                weight = Weight(tuple(tensor.shape), tensor.dtype, path=path, stored=False, known=True, location=here())
+                self.emitted[key] = self.weights[path] = weight
+            else:
+                numbers = tensor.detach().cpu().tolist()
+                op = Op("tensor", "torch.tensor", "function", (numbers,), {"dtype": tensor.dtype}, None, here())
+                op.path = self._path()
+                op.results = self.emitted[key] = Value(tuple(tensor.shape), tensor.dtype, known=True, producer=op)
+                container.body.append(op)
+        return self.emitted[key]
+
+    def _note(self, op: Op) -> None:
+        self._container().body.append(op)
+
+    def _container(self, begins: bool = False) -> Call:
+        """The call whose body is being written: the running module's, or that of a function that its forward called.
+
+        ``begins`` says that another module is about to run.
+        """
+        helpers = self.helpers[-1]
+        frames = helper_frames(begins)
+        common = 0
+        while common < min(len(helpers), len(frames)) and helpers[common][0] is frames[common]:
+            common += 1
+        del helpers[common:]
+        for frame in frames[common:]:
+            inside = helpers[-1][1] if helpers else self.stack[-1]
+            call = Call(self._path(), *self._given(frame))
+            inside.body.append(call)
+            helpers.append((frame, call))
+        return helpers[-1][1] if helpers else self.stack[-1]
+
+    def _given(self, frame: FrameType) -> tuple[Helper, dict[str, Any]]:
+        code = frame.f_code
+        arguments: dict[str, Any] = {}
+        plain: dict[str, Any] = {}
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            held = frame.f_locals.get(name)
+            if isinstance(held, torch.Tensor) and id(held) in self.values:
+                arguments[name] = self.values[id(held)]
+            elif isinstance(held, (TracedInt, TracedFloat)):
+                arguments[name] = held.expression
+            elif isinstance(held, (int, float, str)):
+                plain[name] = held
+        return Helper(code, plain), arguments
+
+    def _sizes(self, sizes: Any, tensor: torch.Tensor, dim: int = 0) -> Any:
+        if self._is_constant(tensor):
+            return sizes
+        value = self.value(tensor)
+        if isinstance(sizes, int):
+            axis = int(dim) % max(len(value.shape), 1)
+            return traced(int(sizes), SizeOf(value, axis, int(sizes)))
+        return torch.Size([traced(int(size), SizeOf(value, axis, int(size))) for axis, size in enumerate(sizes)])
+
+    def _numel(self, tensor: torch.Tensor) -> Any:
+        if self._is_constant(tensor):
+            return tensor.numel()
+        sizes = list(self._sizes(tensor.shape, tensor)) or [1]
+        return functools.reduce(operator.mul, sizes)
+
+    def _fact(self, name: str, args: tuple[Any, ...], result: Any) -> Any:
+        """A call that gives no tensor: a fact of the tensor, unless it is what the tensor holds."""
+        if name in PEEKS:
+            for tensor in _tensors(args):
+                value = self.values.get(id(tensor))
+                if value is not None and not value.known:
+                    raise UnsupportedError(
+                        f"{name} needs a tensor's values, which a trace does not have", location=here()
+                    )
+        return result
+
+    # -- the author's code -------------------------------------------------------------------------------------------
+
+    def _path(self) -> str:
+        return self.stack[-1].path if self.stack else ""
+
+    def names(self) -> None:
+        """Values without a name get that of the author's variable that holds them."""
+        frame = authors_frame()
+        if frame is None:
+            return
+        for name, held in frame.f_locals.items():
+            if isinstance(held, torch.Tensor):
+                value = self.values.get(id(held))
+                if value is not None and value.name is None:
+                    value.name = name
+            elif isinstance(held, TracedInt) and isinstance(held.expression, SizeOf) and held.expression.name is None:
+                held.expression.name = name
+
+
+PEEKS = {
+    "array",
+    "item",
+    "tolist",
+    "bool",
+    *("int", "float"),
+    "index",
+    "equal",
+    "allclose",
+    "is_nonzero",
+    "numpy",
+    "contains",
+}
+MOST_NUMBERS = 64  # that are written out in a file
+FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
+RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}
+RANDOM |= {"multinomial", "normal", "uniform", "exponential", "poisson", "cauchy", "geometric", "log_normal", "random"}
+
+
+def _bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by the names of forward's parameters; those of ``*args`` by number."""
+    try:
+        arguments = inspect.signature(forward).bind(*args, **kwargs).arguments
+    except TypeError:
+        return {**{f"argument_{index}": item for index, item in enumerate(args)}, **kwargs}
+    result: dict[str, Any] = {}
+    for name, given in arguments.items():
+        kind = inspect.signature(forward).parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            result.update(given)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            result.update({f"{name}_{index}": item for index, item in enumerate(given)})
+        else:
+            result[name] = given
+    return result
+
+
+def _known(op: Op) -> bool:
+    """Whether only sizes and numbers have a part in it."""
+    return all(leaf.known for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value))
+
+
+def _tensors(tree: Any) -> Any:
+    return (leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def _map_tensors(tree: Any, change: Any) -> Any:
+    return rebuilt(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
+
+
+def storage_of(tensor: torch.Tensor) -> Any:
+    """The identity of a tensor's memory, which tensors that share it have in common."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
+        return id(tensor)
+
+
+def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters, buffers and other tensors that a module has, by path; one with several names is there with each."""
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+    for path, part in module.named_modules():
+        for name, held in vars(part).items():
+            if isinstance(held, torch.Tensor):
+                yield f"{path}.{name}".lstrip("."), held
+
+
+def modes(recorder: Recorder) -> Any:
+    """Lets the recorder see every function of torch that is called."""
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return recorder.called(function, args, kwargs or {})
+
+    return Mode()
+
+
+def modes_below(recorder: Recorder) -> Any:
+    """Lets the recorder see every operator that runs without a function of torch: of scripted functions, and in C++."""
+    from torch.overrides import _get_current_function_mode, _pop_mode_temporarily
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Below(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if recorder.inside or _get_current_function_mode() is None:  # the recorder's own operations
+                return function(*args, **(kwargs or {}))
+            with _pop_mode_temporarily():
+                return recorder.called(function, args, kwargs or {})
+
+    return Below()
+
+
+def _tree_without_stale(recorder: Recorder, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of ``x[index] = y``; where y is a view of x that was changed in place, x itself is as it was."""
+    target, _, given = args
+    storage = storage_of(target)
+    if isinstance(given, torch.Tensor) and storage_of(given) == storage:
+        recorder.stale.pop(id(target), None)
+    return tuple(recorder.tree(args))

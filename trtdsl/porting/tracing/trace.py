@@ -1,0 +1,215 @@
+"""Traces a torch module: runs it on tensors without values and writes down each call that its code makes.
+
+Calls are recorded where the author makes them, before torch takes them apart (``F.conv2d(x, w, stride=2)``, not the
+operations inside it), through torch's own :class:`~torch.overrides.TorchFunctionMode`. Inputs, and what is computed
+from them, are fake tensors: they have a shape and no values, so that great sizes take no time. Parameters and buffers
+are the module's own.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from ...core.errors import TrtdslError, UnsupportedError, UsageError
+from ...core.lazy import torch
+from ..graph import Call, Op, Value, Weight, leaves, operations, values_in
+from .recorder import Recorder, modes, modes_below, tensors_of
+from .sizes import GUARDS, Guard, pythons_functions
+
+
+@dataclass
+class Trace:
+    """One run of a module."""
+
+    root: Call
+    inputs: dict[str, Value]
+    results: Any
+    """What forward gave: a tree of values."""
+    weights: dict[str, Weight]
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Tensors of many numbers that are not the module's, by the paths that they get."""
+    remarks: list[str] = field(default_factory=list)
+    """What forward does besides and a network does not."""
+    tried: bool = False
+    """Whether a size that depends on values has been tried."""
+    guards: list[Guard] = field(default_factory=list)
+    """What it asked of sizes."""
+    requirements: list[Any] = field(default_factory=list)
+    """What the file requires of its dimensions, so that the module would have done the same at all sizes."""
+    left_out: list[str] = field(default_factory=list)
+    """What forward gives that is no output, by the paths under which a check knows it."""
+
+
+def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int = 3) -> Trace:
+    """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
+
+    Where a value would decide what runs, forward is run as torch.compile runs it: libraries leave out what they do for
+    values alone. Raises UnsupportedError with the author's line where one decides then too, DefinitionError with it for
+    anything that forward raises.
+    """
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    try:
+        return _trace(module, inputs, count)
+    except UnsupportedError as error:
+        if not isinstance(error.__cause__, DataDependentOutputException):
+            raise
+        with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
+            return _trace(module, inputs, count)
+        raise
+
+
+def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int) -> Trace:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    module = copied(module, parameters=False)
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    with fake:
+        tensors = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in inputs.items()}
+    recorder = Recorder(module, count)
+    values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(_quiet(logging.getLogger("torch._subclasses.fake_tensor")))
+        for path, part in module.named_modules():
+            for handle in recorder.hooks(path, part):
+                stack.callback(handle.remove)
+        stack.enter_context(modes_below(recorder))
+        stack.enter_context(modes(recorder))
+        stack.enter_context(pythons_functions(module))
+        token = GUARDS.set([])
+        stack.callback(GUARDS.reset, token)
+        returned = recorder.run(module, tensors)
+        guards = GUARDS.get() or []
+    for op in operations(recorder.root):
+        _choose(op)
+    found = dict(_leaves(returned, ()))
+    left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
+    remarks = [*_updates(recorder, module), *map(_remark, left_out.items())]
+    results = _outputs(returned, {path: recorder.value(found[path]) for path in found if path not in left_out})
+    made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried, guards)
+    made.left_out = list(left_out)
+    return made
+
+
+def _choose(op: Op) -> None:
+    """Makes ``y[mask] = x[mask]`` the choice between the two that it is, which needs no size that depends on data."""
+    if op.form != "setitem" or not all(isinstance(item, Value) for item in op.args) or op.args[1].dtype != torch.bool:
+        return
+    target, mask, given = op.args
+    made = given.producer
+    if made is None or made.name != "getitem" or made.args[1] is not mask or not isinstance(made.args[0], Value):
+        return
+    source = made.args[0]
+    if source.shape == target.shape and source.dtype == target.dtype and mask.shape:
+        op.name, op.args = "masked_where", (target, mask, source)
+
+
+def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:
+    """A remark for each tensor of the module that forward writes to or replaces."""
+    places = dict(recorder.updated)
+    for name, tensor in tensors_of(module):
+        if name not in recorder.held or recorder.held[name] is not tensor:
+            places.setdefault(name, None)
+    for name, place in places.items():
+        at = f" at {place}" if place is not None else ""
+        yield f"forward changes its {name}{at}: the network does as the first call does, and keeps nothing"
+
+
+def _remark(left_out: tuple[str, Any]) -> str:
+    path, leaf = left_out
+    kind = "a number" if isinstance(leaf, (int, float)) else f"a {type(leaf).__name__}"
+    return f"forward also gives {kind} ({path}), which is no output of the network"
+
+
+def _outputs(returned: Any, tensors: dict[str, Value]) -> Any:
+    """The results of forward that a check compares: a tensor, tensors by name, or all tensors of a tuple."""
+    if isinstance(returned, torch.Tensor):
+        return next(iter(tensors.values()))
+    if not tensors:
+        raise UsageError("forward gives no tensor")
+    if isinstance(returned, Mapping) or dataclasses.is_dataclass(returned):
+        return {path.replace(".", "_"): value for path, value in tensors.items()}
+    return tuple(tensors.values())
+
+
+def _leaves(returned: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Every leaf of forward's result except None, by keys, fields and numbers that are joined by dots."""
+    if isinstance(returned, Mapping):
+        parts: Any = returned.items()
+    elif dataclasses.is_dataclass(returned) and not isinstance(returned, type):
+        parts = ((part.name, getattr(returned, part.name)) for part in dataclasses.fields(returned))
+    elif isinstance(returned, (tuple, list)):
+        parts = zip(getattr(returned, "_fields", None) or range(len(returned)), returned)
+    else:
+        if returned is not None:
+            yield ".".join(path), returned
+        return
+    for name, item in parts:
+        yield from _leaves(item, (*path, str(name)))
+
+
+# Functions that take no more than the shape and dtype of their first operand.
+SHAPE_ALONE = {"zero", "zeros_like", "ones_like", "full_like", "fill", "copy", "new_zeros", "new_ones", "new_full"}
+
+
+def trivial(trace: Trace) -> list[str]:
+    """The outputs that depend on no input's values."""
+    results = trace.results
+    if isinstance(results, Value):
+        named = {"output": results}
+    else:
+        named = (
+            results if isinstance(results, dict) else {f"output_{place}": each for place, each in enumerate(results)}
+        )
+    inputs = set(trace.inputs.values())
+    known: dict[Value, bool] = {}
+    for op in operations(trace.root):
+        given = op.args[1:] if op.name in SHAPE_ALONE else op.args
+        operands = [leaf for leaf in leaves((given, op.kwargs)) if isinstance(leaf, Value)]
+        varies = any(leaf in inputs or known.get(leaf, False) for leaf in operands)
+        known.update((leaf, varies) for leaf in leaves(op.results) if isinstance(leaf, Value))
+    return [name for name, value in named.items() if value not in inputs and not known.get(value, False)]
+
+
+def live_operations(trace: Trace) -> dict[Op, None]:
+    """The calls that the results depend on, in order."""
+    needed = set(values_in(trace.results))
+    live: dict[Op, None] = {}
+    for op in reversed(list(operations(trace.root))):
+        if any(value in needed for value in leaves(op.results) if isinstance(value, Value)):
+            live[op] = None
+            needed.update(values_in((op.args, op.kwargs)))
+    return dict.fromkeys(reversed(live))
+
+
+def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Module:
+    """A copy of the module: what it keeps from one run, in its buffers too, is not in the next.
+
+    Without ``parameters`` it has the same ones. Scripted functions, which cannot be copied, it has in any case.
+    """
+    same: list[Any] = [] if parameters else list(module.parameters())
+    for part in module.modules():
+        same += [held for held in vars(part).values() if isinstance(held, torch.jit.ScriptFunction)]
+    return copy.deepcopy(module, {id(held): held for held in same})
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """A failure is raised, so it need not be logged as well."""
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before

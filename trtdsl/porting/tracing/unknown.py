@@ -1,0 +1,32 @@
+"""Results whose size depends on a tensor's values: while tracing, a trial size stands in for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.lazy import torch
+
+
+def sized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> Any:
+    """The result of the call where ``count`` elements are chosen; None for a call that has no rule here."""
+    given = kwargs.get("input", args[0] if args else None)
+    if not isinstance(given, torch.Tensor):
+        return None
+    if name in ("nonzero", "argwhere"):
+        chosen = given.new_empty((count, given.dim()), dtype=torch.int64)
+        return tuple(chosen.unbind(1)) if kwargs.get("as_tuple", args[1:] == (True,)) else chosen
+    if name == "where" and len(args) == 1:
+        return tuple(given.new_empty((count, given.dim()), dtype=torch.int64).unbind(1))
+    if name == "masked_select":
+        return given.new_empty((count,))
+    if name == "getitem":
+        index = args[1] if isinstance(args[1], tuple) else (args[1],)
+        return given[tuple(place for item in index for place in _places(item, count))]
+    return None
+
+
+def _places(item: Any, count: int) -> list[Any]:
+    """A mask as the places that it chooses, a tensor for each of its dimensions."""
+    if isinstance(item, torch.Tensor) and item.dtype == torch.bool:
+        return [item.new_empty((count,), dtype=torch.int64) for _ in range(item.dim())]
+    return [item]

@@ -1,0 +1,1 @@
+"""Torch's calls as calls of trtdsl's functions."""

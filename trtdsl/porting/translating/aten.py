@@ -1,0 +1,124 @@
+"""Overloads of aten as calls of torch's public functions.
+
+``torch.ops.aten.X``, exported programs, graphs of fx and scripted functions call operators by their schemas. Each is
+made here by the public function of the same meaning, which is then traced as if the author had written it. Most have
+the same name and the same arguments; where torch's private operators differ from the public ones, there is a rule.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ...core.lazy import torch
+from ..graph import rebuilt
+from .rules import RULES
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "true_divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "pow": operator.pow,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lt": operator.lt,
+    "le": operator.le,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "__and__": operator.and_,
+    "__or__": operator.or_,
+    "__xor__": operator.xor,
+}
+SPACES = {"special_": "special", "linalg_": "linalg", "fft_": "fft"}
+
+
+def is_overload(function: Any) -> bool:
+    """Whether the function is an operator of torch's, as ``torch.ops.aten.relu`` or ``torch.ops.aten.relu.default``."""
+    from torch._ops import OpOverload, OpOverloadPacket
+
+    if function is torch.sym_not:
+        return True
+    return isinstance(function, (OpOverload, OpOverloadPacket)) and _namespace(function) in ("aten", "prims")
+
+
+def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    """What makes the same result by public functions; None where there is no such function."""
+    from torch._ops import OpOverloadPacket
+
+    if function is torch.sym_not:  # of a tensor of one bool
+        return lambda: torch.logical_not(args[0].reshape(()))
+    if isinstance(function, OpOverloadPacket):
+        name = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
+        function = getattr(function, name or "default")
+    name = function._schema.name.removeprefix("aten::").replace("::", ".")
+    positional, named = _bound(function._schema, args, kwargs)
+    rule = RULES.get(f"{name}.{function._overloadname}") or RULES.get(name)
+    if rule is not None:
+        return lambda: rule(*positional, **named)
+    if name in OPERATORS and not named and len(positional) == 2:
+        return lambda: OPERATORS[name](*positional)
+    found = _public(name)
+    return None if found is None else lambda: found(*positional, **named)
+
+
+def _namespace(function: Any) -> str:
+    from torch._ops import OpOverloadPacket
+
+    name = function._qualified_op_name if isinstance(function, OpOverloadPacket) else function._schema.name
+    return name.split("::")[0]
+
+
+def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and named arguments as the schema has them, without defaults at the end."""
+    positional = [argument for argument in schema.arguments if not argument.kwarg_only]
+    given = {argument.name: item for argument, item in zip(positional, args)} | kwargs
+    for argument in schema.arguments:
+        if argument.name in given and "Tensor" not in str(argument.type):
+            given[argument.name] = rebuilt(given[argument.name], _number)
+    result = [given.get(argument.name, argument.default_value) for argument in positional]
+    while (
+        result
+        and positional[len(result) - 1].has_default_value()
+        and _same(result[-1], positional[len(result) - 1].default_value)
+    ):
+        result.pop()
+    names = {argument.name for argument in positional}
+    named = {
+        argument.name: given[argument.name]
+        for argument in schema.arguments
+        if argument.name not in names
+        and argument.name in given
+        and not (argument.has_default_value() and _same(given[argument.name], argument.default_value))
+    }
+    return result, named
+
+
+def _number(leaf: Any) -> Any:
+    """A constant tensor of one number in the place of a number."""
+    return leaf.item() if type(leaf) is torch.Tensor and leaf.dim() == 0 else leaf
+
+
+def _same(given: Any, default: Any) -> bool:
+    return type(given) in (int, float, bool, str, type(None)) and type(given) is type(default) and given == default
+
+
+def _public(name: str) -> Callable[..., Any] | None:
+    """The public function of the name: a method that writes in place, or a function of torch."""
+    if name.endswith("_") and not name.endswith("__"):
+        return getattr(torch.Tensor, name, None)
+    for prefix, space in SPACES.items():
+        if name.startswith(prefix):
+            return getattr(getattr(torch, space), name.removeprefix(prefix), None)
+    for space in (torch.nn.functional, torch, torch.Tensor):
+        found = getattr(space, name, None)
+        if found is not None and not name.startswith("_"):
+            return found
+    return None

@@ -1,0 +1,209 @@
+"""The counterpart of a torch call: a function of :mod:`trtdsl.functional`, a method or an operator of Tensor.
+
+What there is, is read from the contents page of ``functional`` and from Tensor; each call is bound to the signature it
+finds there, so that an argument that is not taken is noticed when the file is written.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import Any
+
+from ...core.lazy import torch
+from ...definition.tensor import Tensor
+from ..graph import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..program import Argument, Expression, Literal
+
+OPERATORS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "true_divide": "/",
+    "matmul": "@",
+    "floor_divide": "//",
+    "remainder": "%",
+    "pow": "**",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "eq": "==",
+    "ne": "!=",
+    "gt": ">",
+    "ge": ">=",
+    "lt": "<",
+    "le": "<=",
+}
+SWAPPED = {"rsub": "-", "rdiv": "/", "rpow": "**", "rfloordiv": "//", "rmod": "%", "rmatmul": "@"}
+UNARY = {"neg": "-", "bitwise_not": "~"}
+ATTRIBUTES = {"T", "mT"}
+
+# Arguments about memory, training and Python, which mean nothing to a network.
+NOISE = {
+    "inplace",
+    "out",
+    "device",
+    "layout",
+    "pin_memory",
+    "requires_grad",
+    "memory_format",
+    "non_blocking",
+    "copy",
+    "generator",
+    "_stacklevel",
+    "momentum",
+    "use_deterministic_algorithms",
+    "sparse",
+    "scale_grad_by_freq",
+    "padding_idx",
+}
+# Optional tensors that are given by position.
+STATE = {"weight", "bias", "running_mean", "running_var", "b_ih", "b_hh"}
+# Numbers that are usually given by position.
+PLAIN = {"end", "step", "size", "kernel_size", "repeats"}
+# torch's functions that take a number or a tuple of equal ones alike.
+PER_AXIS = {"stride", "padding", "dilation", "kernel_size", "output_padding", "output_size"}
+
+
+def counterpart(op: Op) -> Expression | None:
+    """The call as it is written with trtdsl; None where no function takes these arguments."""
+    args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
+    if op.name == "arange" and any(isinstance(leaf, SizeOp) and isinstance(leaf.number, float) for leaf in args):
+        kwargs.setdefault("dtype", torch.float32)
+    expression = _operator(op, args, kwargs) or _method(op, args, kwargs) or _function(op, args, kwargs)
+    if expression is not None:
+        expression.location = op.location
+    return expression
+
+
+def _operator(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression | None:
+    if op.form == "attribute":
+        return _made("attribute", op.name, args) if op.name in ATTRIBUTES else None
+    if op.form != "method" or kwargs:
+        return None
+    if op.name == "getitem":
+        index = rebuilt(args[1], lambda leaf: _leaf(leaf, ""))
+        return Expression("index", "", [Argument(None, args[0]), Argument(None, index)])
+    for table, form, count in ((OPERATORS, "operator", 2), (SWAPPED, "swapped", 2), (UNARY, "unary", 1)):
+        if op.name in table and len(args) == count:
+            return _made(form, table[op.name], args)
+    return None
+
+
+def _method(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression | None:
+    method = getattr(Tensor, op.name, None)
+    if op.form != "method" or method is None or not args or not isinstance(args[0], Value):
+        return None
+    args = tuple(item for item in args if not isinstance(item, (torch.device, torch.memory_format)))
+    if op.name == "to":  # .to(device, dtype, non_blocking, copy)
+        args = (args[0], *(item for item in args[1:] if isinstance(item, (torch.dtype, Value))))
+    if op.name == "type_as" and isinstance(args[1], Value):
+        return Expression("method", "to", [*_positional(args[:1]), Argument(None, Literal(args[0].dtype))])
+    try:
+        inspect.signature(method).bind(*args, **kwargs)
+    except TypeError:
+        return None
+    parameters = list(inspect.signature(method).parameters.values())
+    arguments = []
+    for index, item in enumerate(args):
+        parameter = parameters[min(index, len(parameters) - 1)]
+        open_ended = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        default = ... if open_ended or parameter.default is parameter.empty else parameter.default
+        arguments.append(Argument(None, _tree(item, parameter.name, default), default))
+    for key, item in kwargs.items():
+        parameter = inspect.signature(method).parameters.get(key)
+        default = ... if parameter is None or parameter.default is parameter.empty else parameter.default
+        arguments.append(Argument(key, _tree(item, key, default), default))
+    return Expression("method", op.name, arguments)
+
+
+def _function(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression | None:
+    signature = _signature(op.name)
+    if signature is None:
+        return None
+    args = _without_noise(op, args, signature)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    arguments = []
+    positional = True
+    for name, given in bound.arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            arguments += [Argument(None, _tree(item, name)) for item in given]
+            continue
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            arguments += [Argument(key, _tree(item, key)) for key, item in given.items()]
+            continue
+        if name in NOISE:
+            continue
+        given = given if "Sequence" in str(parameter.annotation) else _even(name, given)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        holds = any(isinstance(leaf, Value) for leaf in leaves(given))
+        named = default is not ... and not (holds and name in STATE) and name not in PLAIN
+        positional = positional and not named and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        arguments.append(Argument(None if positional else name, _tree(given, name, default), default))
+    return Expression("function", op.name, arguments)
+
+
+def _without_noise(op: Op, args: tuple[Any, ...], signature: inspect.Signature) -> tuple[Any, ...]:
+    """Positional arguments that torch has and trtdsl leaves out, at the end: F.hardswish(x, inplace)."""
+    most = sum(parameter.kind is not inspect.Parameter.KEYWORD_ONLY for parameter in signature.parameters.values())
+    open_ended = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in signature.parameters.values())
+    if open_ended or len(args) <= most:
+        return args
+    return args[:most] if all(item in (None, False) for item in args[most:]) else args
+
+
+def _even(name: str, given: Any) -> Any:
+    if name in PER_AXIS and isinstance(given, (tuple, list)) and given and all(type(item) is int for item in given):
+        return given[0] if len(set(given)) == 1 and name != "output_size" else tuple(given)
+    return given
+
+
+@cache
+def _signature(name: str) -> inspect.Signature | None:
+    from ... import functional
+
+    function = getattr(functional, name, None)
+    if function is None or not callable(function) or name.startswith("_"):
+        return None
+    return inspect.signature(function)
+
+
+def _made(form: str, name: str, args: tuple[Any, ...]) -> Expression:
+    return Expression(form, name, _positional(args))
+
+
+def _positional(args: tuple[Any, ...]) -> list[Argument]:
+    return [Argument(None, _tree(item, "")) for item in args]
+
+
+def _tree(given: Any, name: str, usual: Any = ...) -> Any:
+    """Plain objects as literals that know which argument they are; a tuple of them is one literal."""
+    if (
+        isinstance(given, (tuple, list))
+        and given
+        and not any(isinstance(x, (Value, SizeOf, SizeOp)) for x in leaves(given))
+    ):
+        return Literal(given, name, usual=usual)
+    return rebuilt(given, lambda leaf: _leaf(leaf, name, usual))
+
+
+def operators(size: Any) -> int:
+    """How many operations a size takes."""
+    return 1 + sum(map(operators, size.operands)) if isinstance(size, SizeOp) else 0
+
+
+def _leaf(leaf: Any, name: str, usual: Any = ...) -> Any:
+    if isinstance(leaf, SizeOp):
+        if not leaf.varies and operators(leaf) > 2:
+            return Literal(leaf.number, name, usual=usual)
+        operands = leaf.operands
+        if leaf.symbol == "//":  # of floats too it gives a whole number
+            operands = tuple(int(x) if isinstance(x, float) and x.is_integer() else x for x in operands)
+        return SizeOp(leaf.symbol, tuple(_leaf(operand, "") for operand in operands), leaf.number)
+    return leaf if isinstance(leaf, (Value, SizeOf)) else Literal(leaf, name, usual=usual)

@@ -1,0 +1,194 @@
+"""Calls of torch as statements: through their counterparts, writing in place as writing anew, and what has no
+counterpart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.dtypes import dtype_name
+from ...core.lazy import torch
+from ..graph import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..program import Argument, Expression, Literal, Statement
+from .counterpart import counterpart
+
+
+def statements(op: Op) -> list[Statement]:
+    """The statements that a call becomes."""
+    results = [value for value in leaves(op.results) if isinstance(value, Value)]
+    several = None
+    if not isinstance(op.results, Value):
+        items = list(op.results.values()) if isinstance(op.results, dict) else list(op.results)
+        several = [item if isinstance(item, Value) else None for item in items]
+    if op.name == "_weight_norm":
+        return _weight_norm(op, results)
+    write = WRITES.get(op.name)
+    expression = write(op) if write is not None else counterpart(op)
+    if expression is None:
+        return [Statement(results, _missing(op), several, _note(op, results))]
+    return [Statement(results, expression, several)]
+
+
+def _missing(op: Op) -> Expression:
+    arguments = [Argument(None, Literal(op.qualified))]
+    arguments += [Argument(None, _plain(item)) for item in op.args]
+    arguments += [Argument(key, _plain(item)) for key, item in op.kwargs.items()]
+    return Expression("missing", "", arguments, location=op.location)
+
+
+def _plain(tree: Any) -> Any:
+    return rebuilt(tree, lambda leaf: leaf if isinstance(leaf, (Value, SizeOf, SizeOp)) else Literal(leaf))
+
+
+def _note(op: Op, results: list[Value]) -> list[str]:
+    operands = [value for value in leaves((op.args, op.kwargs)) if isinstance(value, Value)]
+    took = ", ".join(map(describe, operands))
+    gave = ", ".join(map(describe, results))
+    return [f"{op.qualified} has no counterpart here: of {took} it makes {gave}."]
+
+
+def describe(value: Value) -> str:
+    """A value's shape and dtype."""
+    return f"{tuple(value.shape)} {dtype_name(value.dtype)}"
+
+
+def _written(op: Op) -> Expression:
+    """``x[index] = y`` as a new x: by the function for that form, else by ``F.setitem``, which takes every index."""
+    target, index, given = op.args
+    items = list(index) if isinstance(index, tuple) else [index]
+    expression = None
+    if any(isinstance(item, Value) for item in items):
+        expression = _written_at_tensors(target, items, given)
+    elif not any(isinstance(item, (list, bool)) or item is None for item in items):
+        expression = _written_along(target, items, given)
+    return expression or _assigned(target, index, given)
+
+
+def _assigned(target: Any, index: Any, given: Any) -> Expression:
+    tree = given if isinstance(given, Value) else Literal(given, "value")
+    return Expression(
+        "function", "setitem", [Argument(None, target), Argument(None, _plain(index)), Argument(None, tree)]
+    )
+
+
+def _written_along(target: Any, items: list[Any], given: Any) -> Expression | None:
+    """``x[:, a:b] = y`` and ``x[:, a] = y``, of a y that has that shape; None for anything else."""
+    if Ellipsis in [item for item in items if not isinstance(item, (SizeOf, SizeOp))]:
+        at = next(place for place, item in enumerate(items) if item is Ellipsis)
+        items[at : at + 1] = [slice(None)] * (len(target.shape) - len(items) + 1)
+    axes = [axis for axis, item in enumerate(items) if item != slice(None)]
+    if not axes:
+        return _filled(target, given, target.dtype)
+    item = items[axes[0]]
+    stepped = isinstance(item, slice) and item.step not in (None, 1)
+    if len(axes) > 1 or stepped or not _fits(given, target, axes[0], item):
+        return None
+    operands = [Argument(None, target), Argument(None, given)]
+    if isinstance(item, slice):
+        ends = [Argument(name, _plain(end), None) for name, end in (("start", item.start), ("end", item.stop))]
+        return Expression("function", "slice_scatter", [*operands, Argument("dim", Literal(axes[0], "dim"), 0), *ends])
+    place = [Argument("dim", Literal(axes[0], "dim")), Argument("index", _plain(item))]
+    return Expression("function", "select_scatter", operands + place)
+
+
+def _fits(given: Any, target: Any, axis: int, item: Any) -> bool:
+    """Whether y has the shape of ``x[item]``, so that nothing is broadcast."""
+    if not isinstance(given, Value) or not isinstance(target, Value) or given.dtype != target.dtype:
+        return False
+    numbers = [end.number if isinstance(end, (SizeOf, SizeOp)) else end for end in _ends(item)]
+    size = target.shape[axis]
+    chosen = [len(range(*slice(*numbers).indices(size)))] if isinstance(item, slice) else []
+    return given.shape == (*target.shape[:axis], *chosen, *target.shape[axis + 1 :])
+
+
+def _ends(item: Any) -> list[Any]:
+    return [item.start, item.stop, item.step] if isinstance(item, slice) else []
+
+
+def _filled(target: Any, given: Any, dtype: torch.dtype) -> Expression | None:
+    """All of x becomes y."""
+    if isinstance(given, Value):
+        whole = Expression("function", "expand_as", [Argument(None, given), Argument(None, target)])
+        if given.dtype == dtype:
+            return whole
+        return Expression("method", "to", [Argument(None, whole), Argument(None, Literal(dtype))])
+    return Expression("function", "full_like", [Argument(None, target), Argument(None, Literal(given))])
+
+
+def _written_at_tensors(target: Value, items: list[Any], given: Any) -> Expression | None:
+    """``x[mask] = number`` and ``x[i, j] = y``; None for anything else."""
+    (item,) = items if len(items) == 1 else (None,)
+    if isinstance(item, Value) and item.dtype == torch.bool:
+        if isinstance(given, Value) and len(given.shape) > 0:
+            return None
+        tree = given if isinstance(given, Value) else Literal(given, "value")
+        mask = _widened(item, target)
+        return Expression("method", "masked_fill", [Argument(None, target), Argument(None, mask), Argument(None, tree)])
+    if all(isinstance(item, Value) and item.dtype != torch.bool for item in items):
+        if isinstance(given, Value) and given.dtype != target.dtype:
+            return None
+        tree = given if isinstance(given, Value) else Literal(given, "value")
+        return Expression(
+            "function", "index_put", [Argument(None, target), Argument(None, tuple(items)), Argument(None, tree)]
+        )
+    return None
+
+
+def _chosen(op: Op) -> Expression:
+    """``y[mask] = x[mask]``: x or y."""
+    target, mask, source = op.args
+    operands = [Argument(None, _widened(mask, target)), Argument(None, source), Argument(None, target)]
+    return Expression("function", "where", operands)
+
+
+def _widened(mask: Value, target: Value) -> Any:
+    """A mask of the first dimensions with those that it lacks."""
+    if len(mask.shape) == len(target.shape):
+        return mask
+    places = (Ellipsis, *[None] * (len(target.shape) - len(mask.shape)))
+    return Expression("index", "", [Argument(None, mask), Argument(None, _plain(places))])
+
+
+def _copied(op: Op) -> Expression | None:
+    """``x.copy_(y)``."""
+    return _filled(op.args[0], op.args[1], op.args[0].dtype)
+
+
+def _zeroed(op: Op) -> Expression | None:
+    """``x.zero_()``."""
+    return _filled(op.args[0], 0, op.args[0].dtype)
+
+
+def _resized(op: Op) -> Expression | None:
+    """``x.resize_(size)``: the first of x's numbers; further ones, which torch leaves as they are in memory, are 0."""
+    target, sizes = op.args[0], op.args[1:]
+    sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+    if any(isinstance(size, (SizeOf, SizeOp)) for size in sizes):
+        return None
+    old, new = math.prod(target.shape), math.prod(sizes)
+    flat: Any = target
+    if old != new:
+        flat = Expression("method", "reshape", [Argument(None, target), Argument(None, Literal(-1))])
+    if new < old:
+        flat = Expression("index", "", [Argument(None, flat), Argument(None, _plain(slice(None, new)))])
+    elif new > old:
+        flat = Expression("function", "pad", [Argument(None, flat), Argument(None, Literal((0, new - old)))])
+    return Expression("method", "reshape", [Argument(None, flat), *(Argument(None, Literal(size)) for size in sizes)])
+
+
+WRITES = {"setitem": _written, "masked_where": _chosen, "copy": _copied, "zero": _zeroed, "resize": _resized}
+
+
+def _weight_norm(op: Op, results: list[Value]) -> list[Statement]:
+    """``v / ||v|| * g``, the norm taken over all dimensions but one."""
+    v, g = op.args[:2]
+    kept = op.args[2] if len(op.args) > 2 else 0
+    axes = [axis for axis in range(len(v.shape)) if axis != kept % len(v.shape)]
+    norm = Value(g.shape, g.dtype, name="norm")
+    options = [Argument("dim", Literal(axes)), Argument("keepdim", Literal(True))]
+    direction = Expression("operator", "/", [Argument(None, v), Argument(None, norm)], location=op.location)
+    return [
+        Statement([norm], Expression("function", "vector_norm", [Argument(None, v), *options], location=op.location)),
+        Statement(results, Expression("operator", "*", [Argument(None, direction), Argument(None, g)])),
+    ]

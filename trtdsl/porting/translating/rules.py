@@ -1,0 +1,417 @@
+"""Rules for operators of aten whose arguments are not those of a public function of torch.
+
+Each is written with public functions and takes the operator's arguments in the order of its schema.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ...core.lazy import torch
+
+
+def _convolution(
+    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output: Any,
+    groups: int, *_: Any,
+) -> Any:  # fmt: skip
+    dims = weight.dim() - 2
+    if transposed:
+        made = getattr(torch.nn.functional, f"conv_transpose{dims}d")
+        return made(x, weight, bias, stride, padding, output, groups, dilation)
+    return getattr(torch.nn.functional, f"conv{dims}d")(x, weight, bias, stride, padding, dilation, groups)
+
+
+def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+    return torch.nn.functional.layer_norm(x, shape, weight, bias, eps)
+
+
+def _native_layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    axes = list(range(x.dim() - len(shape), x.dim()))
+    mean, variance = x.mean(axes, True), x.var(axes, correction=0, keepdim=True)
+    return _layer_norm(x, shape, weight, bias, eps), mean, torch.rsqrt(variance + eps)
+
+
+def _group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+    return torch.nn.functional.group_norm(x, groups, weight, bias, eps)
+
+
+def _native_group_norm(x: Any, weight: Any, bias: Any, n: int, c: int, area: int, groups: int, eps: float) -> Any:
+    split = x.reshape(x.shape[0], groups, -1)
+    mean, variance = split.mean(-1), split.var(-1, correction=0)
+    return _group_norm(x, groups, weight, bias, eps), mean, torch.rsqrt(variance + eps)
+
+
+def _batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float, *_: Any
+) -> Any:
+    return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, training, momentum, eps)
+
+
+def _native_batch_norm(*given: Any) -> Any:
+    result = _batch_norm(*given)
+    return result, *(result.new_empty(0) for _ in range(2))  # a tensor that training saves; empty in evaluation
+
+
+def _no_training(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float) -> Any:
+    return _native_batch_norm(x, weight, bias, mean, variance, False, momentum, eps)
+
+
+def _no_stats(x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
+    return _native_batch_norm(x, weight, bias, None, None, training, momentum, eps)
+
+
+def _instance_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input: bool, momentum: float, eps: float, *_: Any
+) -> Any:
+    return torch.nn.functional.instance_norm(x, mean, variance, weight, bias, use_input, momentum, eps)
+
+
+def _native_dropout(x: Any, p: float, training: bool | None = None) -> Any:
+    return torch.nn.functional.dropout(x, p, bool(training)), torch.ones_like(x, dtype=torch.bool)
+
+
+def _embedding(weight: Any, indices: Any, *_: Any) -> Any:
+    return torch.nn.functional.embedding(indices, weight)
+
+
+def _embedding_bag(
+    weight: Any, indices: Any, offsets: Any, by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample: Any = None, include_last: bool = False, padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    bags = torch.nn.functional.embedding_bag(
+        indices, weight, offsets, None, 2.0, by_freq, ("sum", "mean", "max")[mode], sparse, per_sample, include_last,
+        None if padding_idx < 0 else padding_idx,
+    )  # fmt: skip
+    return bags, *(bags.new_empty(0) for _ in range(3))
+
+
+def _to_copy(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+    return x.clone() if dtype is None else x.to(dtype)
+
+
+def _to_dtype(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+    return x.to(dtype)
+
+
+def _to_device(x: Any, device: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+    return x.to(dtype)
+
+
+def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    start = None if type(start) is int and start == 0 else start
+    end = None if type(end) is int and end >= 2**63 - 1 else end
+    return x[(slice(None),) * (dim % x.dim()) + (slice(start, end, None if step == 1 else step),)]
+
+
+def _index(x: Any, indices: Any) -> Any:
+    return x[_places(indices)]
+
+
+def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any) -> Any:
+    if accumulate or not _has_mask(indices):
+        return torch.index_put(x, _without_none(x, indices), values, accumulate)
+    result = x.clone()
+    result[_places(indices)] = values
+    return result
+
+
+def _index_put_(x: Any, indices: Any, values: Any, accumulate: bool = False, *_: Any) -> Any:
+    if accumulate or not _has_mask(indices):
+        return x.index_put_(_without_none(x, indices), values, accumulate)
+    x[_places(indices)] = values
+    return x
+
+
+def _has_mask(indices: Any) -> bool:
+    return any(index is not None and index.dtype == torch.bool for index in indices)
+
+
+def _places(indices: Any) -> tuple[Any, ...]:
+    places = [slice(None) if index is None else index for index in indices]
+    while places and isinstance(places[-1], slice):
+        places.pop()
+    return tuple(places) if places else (Ellipsis,)
+
+
+def _without_none(x: Any, indices: Any) -> tuple[Any, ...]:
+    """Indices of all the dimensions that are named, those without one taken whole."""
+    indices = list(indices)
+    while indices and indices[-1] is None:
+        indices.pop()
+    if not any(index is None for index in indices):
+        return tuple(indices)
+    given = [index for index in indices if index is not None]
+    rank = max(index.dim() for index in given)
+    free = [axis for axis, index in enumerate(indices) if index is None]
+    first = next(axis for axis, index in enumerate(indices) if index is not None)
+    adjacent = all(index is not None for index in indices[first : first + len(given)])
+    before = first if adjacent else 0  # where torch puts the dimensions of the indices
+    made = []
+    for axis, index in enumerate(indices):
+        if index is None:
+            place = free.index(axis)
+            after = len(free) - place - 1 + (rank if place < before else 0)
+            made.append(torch.arange(x.shape[axis]).reshape((-1, *[1] * after)))
+        else:
+            made.append(index.reshape((*index.shape, *[1] * (len(free) - before))))
+    return tuple(made)
+
+
+def _scalar_tensor(number: Any, *, dtype: Any = None, **_: Any) -> Any:
+    return torch.full((), number, dtype=torch.get_default_dtype() if dtype is None else dtype)
+
+
+def _resampled(mode: str, corners: bool, antialias: bool = False) -> Callable[..., Any]:
+    """``upsample_X.vec(input, output_size, [align_corners,] scale_factors)``."""
+
+    def rule(x: Any, size: Any, *rest: Any) -> Any:
+        rest = (*rest, None)
+        align, scales = (rest[0], rest[1]) if corners else (None, rest[0])
+        given = {"size": None if size is None else list(size), "scale_factor": None if scales is None else list(scales)}
+        options: dict[str, Any] = {**given, **({"align_corners": align} if corners else {})}
+        return torch.nn.functional.interpolate(x, mode=mode, antialias=antialias, **options)
+
+    return rule
+
+
+def _resized(mode: str, corners: bool, antialias: bool = False) -> Callable[..., Any]:
+    """``upsample_X.default(input, output_size, [align_corners,] scales…)``: scales come before the sizes' own."""
+
+    def rule(x: Any, size: Any, *rest: Any) -> Any:
+        align, scales = (rest[0], rest[1:]) if corners else (None, rest)
+        given = {"align_corners": align} if corners else {}
+        known = [scale for scale in scales if scale is not None]
+        scaled = [int(side * scale) for side, scale in zip(x.shape[2:], known)]
+        if known and scaled == [int(each) for each in size]:
+            given["scale_factor"] = list(known)
+        if "scale_factor" not in given:
+            given["size"] = list(size)
+        return torch.nn.functional.interpolate(x, mode=mode, antialias=antialias, **given)
+
+    return rule
+
+
+def _padded(mode: str) -> Callable[..., Any]:
+    def rule(x: Any, pad: Any, value: Any = None) -> Any:
+        return torch.nn.functional.pad(x, list(pad), mode, *([value] if value is not None else []))
+
+    return rule
+
+
+def _pad_enum(x: Any, pad: Any, mode: int, value: Any = None) -> Any:
+    return _padded(("reflect", "replicate", "circular", "constant")[mode])(x, pad, value)
+
+
+def _grid_sampler(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return torch.nn.functional.grid_sample(x, grid, modes[mode], paddings[padding], align_corners)
+
+
+def _prelu_kernel(x: Any, weight: Any) -> Any:
+    return torch.where(x > 0, x, weight * x)
+
+
+def _elu(x: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any:
+    if (scale, input_scale) == (1, 1):
+        return torch.nn.functional.elu(x, alpha)
+    if input_scale == 1:
+        return torch.where(x > 0, x, torch.expm1(x) * alpha) * scale
+    return torch.where(x > 0, x, torch.expm1(x * input_scale) * alpha) * scale
+
+
+def _efficient_attention(
+    q: Any, k: Any, v: Any, bias: Any, log: bool, p: float = 0.0, causal: bool = False, *, scale: Any = None
+) -> Any:
+    return _attended(q, k, v, bias, p, causal, scale)
+
+
+def _flash_attention(
+    q: Any, k: Any, v: Any, p: float = 0.0, causal: bool = False, debug: bool = False, *, scale: Any = None
+) -> Any:
+    return _attended(q, k, v, None, p, causal, scale)
+
+
+def _flash_attention_for_cpu(
+    q: Any, k: Any, v: Any, p: float = 0.0, causal: bool = False, *, attn_mask: Any = None, scale: Any = None
+) -> Any:
+    return _attended(q, k, v, attn_mask, p, causal, scale)
+
+
+def _attended(q: Any, k: Any, v: Any, mask: Any, p: float, causal: bool, scale: Any) -> Any:
+    if mask is not None and causal:  # which the public function does not take together
+        allowed = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+        mask, causal = torch.where(allowed, mask, -math.inf), False
+    result = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, p, causal, scale=scale)
+    return result, *(None for _ in range(8))
+
+
+def _softmax(x: Any, dim: int, dtype: Any = None, *_: Any) -> Any:
+    return torch.nn.functional.softmax(x, dim, dtype=dtype if isinstance(dtype, torch.dtype) else None)
+
+
+def _log_softmax(x: Any, dim: int, dtype: Any = None, *_: Any) -> Any:
+    return torch.nn.functional.log_softmax(x, dim, dtype=dtype if isinstance(dtype, torch.dtype) else None)
+
+
+def _pool(name: str, indices: bool = False) -> Callable[..., Any]:
+    def rule(x: Any, kernel: Any, stride: Any = None, padding: Any = 0, *rest: Any) -> Any:
+        function = getattr(torch.nn.functional, name)
+        stride = None if isinstance(stride, (list, tuple)) and not stride else stride
+        if not indices:
+            return function(x, kernel, stride, padding, *rest)
+        dilation, ceil_mode, *_ = (*rest, *(1, False)[len(rest) :])
+        return function(x, kernel, stride, padding, dilation, ceil_mode, return_indices=True)
+
+    return rule
+
+
+def _rsub(x: Any, other: Any, alpha: Any = 1) -> Any:
+    return other - (x if alpha == 1 else x * alpha)
+
+
+def _copy(x: Any, source: Any, *_: Any) -> Any:
+    return source.to(x.dtype).expand(x.shape)
+
+
+def _one(name: str) -> Callable[..., Any]:
+    """A function of torch.nn.functional that has no arguments besides those of the operator."""
+    return lambda *given, **named: getattr(torch.nn.functional, name)(*given, **named)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda x, *given, **named: getattr(x, name)(*given, **named)
+
+
+def _cdist(a: Any, b: Any, p: float, mode: Any = None) -> Any:
+    return torch.cdist(a, b, p)
+
+
+def _loss(name: str) -> Callable[..., Any]:
+    def rule(x: Any, target: Any, reduction: int = 1, *rest: Any) -> Any:
+        return getattr(torch.nn.functional, name)(x, target, *rest, reduction=("none", "mean", "sum")[reduction])
+
+    return rule
+
+
+def _broadcast_in_dim(x: Any, shape: Any, dims: Any) -> Any:
+    """Dimension k of x becomes dimension ``dims[k]``."""
+    kept = [x.shape[dims.index(axis)] if axis in dims else 1 for axis in range(len(shape))]
+    return x.reshape(kept).expand(*shape)
+
+
+def _of_prims(name: str) -> Callable[..., Any]:
+    """A reduction over dimensions, which may be given a dtype."""
+
+    def rule(x: Any, dims: Any, *, output_dtype: Any = None, correction: Any = None) -> Any:
+        named = {} if output_dtype is None else {"dtype": output_dtype}
+        named |= {} if correction is None else {"correction": correction}
+        return getattr(torch, name)(x, tuple(dims), **named)
+
+    return rule
+
+
+def _prims_div(a: Any, b: Any) -> Any:
+    whole = isinstance(a, torch.Tensor) and not a.dtype.is_floating_point
+    return torch.div(a, b, rounding_mode="trunc") if whole else a / b
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "sym_size.int": lambda x, dim: x.shape[dim],
+    "sym_size": lambda x: x.shape,
+    "sym_numel": lambda x: x.numel(),
+    "convolution": _convolution,
+    "_convolution": _convolution,
+    "layer_norm": _layer_norm,
+    "native_layer_norm": _native_layer_norm,
+    "group_norm": _group_norm,
+    "native_group_norm": _native_group_norm,
+    "batch_norm": _batch_norm,
+    "native_batch_norm": _native_batch_norm,
+    "_native_batch_norm_legit": _native_batch_norm,
+    "_native_batch_norm_legit.no_stats": _no_stats,
+    "_native_batch_norm_legit_no_training": _no_training,
+    "instance_norm": _instance_norm,
+    "native_dropout": _native_dropout,
+    "embedding": _embedding,
+    "_embedding_bag": _embedding_bag,
+    "_embedding_bag_forward_only": _embedding_bag,
+    "embedding_bag": _embedding_bag,
+    "_to_copy": _to_copy,
+    "to.dtype": _to_dtype,
+    "to.device": _to_device,
+    "to.dtype_layout": _to_copy,
+    "slice": _slice,
+    "slice_copy": _slice,
+    "index": _index,
+    "_unsafe_index": _index,
+    "index_put": _index_put,
+    "_unsafe_index_put": _index_put,
+    "index_put_": _index_put_,
+    "scalar_tensor": _scalar_tensor,
+    "constant_pad_nd": _padded("constant"),
+    "reflection_pad1d": _padded("reflect"),
+    "reflection_pad2d": _padded("reflect"),
+    "reflection_pad3d": _padded("reflect"),
+    "replication_pad1d": _padded("replicate"),
+    "replication_pad2d": _padded("replicate"),
+    "replication_pad3d": _padded("replicate"),
+    "_pad_circular": _padded("circular"),
+    "_pad_enum": _pad_enum,
+    "grid_sampler": _grid_sampler,
+    "grid_sampler_2d": _grid_sampler,
+    "grid_sampler_3d": _grid_sampler,
+    "_prelu_kernel": _prelu_kernel,
+    "elu": _elu,
+    "_scaled_dot_product_efficient_attention": _efficient_attention,
+    "_scaled_dot_product_flash_attention": _flash_attention,
+    "_scaled_dot_product_flash_attention_for_cpu": _flash_attention_for_cpu,
+    "_softmax": _softmax,
+    "_safe_softmax": _softmax,
+    "softmax": _softmax,
+    "_log_softmax": _log_softmax,
+    "log_softmax": _log_softmax,
+    "max_pool1d": _pool("max_pool1d"),
+    "max_pool2d": _pool("max_pool2d"),
+    "max_pool3d": _pool("max_pool3d"),
+    "max_pool1d_with_indices": _pool("max_pool1d", indices=True),
+    "max_pool2d_with_indices": _pool("max_pool2d", indices=True),
+    "max_pool3d_with_indices": _pool("max_pool3d", indices=True),
+    "avg_pool1d": _pool("avg_pool1d"),
+    "avg_pool2d": _pool("avg_pool2d"),
+    "avg_pool3d": _pool("avg_pool3d"),
+    "_adaptive_avg_pool2d": _one("adaptive_avg_pool2d"),
+    "_adaptive_avg_pool3d": _one("adaptive_avg_pool3d"),
+    "log_sigmoid": _one("logsigmoid"),
+    "log_sigmoid_forward": lambda x: (torch.nn.functional.logsigmoid(x), x.new_empty(0)),
+    "rsub": _rsub,
+    "copy": _copy,
+    "_cdist_forward": _cdist,
+    "_pdist_forward": _one("pdist"),
+    "_unsafe_view": _method("reshape"),
+    "_reshape_alias": lambda x, size, stride: x.reshape(size),
+    "mse_loss": _loss("mse_loss"),
+    "l1_loss": _loss("l1_loss"),
+    "lift_fresh_copy": _method("clone"),
+    "lift_fresh": _method("clone"),
+    "prims.broadcast_in_dim": _broadcast_in_dim,
+    "prims.convert_element_type": lambda x, dtype: x.to(dtype),
+    "prims.div": _prims_div,
+    "prims.sum": _of_prims("sum"),
+    "prims.amax": _of_prims("amax"),
+    "prims.amin": _of_prims("amin"),
+    "prims.var": _of_prims("var"),
+    "linalg_vector_norm": lambda x, *given, **named: torch.linalg.vector_norm(x, *given, **named),
+}
+_SCALES = {"nearest": False, "linear": True, "bilinear": True, "bicubic": True, "trilinear": True}
+for _mode, _dims in (("nearest", "123"), ("linear", "1"), ("bilinear", "2"), ("bicubic", "2"), ("trilinear", "3")):
+    for _dim in _dims:
+        RULES[f"upsample_{_mode}{_dim}d.vec"] = _resampled(_mode, _SCALES[_mode])
+        RULES[f"upsample_{_mode}{_dim}d"] = _resized(_mode, _SCALES[_mode])
+        if _mode == "nearest":
+            RULES[f"_upsample_nearest_exact{_dim}d.vec"] = _resampled("nearest-exact", False)
+            RULES[f"_upsample_nearest_exact{_dim}d"] = _resized("nearest-exact", False)
+        if _mode in ("bilinear", "bicubic"):
+            RULES[f"_upsample_{_mode}2d_aa.vec"] = _resampled(_mode, True, antialias=True)
+            RULES[f"_upsample_{_mode}2d_aa"] = _resized(_mode, True, antialias=True)

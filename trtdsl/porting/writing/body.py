@@ -1,0 +1,449 @@
+"""A function's lines: which values share a variable, what the variables are called, and the text."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..graph import SizeOf, SizeOp, Value, Weight, leaves, values_in
+from ..passes.functions import Function
+from ..program import Copy, Expression, Loop, Statement, Unpack, expressions, flat, parts, size_key
+from .nest import WIDTH, nested
+from .render import Renderer
+
+RESERVED = {"F", "td", "torch", "math", "w", "range", "zip", "list", "self"}
+
+
+@dataclass
+class Span:
+    """Where a variable is needed: from the position that defines it to the last that uses it."""
+
+    start: int
+    end: int
+    names: list[str] = field(default_factory=list)
+    name: str = ""
+
+
+class Body:
+    """The lines of one function.
+
+    ``taken`` are names that variables must not have; ``counts`` has the numbered parts of each path in the weights.
+    """
+
+    def __init__(self, function: Function, taken: set[str], counts: Mapping[str, int]):
+        self.function, self.counts = function, counts
+        self.prefix = f"{function.call.path}." if function.call.path else ""
+        self.taken = taken | RESERVED | set(function.literals)
+        self.items, self.results = nested(function.body, function.results, self.prefix), function.results
+        self.input_keys = {_key(item) for item in function.inputs}
+        self._unpack()
+        self.parent: dict[Any, Any] = {}
+        self.spans: dict[Any, Span] = {}
+        self.positions: dict[int, int] = {}
+        self._measure()
+        self._name()
+
+    # -- sizes that get a name -----------------------------------------------------------------------------------------
+
+    def _unpack(self) -> None:
+        found: dict[Value, dict[int, list[SizeOf]]] = {}
+        changing = {first for item in self.items if isinstance(item, Loop) for first, _ in item.carried}
+        for statement in flat(self.items):
+            for size in _single_sizes(statement.expression, self.input_keys):
+                if size.value in changing:  # each round has its own
+                    continue
+                if not isinstance(size.value, Weight) and _key(size) not in self.input_keys:
+                    found.setdefault(size.value, {}).setdefault(size.axis, []).append(size)
+        self.unpacked: dict[Value, Unpack] = {}
+        for value, axes in found.items():
+            if len(axes) > 1 or sum(map(len, axes.values())) > 1:
+                chosen = []
+                for axis in sorted(axes):
+                    named = next((size for size in axes[axis] if size.name), axes[axis][0])
+                    chosen.append(named)
+                self.unpacked[value] = Unpack(chosen)
+        own = [item for item in self.function.inputs if isinstance(item, Value)]
+        self.items = [self.unpacked[value] for value in own if value in self.unpacked] + self._with_unpacks(self.items)
+
+    def _with_unpacks(self, items: list[Any], later: Collection[Value] = ()) -> list[Any]:
+        """The statements, each followed by the sizes of what it made, but for those that are needed ``later``."""
+        result = []
+        for item in items:
+            result.append(item)
+            if isinstance(item, Loop):
+                inside = {size.value for each in item.body for size in _single_sizes(each.expression, self.input_keys)}
+                own = [value for each in item.body for value in each.results if value in self.unpacked]
+                later = [value for value in own if value not in inside]
+                item.body = self._with_unpacks(item.body, set(later))
+                result += [self.unpacked[value] for value in later]
+            if isinstance(item, Statement):
+                result += [
+                    self.unpacked[value] for value in item.results if value in self.unpacked and value not in later
+                ]
+        return result
+
+    # -- variables ---------------------------------------------------------------------------------------------------
+
+    def _find(self, key: Any) -> Any:
+        while self.parent.get(key, key) is not key:
+            key = self.parent[key]
+        return key
+
+    def _join(self, a: Value, b: Value) -> None:
+        first, second = self._find(a), self._find(b)
+        if first is not second:
+            self.parent[second] = first
+
+    def _measure(self) -> None:
+        """The span of each variable."""
+        for item in self.items:
+            if isinstance(item, Loop):
+                apart = [pair for pair in item.carried if self._needed_after(item, *pair)]
+                copies: list[Any] = [Copy(*pair) for pair in apart]
+                item.body += copies
+                for pair in item.carried:
+                    if pair not in apart:
+                        self._join(*pair)
+        for item in self.function.inputs:
+            self._define(_key(item), -1, item.name if isinstance(item, (Value, SizeOf)) else None)
+            self._use(_key(item), 0)  # so that no two have one name
+        position = 0
+        for item in self.items:
+            if isinstance(item, Loop):
+                begin = position
+                for inner in item.body:
+                    position += 1
+                    self._visit(inner, position)
+                position += 1
+                for inner in item.body:  # a value from before the loop is needed in every round
+                    for key in self._needs(inner):
+                        span = self.spans.get(key)
+                        if span is not None and span.start <= begin:
+                            span.end = max(span.end, position)
+                for first, _ in item.carried:
+                    self.spans[self._find(first)].end = max(self.spans[self._find(first)].end, position)
+            else:
+                position += 1
+                self._visit(item, position)
+        self.last = position + 1
+        for value in self.results:
+            if not self._own(value):
+                self._use(self._find(value), self.last)
+
+    def _needed_after(self, loop: Loop, first: Value, again: Value) -> bool:
+        """Whether a round needs what goes in after it has what comes out, so that they cannot be one variable."""
+        made = next((place for place, item in enumerate(loop.body) if again in getattr(item, "results", ())), None)
+        if made is None:
+            return True
+        return any(key is first for item in loop.body[made + 1 :] for key in self._raw_needs(item))
+
+    def _raw_needs(self, item: Any) -> Iterator[Any]:
+        if isinstance(item, Unpack):
+            yield item.sizes[0].value
+        elif isinstance(item, Copy):
+            yield item.source
+        else:
+            for leaf in parts(item.expression):
+                yield from values_in(leaf)
+
+    def _own(self, value: Value) -> bool:
+        return isinstance(value, Weight) and value.path.startswith(self.prefix) and _key(value) not in self.input_keys
+
+    def _visit(self, item: Any, position: int) -> None:
+        self.positions[id(item)] = position
+        for key in self._needs(item):
+            self._use(key, position)
+        if isinstance(item, Unpack):
+            for size in item.sizes:
+                axes = AXES.get(len(size.value.shape), [])
+                usual = axes[size.axis] if size.axis < len(axes) else f"size{size.axis}"
+                self._define(size_key(size), position, size.name or usual)
+        elif isinstance(item, Copy):
+            self._define(self._find(item.target), position, item.target.name)
+        else:
+            for value in item.results:
+                self._define(self._find(value), position, value.name)
+
+    def _needs(self, item: Any) -> Iterator[Any]:
+        if isinstance(item, Unpack):
+            yield self._find(item.sizes[0].value)
+        elif isinstance(item, Copy):
+            yield self._find(item.source)
+        else:
+            for leaf in parts(item.expression):
+                yield from self._leaf_needs(leaf)
+
+    def _leaf_needs(self, leaf: Any) -> Iterator[Any]:
+        if isinstance(leaf, Value):
+            if not self._own(leaf):
+                yield self._find(leaf)
+        elif isinstance(leaf, (SizeOf, SizeOp)):
+            if size_key(leaf) in self.input_keys:
+                yield size_key(leaf)
+            elif isinstance(leaf, SizeOp):
+                for operand in leaf.operands:
+                    yield from self._leaf_needs(operand)
+            elif leaf.value in self.unpacked and any(
+                size.axis == leaf.axis for size in self.unpacked[leaf.value].sizes
+            ):
+                yield size_key(leaf)
+                yield from ()
+            elif not self._own(leaf.value):
+                yield self._find(leaf.value)
+
+    def _define(self, key: Any, position: int, name: str | None) -> None:
+        key = self._find(key) if isinstance(key, Value) else key
+        span = self.spans.setdefault(key, Span(position, position))
+        if name:
+            span.names.append(name)
+
+    def _use(self, key: Any, position: int) -> None:
+        if key in self.spans:
+            self.spans[key].end = max(self.spans[key].end, position)
+
+    def _name(self) -> None:
+        """Names for all variables: the author's where they are free."""
+        for index, item in enumerate(self.function.inputs):
+            given = self.function.argument_names.get(index)
+            key = self._find(item) if isinstance(item, Value) else _key(item)
+            if given:
+                self.spans[key].names.insert(0, given)
+        firsts = {self._find(value): statement for statement in flat(self.items) for value in statement.results}
+        done: list[Span] = []
+        for key, span in sorted(self.spans.items(), key=lambda item: item[1].start):
+            names = [self._clean(name, key) for name in span.names]
+            if key in firsts and not names:
+                names += self._inherited(firsts[key], span)
+            names += [] if isinstance(key, tuple) else ["x", "y", "z"]
+            names = names or ["n"]
+            free = (name for name in self._numbered(names) if all(self._apart(span, name, other) for other in done))
+            span.name = next(free)
+            done.append(span)
+
+    def _numbered(self, names: list[str]) -> Iterator[str]:
+        yield from (name for name in names if name not in self.taken)
+        for number in itertools.count(2):
+            if f"{names[0]}{number}" not in self.taken:
+                yield f"{names[0]}{number}"
+
+    @staticmethod
+    def _apart(span: Span, name: str, other: Span) -> bool:
+        return other.name != name or other.end <= span.start or span.end <= other.start
+
+    def _inherited(self, statement: Statement, span: Span) -> list[str]:
+        """The name of the statement's operand, where that is not needed afterwards."""
+        for leaf in parts(statement.expression):
+            if isinstance(leaf, Value) and not self._own(leaf):
+                former = self.spans.get(self._find(leaf))
+                return [former.name] if former is not None and former.name and former.end <= span.start else []
+        return []
+
+    def _clean(self, name: str, key: Any) -> str:
+        name = name.lower() if name.upper() == name or len(name) == 1 else name
+        if name == "l":  # which some fonts show as a 1
+            return "length"
+        if name == "w":
+            return "width" if isinstance(key, tuple) else "weight"
+        if not name.isidentifier() or keyword.iskeyword(name) or name in self.taken:
+            return f"{name}_" if name.isidentifier() else "x"
+        return name
+
+    # -- text ----------------------------------------------------------------------------------------------------------
+
+    def name_of(self, value: Value) -> str:
+        span = self.spans.get(self._find(value))
+        return span.name if span is not None else (value.name or "x")
+
+    def renderer(self, numbered: dict[str, str] | None = None) -> Renderer:
+        sizes = {key: span.name for key, span in self.spans.items() if isinstance(key, tuple)}
+        return Renderer(self.prefix, self.name_of, sizes, numbered)
+
+    def signature(self) -> str:
+        """The parameters: the inputs, the weights, literals with their defaults."""
+        from .render import literal
+
+        names = [
+            self.spans[self._find(item) if isinstance(item, Value) else _key(item)].name
+            for item in self.function.inputs
+        ]
+        names += ["w"] if self.function.scoped else []
+        literals = sorted(self.function.literals.items(), key=lambda item: item[1] is not ...)
+        names += [name if default is ... else f"{name}={literal(default)}" for name, default in literals]
+        return ", ".join(names)
+
+    def lines(self) -> list[str]:
+        """All but the last: the return, which the caller writes."""
+        result: list[str] = []
+        for item in self.items:
+            if isinstance(item, Loop):
+                head, numbered = self._loop_head(item)
+                result.append(f"    {head}")
+                renderer = self.renderer(numbered)
+                for inner in item.body:
+                    result += self._item(inner, renderer, 8)
+            else:
+                result += self._item(item, self.renderer(), 4)
+        return result
+
+    def last_expression(self) -> Expression | None:
+        """What makes the only result, where it is the last statement and its value has no name of the author's."""
+        last = self.items[-1] if self.items else None
+        if len(self.results) != 1 or not isinstance(last, Statement) or last.results != self.results:
+            return None
+        return None if last.several is not None or last.note or self.results[0].name else last.expression
+
+    def returned(self, lines: list[str]) -> list[str]:
+        """The lines and a return; the last value is returned where it is made."""
+        last = self.items[-1] if self.items else None
+        if isinstance(last, Statement) and not last.note:
+            given = last.several if last.several is not None else last.results
+            if given == self.results and (last.several is None or len(given) > 1):
+                own = self._item(last, self.renderer(), 4)
+                return lines[: len(lines) - len(own)] + wrapped("return ", last.expression, self.renderer(), 4)
+        return [*lines, *returned(list(map(self.renderer().value, self.results)))]
+
+    def _item(self, item: Any, renderer: Renderer, indent: int) -> list[str]:
+        space = " " * indent
+        if isinstance(item, Copy):
+            return [f"{space}{self.name_of(item.target)} = {renderer.value(item.source)}"]
+        if isinstance(item, Unpack):
+            return [space + self._unpack_text(item, renderer)]
+        names = [self._target(value, item) for value in (item.several if item.several is not None else item.results)]
+        head = ", ".join(names) if len(names) > 1 or item.several is None else f"({names[0]},)"
+        notes = [
+            line
+            for text in item.note
+            for line in textwrap.wrap(text, WIDTH, initial_indent=f"{space}# ", subsequent_indent=f"{space}# ")
+        ]
+        return notes + wrapped(f"{head} = ", item.expression, renderer, indent)
+
+    def _target(self, value: Value | None, statement: Statement) -> str:
+        if value is None:
+            return "_"
+        span = self.spans[self._find(value)]
+        return "_" if span.end <= self.positions[id(statement)] else span.name
+
+    def _unpack_text(self, item: Unpack, renderer: Renderer) -> str:
+        value = item.sizes[0].value
+        named = {size.axis: renderer.sizes[size_key(size)] for size in item.sizes}
+        if len(named) == 1:
+            ((axis, name),) = named.items()
+            return f"{name} = {renderer.value(value)}.shape[{axis}]"
+        return f"{', '.join(named.get(axis, '_') for axis in range(len(value.shape)))} = {renderer.value(value)}.shape"
+
+    def _loop_head(self, loop: Loop) -> tuple[str, dict[str, str]]:
+        if not loop.containers:
+            return f"for _ in range({loop.count}):", {}
+        variables, sources = [], []
+        used = self.taken | {span.name for span in self.spans.values()}
+        for container in loop.containers:
+            name = _singular(container.rpartition(".")[2])
+            name = next(each for each in (name, "layer", "part", f"{name}_part") if each not in used)
+            used = used | {name}
+            variables.append(name)
+            stop = loop.start + loop.count
+            end = "" if stop >= self.counts.get(container, 0) else str(stop)
+            source = self.renderer().path(container)
+            sources.append(source if not loop.start and not end else f"{source}[{loop.start or ''}:{end}]")
+        source = sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
+        return f"for {', '.join(variables)} in {source}:", dict(zip(loop.containers, variables))
+
+
+AXES = {2: ["n", "c"], 3: ["n", "length", "c"], 4: ["n", "c", "h", "width"], 5: ["n", "c", "t", "h", "width"]}
+
+
+def wrapped(head: str, expression: Expression, renderer: Renderer, indent: int) -> list[str]:
+    """``head expression`` on one line, or the outermost call's arguments on lines of their own."""
+    space = " " * indent
+    text = renderer.expression(expression)[0]
+    if len(space + head + text) <= WIDTH or expression.form in ("operator", "swapped", "unary", "attribute"):
+        return [f"{space}{head}{text}"]
+    if expression.form == "index":
+        receiver = renderer.operand(expression.arguments[0].tree, 9)
+        return [f"{space}{head}{receiver}[", f"{space}    {text[len(receiver) + 1 : -1]}", f"{space}]"]
+    if expression.form == "method":
+        callee = f"{renderer.operand(expression.arguments[0].tree, 9)}.{expression.name}"
+        arguments = renderer.arguments(expression.arguments[1:])
+    else:
+        callee, arguments = renderer.callee(expression), renderer.arguments(renderer.ordered(expression))
+    return wrapped_call(f"{head}{callee}", arguments, indent)
+
+
+def wrapped_call(callee: str, arguments: list[str], indent: int) -> list[str]:
+    """``callee(arguments)`` on one line, or on three, or with a line for each argument."""
+    space = " " * indent
+    inner = ", ".join(arguments)
+    if len(f"{space}{callee}({inner})") <= WIDTH:
+        return [f"{space}{callee}({inner})"]
+    if len(f"{space}    {inner}") <= WIDTH:
+        return [f"{space}{callee}(", f"{space}    {inner}", f"{space})"]
+    lines = []
+    for argument in arguments:
+        if len(f"{space}    {argument},") > WIDTH and argument[0] in "[(":
+            lines += [f"{space}    {argument[0]}", *(f"{space}        {item}," for item in _items(argument[1:-1]))]
+            lines.append(f"{space}    {argument[-1]},")
+        else:
+            lines.append(f"{space}    {argument},")
+    return [f"{space}{callee}(", *lines, f"{space})"]
+
+
+def returned(names: list[str]) -> list[str]:
+    """The values by name, on one line or on one each."""
+    line = f"    return {', '.join(names)}"
+    if len(line) <= WIDTH:
+        return [line]
+    return ["    return (", *(f"        {name}," for name in names), "    )"]
+
+
+def _items(text: str) -> list[str]:
+    """The items of a sequence's text."""
+    items, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += letter
+    return [item.strip() for item in items if item.strip()]
+
+
+def _single_sizes(expression: Expression, inputs: set[Any]) -> Iterator[SizeOf]:
+    """Sizes that stand alone: not all those of a tensor from one on, which are written ``x.shape[2:]``."""
+    for inner in expressions(expression):
+        for argument in inner.arguments:
+            yield from _tree_sizes(argument.tree, inputs)
+
+
+def _tree_sizes(tree: Any, inputs: set[Any]) -> Iterator[SizeOf]:
+    if isinstance(tree, (list, tuple)):
+        whole = tree and all(isinstance(item, SizeOf) and item.value is tree[0].value for item in tree)
+        if whole and [item.axis for item in tree] == list(range(tree[0].axis, len(tree[0].value.shape))):
+            return
+        for item in tree:
+            yield from _tree_sizes(item, inputs)
+    elif isinstance(tree, (SizeOf, SizeOp)) and size_key(tree) not in inputs:
+        if isinstance(tree, SizeOf):
+            yield tree
+        else:
+            for operand in tree.operands:
+                yield from _tree_sizes(operand, inputs)
+    elif isinstance(tree, (dict, slice)):
+        for leaf in leaves(tree):
+            yield from _tree_sizes(leaf, inputs)
+
+
+def _key(item: Any) -> Any:
+    return item if isinstance(item, Value) else size_key(item)
+
+
+def _singular(name: str) -> str:
+    if name.isdigit() or not name:
+        return "part"
+    name = name.rstrip("0123456789_") or "part"
+    if name.endswith("ies"):
+        return f"{name[:-3]}y"
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name

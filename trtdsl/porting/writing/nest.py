@@ -1,0 +1,116 @@
+"""Calls inside calls, as the author nested them: a value without a name stands where it is used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from ..graph import SizeOf, SizeOp, Value, rebuilt, values_in
+from ..program import Argument, Copy, Expression, Loop, Statement, expressions, flat, parts, size_key, sizes_of, uses_of
+from .render import Renderer
+
+WIDEST = 100  # of an expression with calls inside
+WIDTH = 120
+DEEPEST = 3
+
+
+def nested(items: list[Any], results: list[Value], prefix: str) -> list[Any]:
+    """The statements, with those values that have no name and one use written where they are used."""
+    uses = uses_of(flat(items), results)
+    kept = set(results)
+    for item in items:
+        if isinstance(item, Loop):
+            kept.update(value for pair in item.carried for value in pair)
+        elif isinstance(item, Copy):
+            kept.update((item.source, item.target))
+    leaves_of = (leaf for statement in flat(items) for leaf in parts(statement.expression))
+    sizes = {size_key(size): size.name or "n" for leaf in leaves_of for size in sizes_of(leaf)}
+    return _nested(items, uses, kept, Renderer(prefix, lambda value: value.name or "x", sizes))
+
+
+def _nested(items: list[Any], uses: Counter[Value], kept: set[Value], renderer: Renderer) -> list[Any]:
+    waiting: dict[Value, Statement] = {}
+    written: list[Any] = []
+    for item in items:
+        if not isinstance(item, Statement):
+            written += waiting.values()
+            waiting.clear()
+            if isinstance(item, Loop):
+                item.body = _nested(item.body, uses, kept, renderer)
+            written.append(item)
+            continue
+        _take_in(item, waiting, written, renderer)
+        if _may_wait(item, uses, kept):
+            waiting[item.results[0]] = item
+        else:
+            written.append(item)
+    written += waiting.values()
+    return written
+
+
+def _may_wait(statement: Statement, uses: Counter[Value], kept: set[Value]) -> bool:
+    if statement.several or statement.note or len(statement.results) != 1:
+        return False
+    (value,) = statement.results
+    return uses[value] == 1 and value.name is None and value not in kept
+
+
+def _take_in(
+    statement: Statement, waiting: dict[Value, Statement], written: list[Statement], renderer: Renderer
+) -> None:
+    """Puts what waits into the statement, the last first, as far as the line stays short and shallow."""
+    direct = [leaf for leaf in parts(statement.expression) if isinstance(leaf, Value) and leaf in waiting]
+    sized = [
+        value
+        for leaf in parts(statement.expression)
+        if isinstance(leaf, (SizeOf, SizeOp))
+        for value in values_in(leaf)
+        if value in waiting
+    ]
+    out: list[Value] = list(dict.fromkeys(sized))
+    for value in reversed(list(dict.fromkeys(direct))):
+        if value in out:
+            continue
+        before = [
+            Argument(argument.keyword, argument.tree, argument.default) for argument in statement.expression.arguments
+        ]
+        inner = waiting[value].expression
+        _replace(statement.expression, value, inner)
+        if _repeats(statement.expression, inner) or not _short(statement, renderer):
+            statement.expression.arguments = before
+            out.append(value)
+    for value in [value for value in waiting if value in out or value in direct]:
+        earlier = waiting.pop(value)
+        if value in out:
+            written.append(earlier)
+
+
+def _replace(expression: Expression, value: Value, inner: Expression) -> None:
+    """Writes ``inner`` in the place of the value, in expressions inside of this one too, which are copied."""
+
+    def change(leaf: Any) -> Any:
+        if isinstance(leaf, Expression) and any(part is value for part in parts(leaf)):
+            leaf = replace(leaf, arguments=[replace(argument) for argument in leaf.arguments])
+            _replace(leaf, value, inner)
+        return inner if leaf is value else leaf
+
+    for argument in expression.arguments:
+        argument.tree = rebuilt(argument.tree, change)
+
+
+def _repeats(outer: Expression, inner: Expression) -> bool:
+    """Whether a module's function would stand in another call of its own, as in a chain of blocks."""
+    return inner.form == "module" and outer.form == "module"
+
+
+def _short(statement: Statement, renderer: Renderer) -> bool:
+    calls = sum(
+        inner.form not in ("operator", "swapped", "unary", "index", "attribute")
+        for inner in expressions(statement.expression)
+    )
+    if calls > DEEPEST + sum(inner.form == "method" for inner in expressions(statement.expression)):
+        return False
+    targets = ", ".join(value.name or "x" for value in statement.results)
+    text = renderer.expression(statement.expression)[0]
+    return len(text) <= WIDEST and len(f"        {targets} = {text}") <= WIDTH

@@ -1,0 +1,228 @@
+"""The file: its head, its functions, and the network."""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+from typing import Any
+
+from ...core.dtypes import as_dtype, dtype_name
+from ...core.errors import UsageError
+from ...definition.network import Input
+from ..given import Given
+from ..graph import Value, operations
+from ..origin import Origin
+from ..passes.functions import Function, program_of
+from ..passes.instances import numbered_parts
+from ..program import expressions, flat
+from ..tracing.trace import Trace, trivial
+from .body import WIDTH, Body, returned, wrapped_call
+from .render import literal
+
+IGNORED = "num_batches_tracked"
+
+
+class File:
+    """The text of a network file."""
+
+    def __init__(
+        self,
+        target: Origin,
+        trace: Trace,
+        given: Given,
+        name: str | None,
+        file: str | os.PathLike[str] | None,
+        weights: str | os.PathLike[str] | None,
+    ):
+        self.target, self.trace, self.given = target, trace, given
+        self.module = trace.root.module
+        self.name = name or target.default_name(self.module)
+        if not self.name.isidentifier():
+            raise UsageError(f"a network's name must be an identifier, not {self.name!r}: give --name")
+        named = list(trace.results) if isinstance(trace.results, dict) else []
+        for output in [*named, *(["output"] if isinstance(trace.results, Value) else [])]:
+            if output in trace.inputs:
+                raise UsageError(
+                    f"an output and an input are both called {output!r}, which a network cannot have: rename one"
+                )
+        self.folder = Path(file).resolve().parent if file is not None else Path.cwd()
+        self.weights = weights
+        program = program_of(trace, {self.name, *self._imported()})
+        self.functions, self.main, self.used = program.functions, program.main, program.used
+        self.stored = [key for key in self.module.state_dict() if not key.endswith(IGNORED)]
+        self.main.scoped = bool(self.stored) or any(True for _ in trace.weights)
+        self.missing = [
+            inner.arguments[0].tree.value
+            for function in [*self.functions, self.main]
+            for statement in flat(function.body)
+            for inner in expressions(statement.expression)
+            if inner.form == "missing"
+        ]
+
+    def text(self) -> str:
+        """The whole file."""
+        taken = {function.name for function in self.functions} | {self.name}
+        counts = numbered_parts([*self.module.state_dict(), *self.trace.weights])
+        blocks = [self._function(function, Body(function, taken, counts)) for function in self.functions]
+        blocks.append(self._network(Body(self.main, taken, counts)))
+        body = "\n\n\n".join(blocks)
+        return "\n\n\n".join([*self._head(body), body]) + "\n"
+
+    # -- head --------------------------------------------------------------------------------------------------------
+
+    @property
+    def maker(self) -> str:
+        """What the file calls that which makes the reference."""
+        attribute = self.target.attribute
+        return f"make_{attribute}" if attribute == self.name else attribute
+
+    def _imported(self) -> set[str]:
+        return {self.maker, "reference", *self.given.dims}
+
+    def _head(self, body: str) -> list[str]:
+        place = self.target.module or (self._relative(self.target.file) if self.target.file is not None else "")
+        origin = f"{place}:{self.target.attribute}".lstrip(":")
+        names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
+        imports = ["import math"] if "math" in names else []
+        others = ["import torch"] if "torch" in names else []
+        if self.target.module is not None:
+            renamed = f" as {self.maker}" if self.maker != self.target.attribute else ""
+            others.append(f"from {self.target.module} import {self.target.attribute}{renamed}")
+        groups = [imports, others, ["import trtdsl as td"]]
+        groups[-1] += ["import trtdsl.functional as F"] if "F" in names else []
+        dims = [
+            f'{dim.name} = td.Dim("{dim.name}", min={dim.min}, opt={dim.opt}, max={dim.max})'
+            for dim in self.given.dims.values()
+        ]
+        title = f"{type(self.module).__name__}, ported from {origin}."
+        long = len(title) > 110  # the module's name alone then, its place on a line of its own
+        head = [f'"""{type(self.module).__name__}, ported from\n{origin}\n"""' if long else f'"""{title}"""']
+        head += ["\n".join(lines) for lines in groups if lines]
+        head += ["\n".join(dims)] if dims else []
+        parts = ["\n\n".join(head)]
+        if self.target.arguments:
+            given = [f"{key}={literal(item)}" for key, item in self.target.arguments.items()]
+            parts.append("\n".join(["def reference():", *wrapped_call(f"return {self.maker}", given, 4)]))
+        return parts
+
+    def _reference(self) -> str:
+        if self.target.file is not None:
+            return f'"{self._relative(self.target.file)}:{self.target.attribute}"'
+        return "reference" if self.target.arguments else self.maker
+
+    def _relative(self, path: str | os.PathLike[str]) -> str:
+        return Path(os.path.relpath(Path(path).resolve(), self.folder.resolve())).as_posix()
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _function(self, function: Function, body: Body) -> str:
+        return "\n".join([*_signature(f"def {function.name}", body.signature()), *body.returned(body.lines())])
+
+    def _network(self, body: Body) -> str:
+        entries = [f"{self._inputs()},"]
+        if self.main.scoped:
+            path = self._relative(self.weights) if self.weights is not None else f"{self.name}.safetensors"
+            entries.append(f'weights="{path}",')
+        entries.append(f"reference={self._reference()},")
+        unused = self._unused()
+        if unused:
+            entries.append(f"unused={literal(unused)},")
+        if any(not weight.stored for weight in self.trace.weights.values()):
+            entries.append("buffers=True,")
+        for name, items in (("leave_out", self.trace.left_out), ("trivial", trivial(self.trace))):
+            if items:
+                entries.append(f"{name}={literal(tuple(items))},")
+        lines = ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")"]
+        lines += _signature(f"def {self.name}", body.signature())
+        written, expression = [*self._required(), *body.lines()], body.last_expression()
+        if expression is not None and isinstance(self.trace.results, Value):
+            line = f'    return {{"output": {body.renderer().expression(expression)[0]}}}'
+            if len(line) <= WIDTH:
+                return "\n".join([*lines, *written[:-1], line])
+        return "\n".join([*lines, *written, *self._returned(body)])
+
+    def _required(self) -> list[str]:
+        return [
+            line
+            for each in self.trace.requirements
+            for line in wrapped_call("td.require", [each.text, literal(each.place)], 4)
+        ]
+
+    def _inputs(self) -> str:
+        entries = [f'"{name}": {self._input(name, spec)}' for name, spec in self.given.inputs.items()]
+        text = f"inputs={{{', '.join(entries)}}}"
+        if len(text) + 5 <= WIDTH:
+            return text
+        return "\n".join(["inputs={", *(f"    {entry}," for entry in entries), "}"])
+
+    def _input(self, name: str, spec: Input) -> str:
+        sizes = ", ".join(str(size).replace("*", " * ") for size in spec.shape)
+        shape = f"({sizes}{',' if len(spec.shape) == 1 else ''})"
+        dtype = dtype_name(as_dtype(spec.dtype))
+        sample = spec.sample
+        if sample is None and dtype != "bool" and not as_dtype(dtype).is_floating_point:
+            sample = self._vocabulary(name)
+        more = [f'"{dtype}"'] if dtype != "float32" else []
+        more += [f"sample={literal(sample)}"] if sample is not None else []
+        return f"td.Input({', '.join([shape, *more])})"
+
+    def _vocabulary(self, name: str) -> tuple[int, int]:
+        """What an input of indices may be: the rows of the table that it is looked up in."""
+        wanted = self.trace.inputs[name]
+        rows = [
+            op.args[1].shape[0]
+            for op in operations(self.trace.root)
+            if op.name == "embedding" and _source(op.args[0]) is wanted and isinstance(op.args[1], Value)
+        ]
+        if not rows:
+            dtype = dtype_name(as_dtype(self.given.inputs[name].dtype))
+            raise UsageError(
+                f"input {name!r} is {dtype}: say what a check feeds it, as --input {name}=SHAPE:{dtype}:LOW:HIGH"
+            )
+        return 0, min(rows)
+
+    def _unused(self) -> tuple[str, ...]:
+        """What is in the state_dict and has no part in the outputs: whole modules, or weights."""
+        left = [name for name in self.stored if name not in self.used]
+        result: list[str] = []
+        for name in left:
+            pieces = name.split(".")
+            for depth in range(1, len(pieces) + 1):
+                prefix = ".".join(pieces[:depth])
+                mine = [other for other in self.stored if other == prefix or other.startswith(f"{prefix}.")]
+                if all(other in left for other in mine):
+                    result.append(prefix)
+                    break
+        return tuple(dict.fromkeys(result))
+
+    def _returned(self, body: Body) -> list[str]:
+        results = self.trace.results
+        names = [body.renderer().value(value) for value in body.results]
+        if isinstance(results, Value):
+            return [f'    return {{"output": {names[0]}}}']
+        if isinstance(results, dict):
+            keys = [key for key, item in results.items() if isinstance(item, Value)]
+            entries = [f'"{key}": {name}' for key, name in zip(keys, names)]
+            text = f"    return {{{', '.join(entries)}}}"
+            return (
+                [text] if len(text) <= WIDTH else ["    return {", *(f"        {entry}," for entry in entries), "    }"]
+            )
+        return returned(names) if len(names) > 1 else [f"    return ({names[0]},)"]
+
+
+def _source(value: Any) -> Any:
+    """What the value was before it was only arranged otherwise."""
+    while isinstance(value, Value) and value.producer is not None and value.producer.name in ARRANGED:
+        value = value.producer.args[0]
+    return value
+
+
+ARRANGED = {"view", "reshape", "flatten", "to", "long", "int", "unsqueeze", "squeeze", "getitem", "expand", "transpose"}
+
+
+def _signature(head: str, parameters: str) -> list[str]:
+    line = f"{head}({parameters}):"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"{head}(", f"    {parameters}", "):"]
