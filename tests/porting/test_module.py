@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import trtdsl as td
+from trtdsl import porting
 
 X = torch.linspace(-2, 3, 12).reshape(3, 4)
 ANCHORS = torch.linspace(0, 1, 4)
@@ -52,6 +53,48 @@ class Numbered(nn.Module):
     def forward(self, x):
         chosen = x[x > 0]
         return chosen.reshape(int(chosen.shape[0]), 1).expand(-1, int(str(chosen.shape[0])))
+
+
+class Rotary(nn.Module):
+    """Angles in float64, as diffusers computes them, of a table in float64."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("frequencies", torch.tensor([1.0, 0.1], dtype=torch.float64))
+
+    def forward(self, x, places):
+        angles = torch.outer(places.double(), self.frequencies)
+        turned = torch.stack([angles.cos(), angles.sin()], -1).flatten(1)
+        return x * turned.to(x.dtype)
+
+
+class Wide(nn.Module):
+    def forward(self, x):
+        return x.double()
+
+
+class Doubled(nn.Module):
+    def forward(self, output):
+        return output * 2
+
+
+class Ceiling(nn.Module):
+    """As torchaudio's resampling computes a length."""
+
+    def forward(self, x):
+        length = torch.ceil(torch.as_tensor(x.shape[1] / 2)).long()
+        return x[:, :length], x.new_zeros(int(length)) + x[0, 0]
+
+
+class Tempered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.temperature = torch.tensor(2.0)
+
+    def forward(self, x):
+        if not bool((self.temperature > 0).all()):
+            raise ValueError("a temperature is positive")
+        return x / self.temperature
 
 
 class Sizes(nn.Module):
@@ -148,9 +191,36 @@ def test_names_that_the_file_needs():
     equal(Names(), {"F": X, "td": X + 1, "torch_": X - 1})
 
 
+def test_an_output_that_is_called_as_an_input_is():
+    spec = equal(Same(), [X])
+    assert list(spec.define().outputs) == ["x_out"]
+    spec = equal(Doubled(), {"output": X})
+    assert list(spec.define().outputs) == ["output_out"]
+
+
+def test_float64_is_computed_in_float32_and_said():
+    ported = porting.ported(Rotary, {"x": "N,4", "places": "N:int64:0:100"}, check=True)
+    assert ported.verdict.passed
+    assert [note.partition(" at ")[0] for note in ported.notes] == ["forward computes in float64"]
+    assert "torch.float64" not in ported.text
+    equal(Rotary(), {"x": "N,4", "places": "N:int64:0:100"})
+    with pytest.raises(td.UnsupportedError, match=r"forward gives float64, which TensorRT does not have: give .to"):
+        td.from_module(Wide(), [X])
+
+
+def test_tensors_of_one_number_that_is_a_size():
+    spec = equal(Ceiling(), {"x": "N,T"}, dims={"N": (1, 2), "T": (4, 5, 9)})
+    assert str(spec.define().outputs["output_0"].shape) == "(N, T - T//2)"
+
+
+def test_a_branch_on_the_modules_own_values_is_remarked():
+    ported = porting.ported(Tempered, {"x": "N,4"}, check=True)
+    assert ported.verdict.passed
+    (note,) = ported.notes
+    assert note.startswith("bool at ") and "asks for values of the module's own tensors" in note
+
+
 def test_names_that_cannot_be():
-    with pytest.raises(td.UsageError, match="an output and an input are both called 'x'"):
-        td.from_module(Same(), [X])
     with pytest.raises(td.UsageError, match="dimension F has a name that the file has for something else"):
         td.from_module(nn.ReLU(), {"input": "F,3"}, dims={"F": (1, 2, 3)})
 

@@ -233,7 +233,7 @@ class Network:
         if data.dtype.is_complex:
             return complexes.complex_constant(self, data, weight_names)
         shape = tuple(data.shape)
-        if shape:  # a tensor without dimensions takes the dtype of the other operand
+        if shape and not weight_names:  # a weight may be cast before it is used; a number takes the dtype it meets
             self.backend.data_type(data.dtype)
         return Tensor(self, shape, data.dtype, data=data, weight_names=weight_names)
 

@@ -17,7 +17,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in another dtype (torch's, or its name): one ICastLayer; ``x`` itself when it has that dtype.
 
     Floating-point to integer truncates, to int32 it saturates; anything to bool is ``!= 0``. A constant without
-    dimensions is converted at once, also from a dtype that TensorRT does not have.
+    dimensions and a weight in float64, which TensorRT does not have, are converted at once.
 
     >>> cast(td.Network().input("x", (2, 3)), "float16").dtype
     torch.float16
@@ -25,9 +25,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
         return x
-    if x.is_constant and x.ndim == 0:
+    if x.is_constant and (x.ndim == 0 or x.dtype == torch.float64):
         x.network.backend.data_type(dtype)
-        return Tensor(x.network, (), dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
+        return Tensor(x.network, x.shape, dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
 
     def add(target, x):
         return target.definition.add_cast(x, target.network.backend.data_type(dtype))

@@ -9,7 +9,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, axes_mask, axes_of, normalize_axis
-from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Node, Shapes, evaluates
 
 
 @operation
@@ -67,10 +67,9 @@ def _normalization(node: Node) -> Evaluate:
             over = list(range(2, wide.ndim))
             if not version_2:
                 scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
-        normal = wide - wide.mean(over, keepdim=True)
-        length = torch.linalg.vector_norm(normal, 2, over, keepdim=True)  # of the whole: no buffer for the squares
-        variance = length.square_().div_(count([wide.shape[axis] for axis in over]))
-        normal.div_(variance.add_(epsilon).sqrt_())
+        # var_mean sums in float64: a long sum of like numbers in float32 has an error of its own, which no GPU has.
+        variance, mean = torch.var_mean(wide, over, correction=0, keepdim=True)
+        normal = (wide - mean).div_(variance.add_(epsilon).sqrt_())
         if groups != 1 and version_2:
             normal = normal.reshape(shape)
         return normal.mul_(scale).add_(bias).reshape(shape).to(dtype)

@@ -374,6 +374,17 @@ case(
     [[[-1.0, 1.0]]],
     normalization(2, epsilon=1e-12),
 )
+# Many numbers of one magnitude: their squares summed in float32 lose a ten-thousandth.
+many = np.where(np.arange(60_001) % 3, 1.7, -3.1).reshape(1, -1).astype(np.float32)
+case(
+    "NORMALIZATION",
+    "long",
+    [many, np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32)],
+    [normalize(many.astype(np.float64), (1,), epsilon=1e-5)],
+    normalization(2),
+)
+same = np.full((1, 6), 0.7, np.float32)  # whose sum, rounded, is not six times the number
+case("NORMALIZATION", "constant", [same, same[:, :1], same[:, :1] * 0], [same * 0], normalization(2))
 half = [torch.tensor(v).half() for v in (N4, L4, M4)]
 case(
     "NORMALIZATION",

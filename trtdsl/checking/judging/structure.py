@@ -10,6 +10,8 @@ from typing import Any
 from ...core.errors import DefinitionError, UsageError, nearest
 from ...core.lazy import np, torch
 
+OUT = "_out"  # ends the name of an output that an input has too
+
 
 @dataclass(frozen=True)
 class Other:
@@ -73,13 +75,19 @@ def leaves(returned: Any) -> Leaves:
 def match(found: Leaves, names: Sequence[str]) -> dict[str, torch.Tensor | Other]:
     """The leaves by the network's output names: by their own where they have any, otherwise in order.
 
-    A leaf keeps its own name where the network has no output for it.
+    A leaf keeps its own name where the network has no output for it. An output ``sample_out`` is the leaf ``sample``: a
+    network cannot call an output as it calls an input.
 
     >>> list(match(leaves((torch.ones(1), [torch.ones(2)])), ["a"]))
     ['a', 'reference output 1']
+    >>> list(match(leaves({"sample": torch.ones(1)}), ["sample_out"]))
+    ['sample_out']
     """
+    plain = {_plain(path) for path in found.values}
+    renamed = {f"{path}{OUT}" for path in plain if path not in names} - plain
     if found.named or (names and any(name in found.values for name in names)):
         known = {_plain(name): name for name in names}
+        known |= {name.removesuffix(OUT): name for name in names if name in renamed}
         return {known.get(_plain(path), path): value for path, value in found.values.items()}
     labels = [*names, *(f"reference output {index}" for index in range(len(names), len(found.values)))]
     return dict(zip(labels, found.values.values(), strict=False))

@@ -60,7 +60,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
 
 
 def _is_advanced(item: Any) -> bool:
-    return isinstance(item, (Tensor, torch.Tensor, np.ndarray, list, bool))
+    return isinstance(item, (Tensor, torch.Tensor, np.ndarray, list, tuple, bool))
 
 
 def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
@@ -96,7 +96,7 @@ def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
 
 
 def _array(item: Any) -> Any:
-    return torch.as_tensor(item) if isinstance(item, (list, bool)) else item
+    return torch.as_tensor(item) if isinstance(item, (list, tuple, bool)) else item
 
 
 def _width(item: Any) -> int:

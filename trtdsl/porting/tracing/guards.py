@@ -27,7 +27,7 @@ from ..given import Given
 from ..graph import Op, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
 from ..program import Expression, Literal, Statement, size_key
 from ..translating.lowering import statements
-from .recorder import tensors_of
+from .modes import tensors_of
 from .sizes import ARITHMETIC, BITWISE, COMPARISONS, MATH, Guard
 from .trace import Trace
 

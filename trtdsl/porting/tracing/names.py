@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from ...core.dtypes import as_dtype, dtype_name
 from ...core.lazy import torch
 from ..graph import Op
 
@@ -104,6 +105,8 @@ UNCHANGED = {
 }
 # Operations with a number that leaves a tensor as it is.
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
+# What a network computes in where torch computes in a dtype that TensorRT does not have.
+NARROWED = {"float64": "float32", "complex128": "complex64"}
 CONVERSIONS = {"to", "type", "float", "half", "bfloat16", "double", "int", "long", "bool", "type_as"}
 GETTERS = {"T", "mT", "H", "mH", "real", "imag"}
 
@@ -120,6 +123,8 @@ def canonical(function: Any) -> tuple[str, str, str]:
     if name == "__setitem__":
         return "setitem", qualified, "setitem"
     method = qualified.startswith("torch.Tensor.")
+    if name in ("double", "cdouble"):
+        name = name.removesuffix("double") + "float"
     plain = name.strip("_") if name.startswith("__") else name.rstrip("_")
     plain = ALIASES.get(plain, plain)
     return plain, qualified, "method" if method else "function"
@@ -145,12 +150,18 @@ def in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
     return False
 
 
+def narrowed(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that a network has instead of one that TensorRT does not have."""
+    name = NARROWED.get(dtype_name(dtype))
+    return dtype if name is None else as_dtype(name)
+
+
 def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
     """Whether the result is the operand's value, so that the call needs not be written."""
     if not isinstance(result, torch.Tensor):
         return False
     if op.name in CONVERSIONS:
-        return result.dtype == given.dtype
+        return narrowed(result.dtype) == narrowed(given.dtype)
     if "dropout" in op.name:
         return op.name in UNCHANGED and not _drops(op)
     if op.name in NEUTRAL and len(op.args) == 2 and not op.kwargs and type(op.args[1]) in (bool, int, float):

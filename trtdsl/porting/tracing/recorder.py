@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -18,7 +18,9 @@ from ..graph import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
 from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
 from .frames import authors_frame, helper_frames, here, place_of
-from .names import canonical, in_place, keeps_value
+from .modes import modes, storage_of, tensors_of
+from .names import canonical, in_place, keeps_value, narrowed
+from .scalars import READ, number_of
 from .sizes import TracedFloat, TracedInt, expression_of, traced
 from .unknown import sized
 
@@ -47,6 +49,9 @@ class Recorder:
         self.constants: dict[str, torch.Tensor] = {}  # great ones from outside of the module, by path
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
         self.emitted: dict[tuple[int, int], Value] = {}  # constants by tensor and by the call that has them
+        self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
+        self.numbers: dict[int, Any] = {}  # traced numbers by the identity of the tensor that holds one
+        self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.inside = False  # whether a function of torch is running
 
     def run(self, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -99,7 +104,10 @@ class Recorder:
 
     def take(self, tensor: torch.Tensor, name: str | None = None, *, known: bool = False) -> Value:
         """A new value that the tensor is from now on."""
-        value = Value(tuple(tensor.shape), tensor.dtype, known, name)
+        dtype = narrowed(tensor.dtype)
+        if dtype != tensor.dtype:
+            self.widened.setdefault(tensor.dtype, here())
+        value = Value(tuple(tensor.shape), dtype if name is None else tensor.dtype, known, name)
         self.values[id(tensor)] = value
         self.kept.append(tensor)
         return value
@@ -117,6 +125,8 @@ class Recorder:
             names = self.known_names.get(key)
             if names is None:
                 return self._constant(tensor)
+            if narrowed(tensor.dtype) != tensor.dtype:
+                return self._narrowed(tensor, names[0])
             # Tied weights have several names: the one of the module that asks.
             prefix = self.stack[-1].path + "." if self.stack and self.stack[-1].path else ""
             name = next((name for name in names if name.startswith(prefix)), names[0])
@@ -143,8 +153,10 @@ class Recorder:
         if dataclasses.is_dataclass(given) and not isinstance(given, type):
             fields = dataclasses.fields(given)
             return {field.name: self.tree(getattr(given, field.name)) for field in fields}
+        if isinstance(given, torch.dtype):
+            return narrowed(given)
         if isinstance(given, slice):
-            return slice(*map(self.tree, (given.start, given.stop, given.step)))
+            return slice(*(self.tree(self.numbers.get(id(end), end)) for end in (given.start, given.stop, given.step)))
         return given
 
     # -- calls of torch ----------------------------------------------------------------------------------------------
@@ -170,6 +182,10 @@ class Recorder:
         written = _tree_without_stale(self, args) if name == "setitem" else None
         result = self._made(function, name, args, kwargs)
         self._check_writes(qualified, before, versions, target)
+        number = number_of(name, args, kwargs, result, self.numbers)
+        if number is not None:
+            self.numbers[id(result)] = number
+            self.kept.append(result)
         if target is None and not any(True for _ in _tensors(result)):
             return self._fact(name, args, result)
         options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
@@ -306,15 +322,37 @@ class Recorder:
         if key not in self.emitted:
             if tensor.numel() > MOST_NUMBERS:
                 path = f"constant_{len(self.constants)}"
-                self.constants[path] = tensor.detach().clone()
-                weight = Weight(tuple(tensor.shape), tensor.dtype, path=path, stored=False, known=True, location=here())
+                self.constants[path] = tensor.detach().clone().to(narrowed(tensor.dtype))
+                weight = Weight(
+                    tuple(tensor.shape),
+                    self.constants[path].dtype,
+                    path=path,
+                    stored=False,
+                    known=True,
+                    location=here(),
+                )
                 self.emitted[key] = self.weights[path] = weight
             else:
-                numbers = tensor.detach().cpu().tolist()
-                op = Op("tensor", "torch.tensor", "function", (numbers,), {"dtype": tensor.dtype}, None, here())
+                numbers, dtype = tensor.detach().cpu().tolist(), narrowed(tensor.dtype)
+                op = Op("tensor", "torch.tensor", "function", (numbers,), {"dtype": dtype}, None, here())
                 op.path = self._path()
-                op.results = self.emitted[key] = Value(tuple(tensor.shape), tensor.dtype, known=True, producer=op)
+                op.results = self.emitted[key] = Value(tuple(tensor.shape), dtype, known=True, producer=op)
                 container.body.append(op)
+        return self.emitted[key]
+
+    def _narrowed(self, tensor: torch.Tensor, name: str) -> Value:
+        """A tensor of the module in a dtype that a network has."""
+        container = self._container()
+        key = (id(tensor), id(container))
+        if key not in self.emitted:
+            shape, dtype = tuple(tensor.shape), narrowed(tensor.dtype)
+            self.widened.setdefault(tensor.dtype, here())
+            if name not in self.weights:
+                self.weights[name] = Weight(shape, tensor.dtype, path=name, stored=name in self.state)
+            op = Op("to", "torch.Tensor.to", "method", (self.weights[name], dtype), {}, None, here(), self._path())
+            op.results = self.emitted[key] = Value(shape, dtype, producer=op)
+            self.kept.append(tensor)
+            container.body.append(op)
         return self.emitted[key]
 
     def _note(self, op: Op) -> None:
@@ -369,10 +407,16 @@ class Recorder:
 
     def _fact(self, name: str, args: tuple[Any, ...], result: Any) -> Any:
         """A call that gives no tensor: a fact of the tensor, unless it is what the tensor holds."""
+        if name in READ and args and id(args[0]) in self.numbers:
+            return self.numbers[id(args[0])]
         if name in PEEKS:
             for tensor in _tensors(args):
                 value = self.values.get(id(tensor))
-                if value is not None and not value.known:
+                if value is None or value.known:
+                    continue
+                if type(tensor) in (torch.Tensor, torch.nn.Parameter):  # it has its values: of the module's own
+                    self.asked.setdefault(here(), name)
+                else:
                     raise UnsupportedError(
                         f"{name} needs a tensor's values, which a trace does not have", location=here()
                     )
@@ -445,50 +489,6 @@ def _tensors(tree: Any) -> Any:
 
 def _map_tensors(tree: Any, change: Any) -> Any:
     return rebuilt(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
-
-
-def storage_of(tensor: torch.Tensor) -> Any:
-    """The identity of a tensor's memory, which tensors that share it have in common."""
-    try:
-        return tensor.untyped_storage()._cdata
-    except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
-        return id(tensor)
-
-
-def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters, buffers and other tensors that a module has, by path; one with several names is there with each."""
-    yield from module.named_parameters(remove_duplicate=False)
-    yield from module.named_buffers(remove_duplicate=False)
-    for path, part in module.named_modules():
-        for name, held in vars(part).items():
-            if isinstance(held, torch.Tensor):
-                yield f"{path}.{name}".lstrip("."), held
-
-
-def modes(recorder: Recorder) -> Any:
-    """Lets the recorder see every function of torch that is called."""
-    from torch.overrides import TorchFunctionMode
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return recorder.called(function, args, kwargs or {})
-
-    return Mode()
-
-
-def modes_below(recorder: Recorder) -> Any:
-    """Lets the recorder see every operator that runs without a function of torch: of scripted functions, and in C++."""
-    from torch.overrides import _get_current_function_mode, _pop_mode_temporarily
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Below(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if recorder.inside or _get_current_function_mode() is None:  # the recorder's own operations
-                return function(*args, **(kwargs or {}))
-            with _pop_mode_temporarily():
-                return recorder.called(function, args, kwargs or {})
-
-    return Below()
 
 
 def _tree_without_stale(recorder: Recorder, args: tuple[Any, ...]) -> tuple[Any, ...]:

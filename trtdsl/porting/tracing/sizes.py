@@ -306,6 +306,8 @@ class _Int(int, metaclass=_IntType):
             return given[0]
         if len(given) == 1 and isinstance(given[0], TracedFloat):
             return whole_of("int", given[0], int(given[0]))
+        if len(given) == 1 and isinstance(given[0], torch.Tensor):
+            return cls(given[0].item())  # which may be traced
         return int(*given, **options)
 
 

@@ -18,10 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ..graph import Call, Op, Value, Weight, leaves, operations, values_in
-from .recorder import Recorder, modes, modes_below, tensors_of
+from .modes import modes, modes_below, tensors_of
+from .names import narrowed
+from .recorder import Recorder
 from .sizes import GUARDS, Guard, pythons_functions
 
 
@@ -95,7 +98,13 @@ def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], 
         _choose(op)
     found = dict(_leaves(returned, ()))
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
-    remarks = [*_updates(recorder, module), *map(_remark, left_out.items())]
+    remarks = [*_updates(recorder, module), *_differences(recorder), *map(_remark, left_out.items())]
+    for path, leaf in found.items():
+        if isinstance(leaf, torch.Tensor) and narrowed(leaf.dtype) != leaf.dtype:
+            raise UnsupportedError(
+                f"forward gives {dtype_name(leaf.dtype)}{f' ({path})' if path else ''}, which TensorRT does not have: "
+                f"give .to(torch.{dtype_name(narrowed(leaf.dtype))})"
+            )
     results = _outputs(returned, {path: recorder.value(found[path]) for path in found if path not in left_out})
     made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried, guards)
     made.left_out = list(left_out)
@@ -124,6 +133,15 @@ def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:
     for name, place in places.items():
         at = f" at {place}" if place is not None else ""
         yield f"forward changes its {name}{at}: the network does as the first call does, and keeps nothing"
+
+
+def _differences(recorder: Recorder) -> Iterator[str]:
+    """A remark for each way in which the network computes otherwise than forward does, or does only for its weights."""
+    for dtype, place in recorder.widened.items():
+        name, instead = dtype_name(dtype), dtype_name(narrowed(dtype))
+        yield f"forward computes in {name} at {place}: the network computes in {instead}"
+    for place, name in recorder.asked.items():
+        yield f"{name} at {place} asks for values of the module's own tensors: the network is for weights that agree"
 
 
 def _remark(left_out: tuple[str, Any]) -> str:

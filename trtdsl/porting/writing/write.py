@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ...checking.judging.structure import OUT
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import UsageError
 from ...definition.network import Input
@@ -40,12 +41,6 @@ class File:
         self.name = name or target.default_name(self.module)
         if not self.name.isidentifier():
             raise UsageError(f"a network's name must be an identifier, not {self.name!r}: give --name")
-        named = list(trace.results) if isinstance(trace.results, dict) else []
-        for output in [*named, *(["output"] if isinstance(trace.results, Value) else [])]:
-            if output in trace.inputs:
-                raise UsageError(
-                    f"an output and an input are both called {output!r}, which a network cannot have: rename one"
-                )
         self.folder = Path(file).resolve().parent if file is not None else Path.cwd()
         self.weights = weights
         program = program_of(trace, {self.name, *self._imported()})
@@ -130,14 +125,15 @@ class File:
             entries.append(f"unused={literal(unused)},")
         if any(not weight.stored for weight in self.trace.weights.values()):
             entries.append("buffers=True,")
-        for name, items in (("leave_out", self.trace.left_out), ("trivial", trivial(self.trace))):
+        constant = list(map(self._output, trivial(self.trace)))
+        for name, items in (("leave_out", self.trace.left_out), ("trivial", constant)):
             if items:
                 entries.append(f"{name}={literal(tuple(items))},")
         lines = ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")"]
         lines += _signature(f"def {self.name}", body.signature())
         written, expression = [*self._required(), *body.lines()], body.last_expression()
         if expression is not None and isinstance(self.trace.results, Value):
-            line = f'    return {{"output": {body.renderer().expression(expression)[0]}}}'
+            line = f'    return {{"{self._output("output")}": {body.renderer().expression(expression)[0]}}}'
             if len(line) <= WIDTH:
                 return "\n".join([*lines, *written[:-1], line])
         return "\n".join([*lines, *written, *self._returned(body)])
@@ -196,13 +192,17 @@ class File:
                     break
         return tuple(dict.fromkeys(result))
 
+    def _output(self, name: str) -> str:
+        """The name of an output: another where an input is called so."""
+        return f"{name}{OUT}" if name in self.trace.inputs else name
+
     def _returned(self, body: Body) -> list[str]:
         results = self.trace.results
         names = [body.renderer().value(value) for value in body.results]
         if isinstance(results, Value):
-            return [f'    return {{"output": {names[0]}}}']
+            return [f'    return {{"{self._output("output")}": {names[0]}}}']
         if isinstance(results, dict):
-            keys = [key for key, item in results.items() if isinstance(item, Value)]
+            keys = [self._output(key) for key, item in results.items() if isinstance(item, Value)]
             entries = [f'"{key}": {name}' for key, name in zip(keys, names)]
             text = f"    return {{{', '.join(entries)}}}"
             return (

@@ -1,0 +1,85 @@
+"""The survey of libraries: what it finds of modules of torch and of others, and the table that it writes."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def survey(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    yield importlib.import_module("survey")
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("survey", "surveyed")]:
+        del sys.modules[name]
+
+
+class Zero(nn.Module):
+    """A layer that begins as zeros, as diffusion models have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+        nn.init.zeros_(self.fc.weight)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Random(nn.Module):
+    def forward(self, x):
+        return x + torch.rand(3)
+
+
+class Slow(nn.Module):
+    def forward(self, x):
+        while True:
+            x = x + 1
+
+
+def subjects(survey):
+    make = {"Zero": Zero, "Random": Random, "Absent": lambda: nn.Absent()}
+    for name, maker in make.items():
+        yield survey.Subject(name, maker, ["N,3"], {"N": (1, 2, 3)})
+
+
+def test_modules_are_judged_one_by_one_and_the_table_gives_reasons(survey, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(survey, "LIBRARIES", {"torch": lambda: subjects(survey), "absent": lambda: iter(())})
+    document, results = tmp_path / "porting.md", tmp_path / "results.jsonl"
+    document.write_text(f"before\n{survey.BEGIN}\nold\n{survey.END}\nafter\n")
+    monkeypatch.setattr(survey, "DOCUMENT", document)
+    options = ["--results", str(results), "--write"]
+    survey.main(options)
+    version = torch.__version__.split("+")[0]
+    text = document.read_text()
+    assert f"| torch {version} | 3 | 1 | Zero |\n| all | 3 | 1 | |\n" in text
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert "| torch Random | UnsupportedError: " in text and "torch.rand draws random numbers" in text
+    assert "| torch Absent | AttributeError: " in text
+    assert "absent cannot be imported: ModuleNotFoundError" in capsys.readouterr().err
+    monkeypatch.setattr(survey, "judged", lambda *_: pytest.fail("it is measured already"))
+    survey.main(options)
+    assert document.read_text() == text
+
+
+def test_a_pattern_chooses_modules(survey, monkeypatch, capsys):
+    monkeypatch.setattr(survey, "LIBRARIES", {"torch": lambda: subjects(survey)})
+    survey.main(["torch", "--only", "^Zero$"])
+    assert "| all | 1 | 1 | |" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        survey.main(["nothing"])
+
+
+def test_a_module_has_a_limit_of_time(survey):
+    slow = survey.Subject("Slow", Slow, ["N,3"], {"N": (1, 2, 3)})
+    assert "more than 1 s" in survey.judged("torch", slow, 1).why
+
+
+def test_every_subject_of_torch_has_a_name_of_its_own(survey):
+    names = [subject.name for subject in survey.LIBRARIES["torch"]()]
+    assert len(names) == len(set(names)) > 15

@@ -1,0 +1,20 @@
+"""The modules that `tools/survey.py` ports, one file a field; each file needs its libraries only when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from . import audio, detection, diffusion, filters, medical, plain, text, vision
+from .subject import Subject as Subject
+
+LIBRARIES: dict[str, Callable[[], Iterator[Subject]]] = {
+    "torch": plain.torch,
+    "torchvision": vision.torchvision,
+    "timm": vision.timm,
+    "transformers": text.transformers,
+    "diffusers": diffusion.diffusers,
+    "ultralytics": detection.ultralytics,
+    "torchaudio": audio.torchaudio,
+    "kornia": filters.kornia,
+    "monai": medical.monai,
+}

@@ -1,0 +1,55 @@
+"""What a trace sees: the tensors of a module, and every call of torch while a mode is on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...core.lazy import torch
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+
+def storage_of(tensor: torch.Tensor) -> Any:
+    """The identity of a tensor's memory, which tensors that share it have in common."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
+        return id(tensor)
+
+
+def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters, buffers and other tensors that a module has, by path; one with several names is there with each."""
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+    for path, part in module.named_modules():
+        for name, held in vars(part).items():
+            if isinstance(held, torch.Tensor):
+                yield f"{path}.{name}".lstrip("."), held
+
+
+def modes(recorder: Recorder) -> Any:
+    """Lets the recorder see every function of torch that is called."""
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return recorder.called(function, args, kwargs or {})
+
+    return Mode()
+
+
+def modes_below(recorder: Recorder) -> Any:
+    """Lets the recorder see every operator that runs without a function of torch: of scripted functions, and in C++."""
+    from torch.overrides import _get_current_function_mode, _pop_mode_temporarily
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Below(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if recorder.inside or _get_current_function_mode() is None:  # the recorder's own operations
+                return function(*args, **(kwargs or {}))
+            with _pop_mode_temporarily():
+                return recorder.called(function, args, kwargs or {})
+
+    return Below()
