@@ -64,7 +64,8 @@ def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in
 )
 def test_a_module_that_is_called_like_the_operation_is_not_named_twice(module, expected):
     net = td.Network()
-    F.conv2d(net.input("x", (1, 3, 5, 5)), net.constant(torch.randn(4, 3, 1, 1), source=f"{module}.weight"))
+    weight = net.constant(torch.randn(4, 3, 1, 1), source=f"{module}.weight")
+    net.output(F.conv2d(net.input("x", (1, 3, 5, 5)), weight), "y")
     assert names(net) == [expected]
 
 

@@ -46,15 +46,17 @@ def test_layers(spec):
     net = spec.define(dims={"N": 1})
     types = layer_types(net)
     assert len(types) <= 150
-    assert types.count("MATRIX_MULTIPLY") == 10  # one for each einsum
+    assert types.count("MATRIX_MULTIPLY") == 20  # each einsum has taken in the 1 x 1 convolution before it
+    assert types.count("CONVOLUTION") == 10 + 2 + 1  # over time, of residuals, at the end
+    assert types.count("SCALE") == 1  # the input's
     assert "SHAPE" not in types
     assert "REDUCE" not in types[: types.index("POOLING")]  # no broadcast product to be summed
     names = [net.definition.get_layer(index).name for index in range(net.definition.num_layers)]
-    assert "st_gcn_networks.0.gcn.conv2d" in names
-    assert "st_gcn_networks.9.tcn.0.batch_norm" in names
-    place = net.locations["st_gcn_networks.0.gcn.conv2d"]
+    assert "st_gcn_networks.0.tcn.2.conv2d" in names
+    assert "data_bn.batch_norm" in names
+    place = net.locations["st_gcn_networks.0.tcn.2.conv2d"]
     assert place.file == str(FILE)
-    assert "F.conv2d(x, w.conv.weight, w.conv.bias)" in FILE.read_text().split("\n")[place.line - 1]
+    assert "F.conv2d(x, conv.weight, conv.bias, **arguments)" in FILE.read_text().split("\n")[place.line - 1]
 
 
 def test_state_dict_has_the_names_of_the_original_implementation(spec):

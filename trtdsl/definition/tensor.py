@@ -96,7 +96,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
                 self._handle = self.network.materialize(self)
             else:
                 made = self.pending()
-                self._handle, self.name = made.trt, made.name
+                self._handle, self.name, self.scope = made.trt, made.name, made.scope
         return self._handle
 
     def move_to(self, other: Tensor) -> None:

@@ -37,6 +37,7 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "scale": Way("IScaleLayer"),
     },
     "einsum": {
+        "merged": Way("as matmul, with the weights of the pointwise convolution before it as an operand"),
         "matmul": Way("a plan of matrix products in the order in which the operands lie in memory"),
         "row_major": Way("the plan for operands that lie in memory as their dimensions are written"),
         "native": Way("one IEinsumLayer"),

@@ -13,7 +13,7 @@ from ..sizes.shape import Shape, SizeLike, shape_text
 from .base import PADDING_MODES, add_layer, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
-from .windows import count_windows
+from .windows import check_positive, count_windows
 
 
 @operation
@@ -39,19 +39,32 @@ def convolution(
     >>> convolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
     (2, 5, 8, 8)
     """
+    shape = convolution_shape(x, kernel, stride, pre_padding, post_padding, dilation, groups)
+    maps, size = int(kernel.shape[0]), _kernel_size(x, kernel)
+
+    def add(target, x, kernel, bias):
+        return target.definition.add_convolution_nd(x, maps, size, kernel, bias)
+
+    return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
+
+
+def convolution_shape(
+    x: Tensor,
+    kernel: Tensor,
+    stride: Sequence[int],
+    pre_padding: Sequence[int],
+    post_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Shape:
+    """The shape of :func:`convolution`'s result; ShapeError where there is none."""
     size = _kernel_size(x, kernel)
     _check_channels(x.shape[1], kernel.shape[1], groups, kernel)
     spatial: list[SizeLike] = []
     for axis, length in enumerate(x.shape[2:]):
         extent, padding = dilation[axis] * (size[axis] - 1) + 1, pre_padding[axis] + post_padding[axis]
         spatial.append(count_windows(x.network, length, extent, stride[axis], padding))
-    maps = int(kernel.shape[0])
-    shape: Shape = (x.shape[0], maps, *spatial)
-
-    def add(target, x, kernel, bias):
-        return target.definition.add_convolution_nd(x, maps, size, kernel, bias)
-
-    return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
+    return (x.shape[0], int(kernel.shape[0]), *spatial)
 
 
 @operation
@@ -76,20 +89,38 @@ def deconvolution(
     >>> deconvolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
     (2, 5, 16, 16)
     """
-    size = _kernel_size(x, kernel)
-    if isinstance(x.shape[1], int) and x.shape[1] != kernel.shape[0]:
-        raise ShapeError(f"the kernel {shape_text(kernel.shape)} is for {kernel.shape[0]} channels, not {x.shape[1]}")
-    maps = int(kernel.shape[1]) * groups
-    spatial: list[SizeLike] = []
-    for axis, length in enumerate(x.shape[2:]):
-        extent = dilation[axis] * (size[axis] - 1) + 1
-        spatial.append((length - 1) * stride[axis] + (extent - pre_padding[axis] - post_padding[axis]))
-    shape: Shape = (x.shape[0], maps, *spatial)
+    shape = deconvolution_shape(x, kernel, stride, pre_padding, post_padding, dilation, groups)
+    maps, size = int(kernel.shape[1]) * groups, _kernel_size(x, kernel)
 
     def add(target, x, kernel, bias):
         return target.definition.add_deconvolution_nd(x, maps, size, kernel, bias)
 
     return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
+
+
+def deconvolution_shape(
+    x: Tensor,
+    kernel: Tensor,
+    stride: Sequence[int],
+    pre_padding: Sequence[int],
+    post_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Shape:
+    """The shape of :func:`deconvolution`'s result; ShapeError where there is none."""
+    size = _kernel_size(x, kernel)
+    if isinstance(x.shape[1], int) and x.shape[1] != kernel.shape[0]:
+        raise ShapeError(f"the kernel {shape_text(kernel.shape)} is for {kernel.shape[0]} channels, not {x.shape[1]}")
+    spatial: list[SizeLike] = []
+    for axis, length in enumerate(x.shape[2:]):
+        extent = dilation[axis] * (size[axis] - 1) + 1
+        check_positive(extent, "a window")
+        check_positive(stride[axis], "stride")
+        padding = pre_padding[axis] + post_padding[axis]
+        spatial.append((length - 1) * stride[axis] + (extent - padding))
+        if isinstance(spatial[-1], int) and spatial[-1] < 0:
+            raise ShapeError(f"{padding} of padding leave nothing of {spatial[-1] + padding} outputs")
+    return (x.shape[0], int(kernel.shape[1]) * groups, *spatial)
 
 
 def _added(

@@ -28,7 +28,7 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
     >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
     (N, 7, 5, 4)
     """
-    from .emit import contract, contract_sublists  # with the search, a tenth of what importing trtdsl takes
+    from .contract import contract, contract_sublists  # with the search, a tenth of what importing trtdsl takes
 
     if not isinstance(equation, str):
         return contract_sublists((equation, *operands), lowering)
@@ -52,6 +52,6 @@ def einops_einsum(*operands: Any, lowering: str = "auto") -> Tensor:
     *given, equation = operands
     if "->" not in equation:
         raise DefinitionError("einops' equations name their output: '… -> …'")
-    from .emit import contract
+    from .contract import contract
 
     return contract(equation, given, lowering, names=True)

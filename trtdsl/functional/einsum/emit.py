@@ -2,134 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from string import ascii_lowercase
-from typing import Any
 
 from ... import layers as L
-from ...core.errors import DefinitionError
 from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.operation import require_network
 from ...definition.tensor import Tensor
-from ...sizes.shape import Shape, is_static
-from ..lowerings import lowering_of
-from ..operands import as_tensor, result_type
-from .equation import Equation, expand, label_sizes, parse, sublists
+from ...sizes.shape import Shape
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
-from .search import Order, make_plan, naive_plan
-
-
-def contract(equation: str, operands: Sequence[Any], lowering: str, *, names: bool | None = None) -> Tensor:
-    """The product of the operands that an equation says; ``names`` as for :func:`parse`."""
-    tensors = _tensors(operands)
-    return _einsum(parse(equation, [tensor.ndim for tensor in tensors], names=names), tensors, lowering)
-
-
-def contract_sublists(arguments: Sequence[Any], lowering: str) -> Tensor:
-    """The product of operands, each followed by its list of labels."""
-    given, terms, output = sublists(arguments)
-    tensors = _tensors(given)
-    return _einsum(expand(terms, output, [tensor.ndim for tensor in tensors]), tensors, lowering)
-
-
-def _tensors(operands: Sequence[Any]) -> list[Tensor]:
-    if not operands:
-        raise DefinitionError("einsum needs at least one operand")
-    network = require_network(*operands)
-    return [as_tensor(operand, network) for operand in operands]
-
-
-def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
-    no_layer = _why_not_native(equation, tensors)
-    lowering = lowering_of("einsum", lowering, *tensors, cannot={"native": no_layer} if no_layer else {})
-    dtype = _dtype(equation, tensors)
-    tensors = [L.cast(tensor, dtype) for tensor in tensors]
-    shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
-    orders = [None if lowering == "row_major" else _order(tensor) for tensor in tensors]
-    if lowering == "native":
-        return _native(equation, tensors)
-    if lowering == "broadcast":
-        plan = naive_plan(equation, shapes, constants)
-    else:
-        plan = _plan(tensors[0].network, equation, shapes, constants, not dtype.is_floating_point, orders)
-    return emit(plan, tensors)
-
-
-def _order(x: Tensor) -> Order | None:
-    """The order in which the dimensions lie in memory; None where it is the order in which they are written."""
-    return None if x.is_constant or x.order == tuple(range(x.ndim)) else x.order
-
-
-def _plan(
-    network: Network,
-    equation: Equation,
-    shapes: Sequence[Shape],
-    constants: Sequence[bool],
-    integers: bool,
-    orders: Sequence[Order | None],
-) -> EinsumPlan:
-    """The plan, made once for all products of one equation and the same shapes."""
-    key = (equation, tuple(shapes), tuple(constants), integers, tuple(orders))
-    if all(map(is_static, shapes)):
-        return _static_plan(*key)
-    plans = network.cache.setdefault("einsum", {})  # dynamic sizes belong to a network, and must not outlive it
-    if key not in plans:
-        plans[key] = make_plan(equation, shapes, constants, integers=integers, orders=orders)
-    return plans[key]
-
-
-@functools.lru_cache(maxsize=256)
-def _static_plan(
-    equation: Equation,
-    shapes: tuple[Shape, ...],
-    constants: tuple[bool, ...],
-    integers: bool,
-    orders: tuple[Order | None, ...],
-) -> EinsumPlan:
-    return make_plan(equation, shapes, constants, integers=integers, orders=orders)
-
-
-def _why_not_native(equation: Equation, tensors: Sequence[Tensor]) -> str | None:
-    """Why IEinsumLayer cannot express an equation; None where it can."""
-    if not all(tensor.dtype.is_floating_point for tensor in tensors):
-        return "IEinsumLayer takes no integers and no bool"
-    labels = {label for labels in equation.terms for label in labels}
-    if len(labels) > len(ascii_lowercase):
-        return f"IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}"
-    return None
-
-
-def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
-    """One IEinsumLayer."""
-    label_sizes(equation, [tensor.shape for tensor in tensors])
-    labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
-    letters = dict(zip(labels, ascii_lowercase, strict=False))
-    left, right = (
-        ",".join("".join(letters[label] for label in term) for term in terms)
-        for terms in (equation.terms, [equation.output])
-    )
-    return L.einsum(f"{left}->{right}", *tensors)
-
-
-def _dtype(equation: Equation, tensors: Sequence[Tensor]) -> torch.dtype:
-    """The dtype to compute in: torch's promoted one; int64 where torch's own einsum sums integers as int64."""
-    dtype = result_type(*tensors)
-    if dtype.is_floating_point:
-        return dtype
-    if dtype == torch.bool:
-        summed = {label for labels in equation.terms for label in labels} - set(equation.output)
-        return torch.int64 if summed else dtype
-    # Which of its sums torch widens depends on the sizes that are 1; dynamic ones are taken not to be.
-    sizes = label_sizes(equation, [tensor.shape for tensor in tensors])
-    known = {label: size if isinstance(size, int) else 2 for label, size in sizes.items()}
-    numbers = {label: number for number, label in enumerate(sizes)}
-    arguments: list[Any] = []
-    for labels, tensor in zip(equation.terms, tensors, strict=True):
-        shape = [1 if size == 1 else known[label] for label, size in zip(labels, tensor.shape, strict=True)]
-        arguments += [torch.empty(shape, dtype=dtype, device="meta"), [numbers[label] for label in labels]]
-    return torch.einsum(*arguments, [numbers[label] for label in equation.output]).dtype
 
 
 def emit(plan: EinsumPlan, tensors: Sequence[Tensor]) -> Tensor:

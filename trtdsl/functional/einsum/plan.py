@@ -127,6 +127,8 @@ class EinsumPlan:
     steps: tuple[Step, ...]
     largest: int
     """The elements of the largest value that is made on the way (the result included)."""
+    cost: float = 0.0
+    """What plans are chosen by: bytes, and arithmetic as the bytes that a GPU moves in the same time."""
 
     @property
     def flops(self) -> int:

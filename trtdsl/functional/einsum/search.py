@@ -27,13 +27,14 @@ def make_plan(
     *,
     integers: bool = False,
     orders: Sequence[Order | None] | None = None,
+    paths: Sequence[Path] | None = None,
 ) -> EinsumPlan:
     """The plan for operands of these shapes, from the shapes alone.
 
     ``constants`` says which operands are known when the network is written. ``integers``: there is no matrix product.
     ``orders`` says in which order the dimensions of each operand lie in memory (None: as they are written). Where one
     lies channels last, as convolutions write, the result may lie channels last too: naming its dimensions in another
-    order costs nothing.
+    order costs nothing. ``paths`` are the orders of pairs to choose from; None leaves them to opt_einsum.
 
     Raises ShapeError for sizes that disagree, UnsupportedError where more than 8 dimensions would be needed.
 
@@ -53,7 +54,7 @@ def make_plan(
     values = [_alone(draft, equation, value, values) for value in values]
     finished = []
     for prefer, target in wanted:
-        for state, value in _pairs(draft.copy(), values, equation, constants, integers, prefer):
+        for state, value in _pairs(draft.copy(), values, equation, constants, integers, prefer, paths):
             finished.append(_finish(state, value, target, want))
     best, result = min(finished, key=lambda item: (item[0].cost, item[0].layers))
     return _finished(best, result, equation, shapes, constants)
@@ -93,6 +94,7 @@ def _finished(
         result=result,
         steps=tuple(draft.steps),
         largest=draft.largest,
+        cost=draft.cost,
     )
 
 
@@ -179,13 +181,19 @@ class _Recorder:
 
 
 def _pairs(
-    draft: Draft, values: list[int], equation: Equation, constants: Sequence[bool], integers: bool, prefer: Labels
+    draft: Draft,
+    values: list[int],
+    equation: Equation,
+    constants: Sequence[bool],
+    integers: bool,
+    prefer: Labels,
+    paths: Sequence[Path] | None,
 ) -> list[tuple[Draft, int]]:
     if len(values) == 1:
         return [(draft, values[0])]
     results = []
     problem: UnsupportedError | None = None
-    for path in _paths(draft, values, equation, constants):
+    for path in _paths(draft, values, equation, constants) if paths is None else paths:
         try:
             results += _along(draft, values, equation, path, integers, prefer)
         except UnsupportedError as error:  # this path needs too many dimensions; another may not
@@ -414,7 +422,9 @@ def _ordered(labels: Iterable[str], by: Sequence[str]) -> Labels:
 def _splits(labels: Labels, own: Labels, prefer: Labels) -> list[tuple[Labels, Labels]]:
     """The labels of one side in two: batch dimensions over which the other side is broadcast, and the matrix's own."""
     found: dict[tuple[Labels, Labels], None] = {}
-    for order in (_ordered(labels, own), merge((_ordered(labels, prefer), _ordered(labels, own)))):
+    mine, wanted = _ordered(labels, own), _ordered(labels, prefer)
+    kept_first = (*wanted, *(label for label in mine if label not in wanted))  # the others are summed by a later pair
+    for order in (mine, merge((wanted, mine)), kept_first):
         for cut in range(len(order)):
             found[order[:cut], order[cut:]] = None
     return list(found)

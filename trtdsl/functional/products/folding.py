@@ -1,8 +1,12 @@
-"""Convolutions with folded batch norms: a batch norm with constant statistics becomes part of the weights before it."""
+"""Convolutions and linear products that become layers where they are first used, so that what follows may join them.
+
+A batch norm with constant statistics becomes part of the weights (:func:`folded`); an einsum takes the weights as an
+operand (:mod:`trtdsl.functional.einsum.factors`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import layers as L
@@ -11,25 +15,48 @@ from ...definition.network import Network
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.evaluation import Node
-from ...layers.shuffle import PendingShuffle
+from ...layers.shuffle import PendingShuffle, ShuffleSteps, regrouped
+from ...sizes.shape import Shape
 from .fusion import in_dtype, made_of, scaled_weight, values_of
 
 
-class Convolved:
-    """A convolution in the network, its own weights, and the form in which its result is used so far."""
+class Weighted:
+    """A product with weights: how its layers are added, its own weights, and the form in which it was added.
 
-    def __init__(self, result: Tensor, kernel: Tensor, bias: Tensor | None, axis: int):
-        network = result.network
-        added = network.definition.get_layer(network.definition.num_layers - 1)
-        self.result, self.kernel, self.bias, self.axis = result, kernel, bias, axis
-        self.layer = Node(network.backend, added).layer
-        self.used: PendingConvolution | None = None
+    ``axis`` is the kernel's dimension of output channels, ``channel`` the result's. The bias has one value a channel,
+    or is of the result's rank, to be broadcast. ``pointwise``: the result is ``kernel @ input`` along the channels, and
+    every other dimension is the input's. ``owns``: the weights belong to the layer, which can be given others.
+    """
+
+    def __init__(
+        self,
+        add: Callable[[Tensor, Tensor | None], Tensor],
+        input: Tensor,
+        kernel: Tensor,
+        bias: Tensor | None,
+        *,
+        axis: int,
+        channel: int,
+        pointwise: bool = False,
+        owns: bool = False,
+    ):
+        operation = input.network._operation
+        assert operation is not None
+        self.add, self.input, self.kernel, self.bias = add, input, kernel, bias
+        self.axis, self.channel, self.pointwise, self.owns, self.operation = axis, channel, pointwise, owns, operation
+        self.result: Tensor | None = None
+        self.used: PendingProduct | None = None
+        self._layer = 0
 
     def weights(self, scale: np.ndarray, shift: np.ndarray) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Kernel and bias of the convolution that scales and shifts its channels too; None where they overflow."""
+        """Kernel and bias that scale and shift the channels too; None where they overflow."""
         channels = [1] * self.kernel.ndim
         channels[self.axis] = -1
-        bias = shift if self.bias is None else values_of(self.bias) * scale + shift
+        bias = shift
+        if self.bias is not None:
+            values = values_of(self.bias)
+            wide = [-1 if values.ndim == 1 or axis == self.channel else 1 for axis in range(values.ndim)]
+            bias = values * scale.reshape(wide) + shift.reshape(wide)
         kernel = scaled_weight(self.kernel.data, in_dtype(scale, self.kernel.dtype).view(channels))
         added = in_dtype(bias, self.kernel.dtype)
         narrow = self.kernel.dtype != torch.float32
@@ -37,76 +64,100 @@ class Convolved:
             return None
         return kernel, added
 
-    def give(self, kernel: torch.Tensor, bias: torch.Tensor | None) -> None:
-        """The layer's weights from now on."""
-        target = self.result.network.target
-        self.layer.kernel = target.buffer(kernel)
-        self.layer.bias = target.weights(None, kernel.dtype) if bias is None else target.buffer(bias)
+    def build(self, form: PendingProduct, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> None:
+        """Adds the layer in this form, with its own weights or with these, which keep their names."""
+        weight, shift = self.kernel, self.bias
+        if kernel is not None and bias is not None:
+            names = () if shift is None else shift.weight_names
+            weight, shift = _constant(weight, kernel, weight.weight_names), _constant(weight, bias, names)
+        with self.operation:
+            self.result = self.add(weight, shift)
+        self._layer = weight.network.definition.num_layers - 1
+        self.used = form
+
+    def restore(self) -> None:
+        """Gives the layer its own weights again."""
+        network = self.kernel.network
+        layer = Node(network.backend, network.definition.get_layer(self._layer)).layer
+        layer.kernel = network.target.weights(self.kernel)
+        layer.bias = network.target.weights(self.bias, self.kernel.dtype)
 
 
-class PendingConvolution:
-    """A convolution's result, perhaps scaled and shifted by the layer's own weights, where nothing else uses it.
+def _constant(like: Tensor, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
+    return Tensor(like.network, tuple(data.shape), data.dtype, data=data, weight_names=weight_names)
 
-    The layer exists; its weights are decided when another layer needs the result.
+
+class PendingProduct:
+    """The result of a product with weights, perhaps scaled and shifted, that has not become a layer yet.
+
+    ``order`` is the order in which its dimensions lie in memory; None where only its layers tell.
     """
 
     def __init__(
         self,
-        source: Convolved,
+        source: Weighted,
+        order: tuple[int, ...] | None,
         scale: np.ndarray | None = None,
         shift: np.ndarray | None = None,
         given: Sequence[Tensor] = (),
         operation: Operation | None = None,
     ):
-        self.source, self.scale, self.shift, self.given, self.operation = source, scale, shift, given, operation
+        self.source, self.memory, self.scale, self.shift, self.given = source, order, scale, shift, given
+        self.operation = operation
         self.tensor: Tensor | None = None
 
     def __call__(self) -> Tensor:
         source = self.source
-        if source.used is None:
-            if self.scale is None:
-                source.used = self
-                return source.result
-            assert self.shift is not None
-            weights = source.weights(self.scale, self.shift)
+        if source.result is None:
+            weights = None if self.scale is None or self.shift is None else source.weights(self.scale, self.shift)
             if weights is not None:
-                source.give(*weights)
+                source.build(self, *weights)
+                self._name()
+            else:
+                source.build(self if self.scale is None else PendingProduct(source, self.memory))
+        elif self.scale is None and source.used is not None and source.used.scale is not None:
+            if source.owns:
+                _unfold(source.used)
                 source.used = self
-                network = source.result.network
-                name = source.result.name
-                network.owners[name] |= frozenset().union(*(tensor.owners for tensor in self.given))
-                network.weight_names[name] = network.weight_names.get(name, ()) + weight_names_of(self.given)
-                return source.result
-        before, plain = source.used, PendingConvolution(source)
-        if before is None or before.scale is not None:
-            source.used = plain
-            if before is not None:
-                _unfold(before)
-        return source.result if self.scale is None else self.apart()
+            else:
+                source.build(self)
+        assert source.result is not None
+        return source.result if source.used is self or self.scale is None else self.apart()
 
     def order(self) -> tuple[int, ...]:
         """The order in which the result's dimensions lie in memory."""
-        return self.source.result.order
+        return self().order if self.memory is None else self.memory
+
+    def _name(self) -> None:
+        """The layer has what its scale and shift were made from, too."""
+        assert self.source.result is not None
+        network, name = self.source.result.network, self.source.result.name
+        network.owners[name] |= frozenset().union(*(tensor.owners for tensor in self.given))
+        network.weight_names[name] = network.weight_names.get(name, ()) + weight_names_of(self.given)
 
     def apart(self) -> Tensor:
-        """Scale and shift as a layer of their own."""
-        x = self.source.result
-        assert self.operation is not None
+        """Scale and shift as layers of their own."""
+        source = self.source
+        if source.used is None or source.used.scale is not None:
+            PendingProduct(source, self.memory)()
+        assert self.operation is not None and source.result is not None
         with self.operation:
-            return scaled_by(x, self.given, self.scale, self.shift)
+            return scaled_by(source.result, self.given, self.scale, self.shift, source.channel)
 
-    def as_tensor(self) -> Tensor:
-        """The result as a Tensor whose form is decided when a layer needs it."""
-        x = self.source.result
-        self.tensor = Tensor(x.network, x.shape, x.dtype, name=x.name, scope=x.scope, pending=self)
+    def as_tensor(self, shape: Shape, dtype: torch.dtype) -> Tensor:
+        """The result as a Tensor whose layer is added when another one needs it."""
+        network, scope = self.source.kernel.network, self.source.operation.scope
+        self.tensor = Tensor(network, shape, dtype, name="a product", scope=scope, pending=self)
         return self.tensor
 
 
-def _unfold(folded: PendingConvolution) -> None:
-    """Gives the convolution its own weights again, because its result is also used without the batch norm."""
-    source, network = folded.source, folded.source.result.network
-    handle = source.result.trt
-    source.give(source.kernel.data, None if source.bias is None else source.bias.data)
+def _unfold(folded: PendingProduct) -> None:
+    """Gives a convolution its own weights again, because its result is also used without the batch norm."""
+    source = folded.source
+    assert source.result is not None
+    network, handle = source.result.network, source.result.trt
+    source.restore()
+    source.used = PendingProduct(source, folded.memory)
     readers = [
         (layer, index)
         for layer in map(network.definition.get_layer, range(network.definition.num_layers))
@@ -134,42 +185,74 @@ def _move_output(network: Network, before: Any, after: Any) -> None:
         definition.mark_output(after if output.name == before.name else output)
 
 
-def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any) -> Tensor:
-    """``x * scale + shift`` per channel: IScaleLayer."""
-    return L.scale(x, *made_of(given, in_dtype(shift, x.dtype), in_dtype(scale, x.dtype)), axis=1)
+def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any, channel: int = 1) -> Tensor:
+    """``x * scale + shift`` per channel: IScaleLayer, or IElementWiseLayers where it cannot say which dimension."""
+    made = made_of(given, in_dtype(shift, x.dtype), in_dtype(scale, x.dtype))
+    if x.ndim > 3 and channel == 1:
+        return L.scale(x, *made, axis=1)
+    shape = tuple(-1 if axis == channel else 1 for axis in range(x.ndim))
+    added, factor = (L.shuffle(each, reshape=tuple(each.shape[0] if n < 0 else n for n in shape)) for each in made)
+    return L.elementwise(L.elementwise(x, factor, "PROD"), added, "SUM")
 
 
-def convolved(result: Tensor, kernel: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
-    """The result of a convolution that has just been added, with constant weights, for :func:`folded` to fold into.
+def deferred(
+    add: Callable[[Tensor, Tensor | None], Tensor],
+    input: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None,
+    shape: Shape,
+    order: tuple[int, ...] | None,
+    **facts: Any,
+) -> Tensor:
+    """The result of ``add(kernel, bias)``, added where it is first used; at once where a weight is computed.
 
-    ``axis`` is the kernel's dimension of output channels; ``result`` itself where it is a constant.
+    ``facts`` are those of :class:`Weighted`.
     """
-    if result.is_constant or not kernel.is_constant:
-        return result
-    return PendingConvolution(Convolved(result, kernel, bias, axis)).as_tensor()
+    constant = kernel.is_constant and (bias is None or bias.is_constant)
+    if input.is_constant or not constant or input.dtype != kernel.dtype:
+        return add(kernel, bias)
+    source = Weighted(add, input, kernel, bias, **facts)
+    return PendingProduct(source, order).as_tensor(shape, input.dtype)
 
 
-def folded(x: Tensor, given: Sequence[Tensor], scale: np.ndarray, shift: np.ndarray) -> Tensor | None:
-    """``x * scale + shift`` per channel of dimension 1 by the weights of the convolution that gives ``x``.
+def folded(x: Tensor, given: Sequence[Tensor], scale: np.ndarray, shift: np.ndarray, channel: int = 1) -> Tensor | None:
+    """``x * scale + shift`` per channel by the weights of the convolution or linear product that gives ``x``.
 
-    ``given`` are the constants that scale and shift were made from. None where no convolution gives ``x``, or where it
-    has been used already. Reshapes that leave batch and channels alone are looked through.
+    ``given`` are the constants that scale and shift were made from, ``channel`` is the dimension of ``x`` that they
+    belong to. None where nothing such gives ``x``, or where it has been used already. Reshapes and permutations that
+    leave the channels whole are looked through.
     """
     pending = x.pending
     if x.is_layer or pending is None:
         return None
     if isinstance(pending, PendingShuffle):
         source, steps = pending.source, pending.steps
-        alone = steps.first[:2] == steps.second[:2] == (0, 1) and steps.first == tuple(range(source.ndim))
-        if not alone or steps.reshape is None or steps.reshape[:2] != source.shape[:2]:
-            return None
-        inner = folded(source, given, scale, shift)
+        before = _before(steps, source.shape, channel)
+        inner = None if before is None else folded(source, given, scale, shift, before)
         return None if inner is None else L.shuffle(inner, *steps)
-    if not isinstance(pending, PendingConvolution) or pending.source.used is not None:
+    if (
+        not isinstance(pending, PendingProduct)
+        or pending.source.result is not None
+        or channel != pending.source.channel
+    ):
         return None
     if pending.scale is not None:
         assert pending.shift is not None
         given, scale, shift = [*pending.given, *given], pending.scale * scale, pending.shift * scale + shift
-    operation = x.network._operation
-    assert operation is not None
-    return PendingConvolution(pending.source, scale, shift, given, operation).as_tensor()
+    joined = PendingProduct(pending.source, pending.memory, scale, shift, given, x.network._operation)
+    return joined.as_tensor(x.shape, x.dtype)
+
+
+def _before(steps: ShuffleSteps, shape: Shape, dim: int) -> int | None:
+    """The dimension of a tensor of that shape that a shuffle makes dimension ``dim`` of; None where there is none."""
+    first, reshape, second = steps
+    place = second[dim]
+    if reshape is None:
+        return first[place]
+    groups = regrouped(tuple(shape[axis] for axis in first), reshape) or ()
+    for sources, results in groups:
+        if place in results:
+            whole = [axis for axis in sources if shape[first[axis]] != 1]
+            alone = [axis for axis in results if reshape[axis] != 1] == [place]
+            return first[whole[0]] if alone and len(whole) == 1 else None
+    return None

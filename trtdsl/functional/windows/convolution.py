@@ -10,11 +10,13 @@ from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.tensor import Tensor
+from ...layers.base import channels_last
+from ...layers.convolution import convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
 from ...sizes.shape import is_static, product, shape_text
 from ..family import family
 from ..operands import binary, per_axis
-from ..products.folding import convolved
+from ..products.folding import deferred
 
 Sizes = int | Sequence[int]  # one value, or one per spatial dimension
 
@@ -48,21 +50,23 @@ def _convolution(
     if ndim == 1:
         x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
         strides, dilations, pre, post = (1, *strides), (1, *dilations), (0, *pre), (0, *post)
-    result = L.convolution(
+    options = {"stride": strides, "pre_padding": pre, "post_padding": post, "dilation": dilations, "groups": groups}
+    shape = convolution_shape(x, weight, **options)
+    result = deferred(
+        lambda kernel, bias: L.convolution(x, kernel, bias, **options),
         x,
         weight,
         None if late_bias else bias,
-        stride=strides,
-        pre_padding=pre,
-        post_padding=post,
-        dilation=dilations,
-        groups=groups,
+        shape,
+        channels_last(x.ndim),
+        axis=0,
+        channel=1,
+        owns=True,
+        pointwise=groups == 1 and shape[2:] == x.shape[2:] and set(weight.shape[2:]) == {1} and not any((*pre, *post)),
     )
     if late_bias:
         assert bias is not None
         result = _add_bias(result, bias)
-    else:
-        result = convolved(result, weight, bias)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
@@ -199,18 +203,16 @@ def _transposed(
         x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
         strides, dilations, pads, post, beyond = (1, *strides), (1, *dilations), (0, *pads), (0, *post), (0, *beyond)
     late_bias = bias is not None and (not bias.is_constant or any(beyond))
-    result = L.deconvolution(
-        x,
-        weight,
-        None if late_bias else bias,
-        stride=strides,
-        pre_padding=pads,
-        post_padding=post,
-        dilation=dilations,
-        groups=groups,
-    )
+    options = {"stride": strides, "pre_padding": pads, "post_padding": post, "dilation": dilations, "groups": groups}
+
+    def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
+        return L.deconvolution(x, kernel, bias, **options)
+
     if groups == 1 and not late_bias and not any(beyond):
-        result = convolved(result, weight, bias, axis=1)
+        shape = deconvolution_shape(x, weight, **options)
+        result = deferred(add, x, weight, bias, shape, channels_last(x.ndim), axis=1, channel=1, owns=True)
+    else:
+        result = add(weight, None if late_bias else bias)
     if any(beyond):  # outputs that no input reaches
         sizes = [size + extra for size, extra in zip(result.shape, (0, 0, *beyond), strict=True)]
         result = L.slice(result, (0,) * result.ndim, sizes, mode="FILL")

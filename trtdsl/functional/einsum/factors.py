@@ -1,0 +1,232 @@
+"""Operands that are products themselves: an einsum may take the weights of a pointwise convolution as an operand.
+
+``einsum("nkctv,kvw->nctw", conv(z), a)`` is ``einsum("nitv,kvw,kci->nctw", z, a, w)`` and a constant for the bias.
+Where the adjacency first and the weights then cost no more than the convolution and the adjacency, that is the plan.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ... import layers as L
+from ...core.lazy import torch
+from ...definition.network import Network
+from ...definition.tensor import Tensor, weight_names_of
+from ...layers.shuffle import PendingShuffle, ShuffleSteps, regrouped
+from ...sizes.shape import Shape, SizeLike, is_static, product
+from ..products.folding import PendingProduct, deferred
+from .emit import emit
+from .equation import Equation, Labels
+from .plan import EinsumPlan
+from .search import Order, make_plan
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand that is a product: its number, and its dimensions before any reshape, in labels of the equation."""
+
+    index: int
+    labels: tuple[Labels, ...]
+    channel: int
+    """The dimension along which it is a product."""
+    inputs: SizeLike
+    """The size of that dimension of its input."""
+    order: Order
+    """The order in which its input's dimensions lie in memory."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """An einsum from shapes alone."""
+
+    equation: Equation
+    shapes: tuple[Shape, ...]
+    constants: tuple[bool, ...]
+    orders: tuple[Order | None, ...]
+
+    def plan(self, paths: tuple[tuple[tuple[int, int], ...], ...] | None = None) -> EinsumPlan:
+        """The plan that costs least."""
+        return make_plan(self.equation, self.shapes, self.constants, orders=self.orders, paths=paths)
+
+
+def merge_of(given: Given, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | None:
+    """Makes the einsum with the weights of a product as an operand, where that costs no more than product and einsum.
+
+    The bias becomes a constant that is added, which costs nothing where a norm or an activation follows. None where no
+    operand is such a product, or where another layer needs it anyway.
+    """
+    for index, tensor in enumerate(tensors):
+        found, steps = _pending(tensor)
+        if found is None or not _joins(given, tensors, index, found):
+            continue
+        labels = _labels(tensor, found, steps, given.equation.terms[index])
+        if labels is None:
+            continue
+        source = found.source
+        operand = Operand(index, labels, source.channel, source.input.shape[source.channel], source.input.order)
+        plan = _choice(source.input.network, given, operand)
+        weights = None if plan is None else _weights(given, operand, plan, tensors, found)
+        if plan is not None and weights is not None:
+            return functools.partial(_emitted, operand, plan, tensors, found, *weights)
+    return None
+
+
+def _pending(x: Tensor) -> tuple[PendingProduct | None, ShuffleSteps | None]:
+    """The product along channels that a Tensor is, perhaps through a shuffle; None where it is another value."""
+    steps = None
+    if isinstance(x.pending, PendingShuffle) and not x.is_layer:
+        x, steps = x.pending.source, x.pending.steps
+    pending = x.pending
+    if x.is_layer or not isinstance(pending, PendingProduct) or not pending.source.pointwise:
+        return None, None
+    return (None, None) if pending.source.result is not None else (pending, steps)
+
+
+def _joins(given: Given, tensors: Sequence[Tensor], index: int, found: PendingProduct) -> bool:
+    """Whether the weights can stand in the equation: a bias beside what is computed would be computed, too."""
+    term = given.equation.terms[index]
+    biased = found.source.bias is not None or found.shift is not None
+    alone = not biased or all(each.is_constant for k, each in enumerate(tensors) if k != index)
+    return alone and len(set(term)) == len(term)
+
+
+def _labels(x: Tensor, found: PendingProduct, steps: ShuffleSteps | None, term: Labels) -> tuple[Labels, ...] | None:
+    """The labels of each dimension of the product itself; None where dimensions are merged or sizes open."""
+    if steps is None:
+        return tuple((label,) for label in term)
+    source = x.pending.source  # type: ignore[union-attr]
+    before = tuple(source.shape[axis] for axis in steps.first)
+    after = before if steps.reshape is None else steps.reshape
+    named: list[str] = [""] * len(after)
+    for label, place in zip(term, steps.second, strict=True):
+        named[place] = label
+    labels: list[Labels] = [()] * len(before)
+    for sources, results in regrouped(before, after) or ():
+        whole = [axis for axis in sources if before[axis] != 1] or list(sources[:1])
+        if len(whole) != 1:
+            return None
+        labels[steps.first[whole[0]]] = tuple(named[axis] for axis in results)
+    channel = labels[found.source.channel]
+    return tuple(labels) if channel and is_static([x.shape[term.index(label)] for label in channel]) else None
+
+
+def _choice(network: Network, given: Given, operand: Operand) -> EinsumPlan | None:
+    """The plan with the weights as an operand; None where it costs more. Made once for one equation and its shapes."""
+    if all(map(is_static, given.shapes)) and isinstance(operand.inputs, int):
+        return _static_choice(given, operand)
+    choices = network.cache.setdefault("einsum factors", {})
+    if (given, operand) not in choices:
+        choices[given, operand] = _chosen(given, operand)
+    return choices[given, operand]
+
+
+def _chosen(given: Given, operand: Operand) -> EinsumPlan | None:
+    equation, index = given.equation, operand.index
+    term = equation.terms[index]
+    taken = {label for each in (*equation.terms, equation.output) for label in each}
+    inner = next(name for name in ("in", *(f"in_{k}" for k in range(len(taken) + 1))) if name not in taken)
+    sizes: Mapping[str, SizeLike] = {**dict(zip(term, given.shapes[index], strict=True)), inner: operand.inputs}
+    inputs = [(inner,) if axis == operand.channel else names for axis, names in enumerate(operand.labels)]
+    flat = tuple(label for names in inputs for label in names)
+    order = tuple(flat.index(label) for axis in operand.order for label in inputs[axis])
+    weights: Labels = (*operand.labels[operand.channel], inner)
+    shape, kernel = tuple(sizes[label] for label in flat), tuple(sizes[label] for label in weights)
+    whole = Given(
+        Equation((*equation.terms[:index], flat, *equation.terms[index + 1 :], weights), equation.output),
+        (*given.shapes[:index], shape, *given.shapes[index + 1 :], kernel),
+        (*given.constants, True),
+        (*given.orders[:index], order, *given.orders[index + 1 :], None),
+    )
+    alone = Equation((flat, weights), tuple(label for names in operand.labels for label in names))
+    apart = given.plan().cost + Given(alone, (shape, kernel), (False, True), (order, None)).plan().cost
+    # First the input and what is not its weights; two constants together would be a greater one.
+    plan = whole.plan((((0, 1), (0, 1)),) if len(whole.shapes) == 3 else None)
+    return plan if plan.cost <= apart else None
+
+
+_static_choice = functools.lru_cache(maxsize=256)(_chosen)
+
+
+def _weights(
+    given: Given, operand: Operand, plan: EinsumPlan, tensors: Sequence[Tensor], found: PendingProduct
+) -> tuple[Tensor, Tensor | None] | None:
+    """The weights as an operand, with what is folded into them, and what the bias adds; None where there are none."""
+    source = found.source
+    kernel, bias = source.kernel.data, None if source.bias is None else source.bias.data
+    if found.scale is not None and found.shift is not None:
+        made = source.weights(found.scale, found.shift)
+        if made is None:
+            return None
+        kernel, bias = made
+    kernel = kernel.reshape([int(size) for size in plan.shapes[-1]])
+    weights = _constant(source.kernel, kernel, source.kernel, *found.given)
+    if bias is None:
+        return weights, None
+    value = _added(given, operand, bias.double(), tensors, source.kernel.network.fold_limit)
+    if value is None:
+        return None
+    return weights, _constant(source.kernel, value.to(kernel.dtype), source.bias, *found.given)
+
+
+def _constant(like: Tensor, value: torch.Tensor, *made_of: Tensor | None) -> Tensor:
+    names = weight_names_of([each for each in made_of if each is not None])
+    return Tensor(like.network, tuple(value.shape), value.dtype, data=value, weight_names=names)
+
+
+def _emitted(
+    operand: Operand,
+    plan: EinsumPlan,
+    tensors: Sequence[Tensor],
+    found: PendingProduct,
+    weights: Tensor,
+    added: Tensor | None,
+) -> Tensor:
+    """The einsum as a product of its own, whose layers are added where it is first used."""
+    equation = plan.equation
+    operands = list(tensors)
+    operands[operand.index] = L.shuffle(found.source.input, reshape=plan.shapes[operand.index])
+
+    def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
+        result = emit(plan, [*operands, kernel])
+        if bias is None:
+            return result
+        wide = bias.shape if bias.ndim > 1 else (1, *bias.shape, *(1,) * (result.ndim - 2))
+        return L.elementwise(result, L.shuffle(bias, reshape=wide), "SUM")
+
+    label = equation.output[1] if len(equation.output) > 1 else ""
+    if label not in equation.terms[-1] or any(label in term for term in equation.terms[:-1]):
+        return add(weights, added)  # no dimension of the weights is the result's channels
+    shape = tuple(plan.sizes[name] for name in equation.output)
+    axis = equation.terms[-1].index(label)
+    return deferred(add, operands[operand.index], weights, added, shape, None, axis=axis, channel=1)
+
+
+def _added(
+    given: Given, operand: Operand, bias: torch.Tensor, tensors: Sequence[Tensor], limit: int
+) -> torch.Tensor | None:
+    """What the bias adds to the result: its einsum with the other operands, all constants, to be broadcast.
+
+    None where it is more than the constants that it is made of, or where a dynamic size decides it.
+    """
+    equation, index = given.equation, operand.index
+    term, mine = equation.terms[index], operand.labels[operand.channel]
+    others = [k for k in range(len(tensors)) if k != index]
+    elsewhere = {label for k in others for label in equation.terms[k]}
+    sizes: dict[str, SizeLike] = {}
+    for k in (index, *others):
+        sizes.update((name, size) for name, size in zip(equation.terms[k], given.shapes[k], strict=True) if size != 1)
+    alone = [sizes.get(label, 1) for label in term if label not in {*elsewhere, *equation.output, *mine}]
+    output = [label for label in equation.output if label in elsewhere or label in mine]
+    widths = [sizes.get(label, 1) for label in output]
+    if not is_static((*alone, *widths)):
+        return None
+    if product(widths) > max(limit, sum(tensors[k].data.numel() for k in others)):
+        return None
+    numbers = {label: k for k, label in enumerate(dict.fromkeys([*term, *elsewhere, *output]))}
+    arguments: list[object] = [bias.reshape([int(sizes.get(x, 1)) for x in mine]), [numbers[x] for x in mine]]
+    for k in others:
+        arguments += [tensors[k].data.double(), [numbers[label] for label in equation.terms[k]]]
+    value = torch.einsum(*arguments, [numbers[label] for label in output]) * int(product(alone))  # type: ignore[call-overload]
+    return value.reshape([int(widths[output.index(x)]) if x in output else 1 for x in equation.output])
