@@ -64,6 +64,24 @@ int main(int count, char** values) {
                     std::cout << error.code() << "\n";
                 }
             }
+        } else if (what == "weights") {  // one safetensors file after another on stdin: names, dtypes, shapes and hashes
+            for (std::string path; std::getline(std::cin, path);) {
+                try {
+                    for (auto const& [name, array] : trtdsl::read_safetensors(path).tensors) {
+                        std::cout << name << " " << array.dtype;
+                        for (auto size : array.shape) std::cout << "," << size;
+                        std::cout << " " << trtdsl::sha256(array.data) << ";";
+                    }
+                    std::cout << "\n";
+                } catch (trtdsl::Error const& error) {
+                    std::cout << error.code() << ": " << error.what() << "\n";
+                }
+            }
+        } else if (what == "cache") {  // READ WRITTEN VERSION CAPABILITY
+            auto const warn = [](std::string const& reason) { std::cerr << reason << "\n"; };
+            auto const data = trtdsl::read_runtime_cache(values[2], values[4], values[5], warn);
+            if (data) trtdsl::write_runtime_cache(values[3], values[4], values[5], *data);
+            std::cout << (data ? std::to_string(data->size()) : "none") << "\n";
         } else if (what == "judge") {  // PRODUCT VERSION, then one engine after another on stdin
             std::string path;
             while (std::getline(std::cin, path)) {

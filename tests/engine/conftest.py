@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+UNITY = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=30")  # a third of the time
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +16,7 @@ def binaries(tmp_path_factory):
     if not (shutil.which("cmake") and shutil.which("g++")):
         pytest.skip("needs cmake and g++ to compile tools/cpp")
     folder = tmp_path_factory.mktemp("cpp")
-    configure = ["cmake", "-S", ROOT / "tools/cpp", "-B", folder, "-DTRTDSL_BACKEND=none", "-DCMAKE_BUILD_TYPE=Release"]
+    configure = ["cmake", "-S", ROOT / "tools/cpp", "-B", folder, "-DTRTDSL_BACKEND=none", *UNITY]
     subprocess.run(configure, check=True, capture_output=True)
     built = subprocess.run(["cmake", "--build", folder], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
@@ -60,6 +61,7 @@ def sanitized(tmp_path_factory):
         "-B",
         folder,
         "-DTRTDSL_BACKEND=double",
+        *UNITY,
         f"-DCMAKE_CXX_FLAGS={flags}",
     ]
     subprocess.run(configure, check=True, capture_output=True)

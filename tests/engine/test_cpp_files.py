@@ -1,5 +1,6 @@
 """What the C++ library makes of files and names that others wrote: its own errors, and nothing written elsewhere."""
 
+import hashlib
 import json
 import os
 import random
@@ -8,12 +9,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 import trtdsl as td
 from trtdsl.core.backend import get_backend
 from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
+from trtdsl.engine.loading.runtime_cache import write_runtime_cache
 
-from .test_loader import mutate
+from .loading.test_loader import mutate
 
 BACKEND = get_backend("tensorrt-rtx")
 
@@ -204,11 +209,92 @@ def test_overflow_in_a_requirement_is_a_refusal(probe, engine, tmp_path):
     assert probe("fits", tmp_path / "m.json", data=b"x=4,4\n").startswith("feed-profile: ")
 
 
+DTYPES = {
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+}  # fmt: skip
+
+
+def described(path):
+    """What the library of safetensors reads, in the words of the probe."""
+    lines = ""
+    with safe_open(path, "pt") as file:
+        for name in sorted(file.keys(), key=str.encode):
+            tensor = file.get_tensor(name)
+            shape = "".join(f",{size}" for size in tensor.shape)
+            data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            lines += f"{name} {str(tensor.dtype)[6:]}{shape} {hashlib.sha256(data).hexdigest()};"
+    return lines
+
+
+def test_safetensors(probe, tmp_path):
+    path = tmp_path / "all.safetensors"
+    tensors = {f"{dtype}": torch.arange(6).reshape(2, 3).to(dtype) for dtype in DTYPES}
+    save_file({**tensors, "scalar": torch.tensor(7.0), "empty": torch.empty(0, 3), "\u00e9:\n": torch.ones(1)}, path)
+    expected = described(path)
+    assert expected.count(";") == len(DTYPES) + 3
+    assert probe("weights", data=f"{path}\n".encode()).removesuffix("\n") == expected
+    assert probe("weights", data=f"{tmp_path / 'none'}\n".encode()).startswith("weights-mismatch: no weights file")
+    (tmp_path / "small").write_bytes(b"1234567")
+    assert probe("weights", data=f"{tmp_path / 'small'}\n".encode()).startswith("weights-damaged: ")
+
+
+def test_what_is_read_of_a_spoiled_safetensors_file_is_what_its_library_reads(probe, tmp_path):
+    rng = random.Random(6)
+    save_file({"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.int8)}, tmp_path / "small")
+    save_file({"c": torch.arange(99.0)}, tmp_path / "sound")
+    data = (tmp_path / "small").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + length]), data[8 + length :]
+    spoiled = [
+        mutate(each, b'"shape":[3,2]', rng) for each in (data, (tmp_path / "sound").read_bytes()) for _ in range(150)
+    ]
+    for entry, key, value in [
+        ("a", "shape", [3, 2]), ("a", "shape", [2, 2]), ("a", "shape", [-2, -3]), ("a", "shape", [2**62, 2**62]),
+        ("a", "dtype", "F64"), ("a", "dtype", "I32"), ("a", "dtype", "F99"), ("a", "dtype", 3),
+        ("a", "data_offsets", [0, 28]), ("a", "data_offsets", [4, 28]), ("a", "data_offsets", [24, 0]),
+        ("b", "data_offsets", [0, 4]), ("b", "data_offsets", [24, 29]), ("b", "data_offsets", [24]), ("b", "shape", []),
+        ("b", "data_offsets", [24.0, 28.0]), ("b", "data_offsets", [-4, 0]), ("b", "shape", None),
+        ("b", "shape", [4, 0]),
+    ]:  # fmt: skip
+        changed = json.dumps({**header, entry: {**header[entry], key: value}}).encode()
+        spoiled.append(len(changed).to_bytes(8, "little") + changed + body)
+    paths = [tmp_path / f"{index}.safetensors" for index in range(len(spoiled))]
+    for path, content in zip(paths, spoiled, strict=True):
+        path.write_bytes(content)
+    lines = probe("weights", data="\n".join(map(str, paths)).encode() + b"\n").splitlines()
+    read = 0
+    for path, line in zip(paths, lines, strict=True):
+        try:
+            expected = described(path)
+        except (SafetensorError, AttributeError, OverflowError, RuntimeError):
+            expected = None
+        if not line.startswith("weights-"):
+            read += 1
+            assert line == expected, path.read_bytes()
+        elif expected is not None:  # what is laxer there: names that repeat, and the like
+            assert line.startswith("weights-damaged"), line
+    assert 10 <= read < len(paths)
+
+
+def test_a_cache_that_python_wrote_is_read_and_written_alike(probe, tmp_path):
+    made_for = {"backend": BACKEND.version, "compute_capability": "8.9"}
+    write_runtime_cache(tmp_path / "a", bytes(range(256)), made_for)
+    assert probe("cache", tmp_path / "a", tmp_path / "b", BACKEND.version, "8.9") == "256\n"
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
+    assert probe("cache", tmp_path / "none", tmp_path / "b", BACKEND.version, "8.9") == "none\n"
+
+
 @pytest.mark.parametrize("count", [2000, pytest.param(100_000, marks=pytest.mark.heavy)])
 def test_spoiled_files_end_in_errors_of_the_library(sanitized, engine, tmp_path, count):
+    files = [engine, *(tmp_path / name for name in ("a.npy", "b.npy", "a.safetensors", "a.cache"))]
     np.save(tmp_path / "a.npy", np.arange(24, dtype=np.float32).reshape(2, 3, 4))
     np.save(tmp_path / "b.npy", np.array(1, np.int64))
-    command = [sanitized / "mutations", "1", str(count), tmp_path, engine, tmp_path / "a.npy", tmp_path / "b.npy"]
+    weights = {"conv:KERNEL": torch.arange(24.0).reshape(2, 3, 4), "conv:BIAS": torch.ones(4, dtype=torch.float16)}
+    save_file(weights, tmp_path / "a.safetensors", metadata={"trtdsl-derived": "5" * 64})
+    made_for = {"backend": "1.7.1.116", "compute_capability": "8.9"}
+    write_runtime_cache(tmp_path / "a.cache", b"kernels" * 9, made_for)
+    command = [sanitized / "mutations", "1", str(count), tmp_path, *files]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     fine, refused = (int(part.split()[0]) for part in done.stdout.split(","))

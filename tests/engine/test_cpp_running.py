@@ -7,6 +7,10 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
+
+from trtdsl.engine.loading.runtime_cache import read_runtime_cache, write_runtime_cache
 
 PROGRAM = """in x -1 2
 profile 0 x 2 1 2 4 2 8 2
@@ -17,10 +21,31 @@ out p positive x -1
 """
 
 
-def write(path, program=PROGRAM, **changes):
-    """An engine of the double, with the header of one of TensorRT-RTX 1.7.1 and a manifest."""
+# Without outputs whose shapes are on the CPU or depend on data: nothing of it waits.
+LATE = "".join(line for line in PROGRAM.splitlines(keepends=True) if not line.startswith(("out s", "out p")))
+
+# The sizes of z are the values of k.
+SHAPES = "host k 2\nvalues 0 k 2 1 1 3 4 8 8\nprofile 0 k 1 2 2 2\nout z fill k -1 -1\n"
+SHAPES_FACTS = {
+    "inputs": {"k": {"dtype": "int64", "shape": [2]}},
+    "outputs": {"z": {"dtype": "float32", "shape": ["K", "L"]}},
+    "profiles": [{"inputs": {"k": {"min": [2], "opt": [2], "max": [2]}}}],
+}
+
+REFITTED = PROGRAM + "weight other 4 0\nweight scale 0 2\n"
+REFIT = {
+    "structure_sha256": "5" * 64,
+    "values_sha256": "0" * 64,
+    "weights": ["scale.weight"],
+    "values": {"scale:KERNEL": [1, "float32"], "other:CONSTANT": [1, "float32"]},
+}
+
+
+def write(path, program=PROGRAM, product="tensorrt-rtx", **changes):
+    """An engine of the double, with the header of one of TensorRT-RTX 1.7.1 or TensorRT 11.1.0 and a manifest."""
     header = bytearray(64)
-    header[:4], header[24:28] = b"vtrt", bytes([1, 7, 1, 116])
+    version = (1, 7, 1, 116) if product == "tensorrt-rtx" else (11, 1, 0, 116)
+    header[:4], header[24:28] = b"vtrt" if product == "tensorrt-rtx" else b"ftrt", bytes(version)
     header[16:24] = (64 + len(program)).to_bytes(8, "little")
     data = bytes(header) + program.encode()
     path.write_bytes(data)
@@ -28,7 +53,7 @@ def write(path, program=PROGRAM, **changes):
     facts = {
         "schema": 3,
         "network": "double",
-        "backend": {"name": "tensorrt-rtx", "version": "1.7.1.116"},
+        "backend": {"name": product, "version": ".".join(map(str, version))},
         "engine": {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)},
         "compute_capabilities": ["8.9"],
         "inputs": {"x": {"dtype": "float32", "shape": ["N", 2]}},
@@ -51,8 +76,8 @@ def engine(tmp_path):
 
 @pytest.fixture
 def running(sanitized):
-    def run(engine, case, code=0, **environment):
-        command = [sanitized / "running", engine, case]
+    def run(engine, case, *file, code=0, program="running", **environment):
+        command = [sanitized / program, engine, case, *file]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr[-3000:])
         return done.stdout + done.stderr
@@ -60,14 +85,110 @@ def running(sanitized):
     return run
 
 
-@pytest.mark.parametrize("case", ["run", "threads", "views", "profiles", "lifetimes"])
+@pytest.mark.parametrize("case", ["run", "threads", "views", "unaligned", "profiles", "lifetimes", "graphs"])
 def test_what_a_service_does(running, engine, case):
     running(engine, case)
 
 
-def test_nothing_waits_before_somebody_asks(running, tmp_path):
-    late = "".join(line for line in PROGRAM.splitlines(keepends=True) if not line.startswith(("out s", "out p")))
-    running(write(tmp_path / "late.engine", late), "late")
+@pytest.mark.parametrize("case", ["threads", "views", "unaligned", "profiles", "lifetimes"])
+def test_what_a_service_does_with_the_standard_tensorrt(running, tmp_path, case):
+    running(write(tmp_path / "a.engine", product="tensorrt"), case, program="running_standard")
+
+
+@pytest.mark.parametrize("case", ["late", "steady"])
+def test_nothing_waits_before_somebody_asks(running, tmp_path, case):
+    running(write(tmp_path / "late.engine", LATE), case)
+
+
+@pytest.mark.parametrize(("product", "program"), [("tensorrt-rtx", "running"), ("tensorrt", "running_standard")])
+def test_captured_runs(running, tmp_path, product, program):
+    running(write(tmp_path / "late.engine", LATE, product=product), "captured", program=program)
+    engine = write(tmp_path / "data.engine", product=product)
+    assert "unsupported" in running(engine, "unsupported", code=3, program=program)
+
+
+@pytest.mark.parametrize("call", ["cudaStreamBeginCapture:1", "cudaGraphInstantiateWithFlags:1", "cudaGraphLaunch:1"])
+def test_failures_of_a_capture(running, tmp_path, call):
+    engine = write(tmp_path / "late.engine", LATE, product="tensorrt")
+    said = running(engine, "capture", code=8, program="running_standard", DOUBLE_FAIL=call)
+    assert said.startswith("out-of-memory" if "Instantiate" in call else "execution-failed")
+
+
+@pytest.mark.parametrize(("product", "program"), [("tensorrt-rtx", "running"), ("tensorrt", "running_standard")])
+def test_inputs_that_are_shapes(running, tmp_path, product, program):
+    running(write(tmp_path / "shapes.engine", SHAPES, product=product, **SHAPES_FACTS), "shapes", program=program)
+
+
+def test_the_runtime_cache_of_an_engine(running, engine, tmp_path):
+    """Python reads what C++ wrote, and C++ what Python wrote; what is stale or damaged is discarded with a warning."""
+    cache, made_for = tmp_path / "double.cache", {"backend": "1.7.1.116", "compute_capability": "8.9"}
+    assert running(engine, "warm", cache) == "2 compiled\n"  # one shape in each profile
+    data = read_runtime_cache(cache, made_for)
+    assert data.startswith(b"kernels\n") and data.count(b"\n") == 4
+    assert running(engine, "warm", cache, code=99).startswith("0 compiled\n")  # the third shape is in it already
+    lines = data.splitlines(keepends=True)
+    write_runtime_cache(cache, b"".join(line for line in lines if b"x2 x2" not in line), made_for)
+    assert running(engine, "warm", cache) == "0 compiled\n"
+    for spoil, why in [
+        (lambda: write_runtime_cache(cache, data, {**made_for, "backend": "1.6.1.120"}), "made by another version"),
+        (lambda: write_runtime_cache(cache, data, {**made_for, "compute_capability": "9.0"}), "for another GPU"),
+        (lambda: write_runtime_cache(cache, b"of another", made_for), "TensorRT-RTX does not take it"),
+        (lambda: cache.write_bytes(cache.read_bytes()[:-1]), "it is damaged"),
+        (lambda: cache.write_bytes(b"\0" * 5000), "it is not a runtime cache"),
+    ]:
+        spoil()
+        said = running(engine, "warm", cache)
+        assert said.startswith("2 compiled\nruntime-cache: ") and why in said and said.count("runtime-cache") == 1
+    assert sorted(os.listdir(tmp_path)) == ["double.cache", "double.engine", "double.engine.json"]
+    (tmp_path / "folder").mkdir()
+    assert "cannot write" in running(engine, "warm", tmp_path / "folder", code=2)
+
+
+def weights_file(path, structure="5" * 64, **values):
+    found = {"scale:KERNEL": 5.0, "other:CONSTANT": 7.0, **values}
+    tensors = {name: torch.tensor([value]) for name, value in found.items() if value is not None}
+    save_file(tensors, path, metadata={"trtdsl-derived": structure} if structure else None)
+    return path
+
+
+def test_new_weights(running, tmp_path):
+    engine = write(tmp_path / "a.engine", REFITTED, refit=REFIT)
+    weights = weights_file(tmp_path / "new.safetensors")
+    assert running(engine, "weights", weights) == "5\n"
+    without = write(tmp_path / "b.engine", REFITTED, refit=REFIT, config={"strip_weights": True})
+    assert "engine-stripped" in running(without, "run", code=5)
+    assert running(without, "weights", weights) == "5\n"
+    late = write(tmp_path / "c.engine", LATE + "weight scale 0 2\n", refit=REFIT)
+    running(late, "refit", weights)
+    assert "execution-failed" in running(engine, "weights", weights, code=8, DOUBLE_FAIL="refitCudaEngine:1")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"structure": "6" * 64}, "not the one that the engine was built from"),
+        ({"structure": None}, "trtdsl weights derive"),
+        ({"scale:KERNEL": None}, "scale:KERNEL: missing"),
+        ({"scale:KERNEL": [1.0, 2.0]}, "has 2 elements, not 1"),
+        ({"scale:KERNEL": 1}, "is int64, not float32"),
+    ],
+)
+def test_weights_that_do_not_fit(running, tmp_path, values, said):
+    engine = write(tmp_path / "a.engine", REFITTED, refit=REFIT)
+    assert said in running(engine, "weights", weights_file(tmp_path / "new.safetensors", **values), code=3)
+
+
+def test_weights_that_an_engine_is_for_alone(running, tmp_path):
+    from trtdsl.engine.refit import values_hash
+
+    weights = weights_file(tmp_path / "new.safetensors")
+    values = {"scale:KERNEL": torch.tensor([5.0]), "other:CONSTANT": torch.tensor([7.0])}
+    refit = {**REFIT, "identical": True, "values_sha256": values_hash(values)}
+    assert running(write(tmp_path / "a.engine", REFITTED, refit=refit), "weights", weights) == "5\n"
+    weights_file(weights, **{"scale:KERNEL": 6.0})
+    assert "for these alone" in running(tmp_path / "a.engine", "weights", weights, code=3)
+    assert "takes no new weights" in running(write(tmp_path / "b.engine"), "weights", weights, code=2)
+    assert "no weights file" in running(tmp_path / "a.engine", "weights", tmp_path / "none", code=3)
 
 
 @pytest.mark.parametrize("nth", range(1, 5))
@@ -100,19 +221,36 @@ def test_failures_of_a_run(running, engine, call, said):
     ],
 )
 def test_failures_of_loading(running, engine, environment, code, said):
-    assert said in running(engine, "run", code, **environment)
+    assert said in running(engine, "run", code=code, **environment)
 
 
 def test_what_tensorrt_refuses(running, tmp_path):
-    assert "missing-plugin" in running(write(tmp_path / "a.engine", PROGRAM + "nonsense\n"), "run", 5)
-    assert "compute-capability" in running(write(tmp_path / "a.engine", compute_capabilities=["8.6"]), "run", 5)
+    assert "missing-plugin" in running(write(tmp_path / "a.engine", PROGRAM + "nonsense\n"), "run", code=5)
+    assert "compute-capability" in running(write(tmp_path / "a.engine", compute_capabilities=["8.6"]), "run", code=5)
+
+
+@pytest.mark.parametrize(
+    ("bits", "code", "said"),
+    [
+        (1, 5, "version-mismatch"),
+        (2, 5, "compute-capability"),
+        (4, 6, "driver-too-old"),
+        (8, 6, "driver-too-old"),
+        (16, 8, "out-of-memory"),
+        (32, 7, "engine-damaged"),
+        (64, 6, "no-driver"),
+        (1024, 5, "engine-refused"),
+    ],
+)
+def test_what_tensorrt_rtx_says_of_an_engine(running, tmp_path, bits, code, said):
+    assert said in running(write(tmp_path / "a.engine", PROGRAM + f"invalid {bits}\n"), "run", code=code)
 
 
 def test_requirements_hold_when_running(running, tmp_path):
     dims = {"N": {"input": "x", "axis": 0, "factor": 1, "offset": 0}}
     requirements = [{"condition": "N == 3", "why": "threes", "expression": ["==", "N", 3], "dims": dims}]
     engine = write(tmp_path / "a.engine", requirements=requirements)
-    assert "serves only sizes where N == 3: threes" in running(engine, "run", 2)
+    assert "serves only sizes where N == 3: threes" in running(engine, "run", code=2)
 
 
 def test_run_engine_writes_what_the_engine_gives(sanitized, engine, tmp_path):
@@ -125,7 +263,7 @@ def test_run_engine_writes_what_the_engine_gives(sanitized, engine, tmp_path):
     assert np.array_equal(np.load(tmp_path / "out/s.npy"), [3, 2])
     assert np.array_equal(np.load(tmp_path / "out/p.npy"), [1, 3, 5, 6])
     device = subprocess.run([*command, "--device", "7"], capture_output=True, text=True)
-    assert (device.returncode, "there is no GPU 7" in device.stderr) == (2, True)
+    assert (device.returncode, "there is no GPU 7" in device.stderr) == (6, True)
     escaping = write(tmp_path / "a.engine", PROGRAM.replace("out y", "out ../y"))
     done = subprocess.run([command[0], escaping, *command[2:]], capture_output=True, text=True)
     assert (done.returncode, "would lead to another place" in done.stderr) == (2, True)

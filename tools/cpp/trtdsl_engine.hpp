@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,8 +15,8 @@
 
 namespace trtdsl {
 
-// What went wrong, by the `code` that trtdsl/core/errors.py gives the same error ("usage" for its UsageError), and the
-// command line's exit code. Nothing here throws anything else, but std::bad_alloc.
+// What went wrong, by the `code` that trtdsl/core/errors.py gives the same error, and the command line's exit code.
+// Nothing here throws anything else, but std::bad_alloc.
 class Error : public std::runtime_error {
 public:
     Error(std::string code, std::string const& message);
@@ -78,6 +79,13 @@ struct Header {
     bool open_targets = false;  // built for no GPU in particular
 };
 
+// What a manifest says of the weights that an engine takes.
+struct Refit {
+    std::string structure, values_sha256;  // of the network, and of the values that it was built with
+    bool identical = false;                // whether it takes those values alone
+    std::map<std::string, std::pair<std::int64_t, std::string>> values;  // by LAYER:ROLE, number of elements and dtype
+};
+
 // The manifest beside an engine: NAME.engine.json.
 struct Manifest {
     std::string network, product, version, sha256;
@@ -85,6 +93,7 @@ struct Manifest {
     std::vector<std::string> compute_capabilities, weights;
     Signature signature;
     bool version_compatible = false, stripped = false;
+    std::optional<Refit> refit;
 };
 
 // The TensorRT that is to load an engine.
@@ -92,10 +101,17 @@ struct Have {
     std::string product, version;
 };
 
+// As the arguments of trtdsl.load_engine. The last four matter to an Engine; TensorRT itself has only CUDA graphs of
+// its caller's (see Captured), and ignores runtime_cache, cuda_graphs and specialization as it does in Python.
 struct LoadOptions {
     bool manifest = true;           // false for an engine that has none
     bool allow_host_code = false;   // for version compatible engines, which carry code for the CPU
     int device = 0;
+    std::filesystem::path weights;        // of `trtdsl weights derive`, for an engine that takes or needs weights
+    std::filesystem::path runtime_cache;  // a file where TensorRT-RTX keeps what it compiles for this GPU
+    bool cuda_graphs = false;             // whether TensorRT-RTX runs each shape as a CUDA graph
+    std::string specialization;           // when it compiles for a shape: lazy (its default), eager, none
+    std::function<void(std::string const& code, std::string const& message)> warn;  // std::clog without one
 };
 
 struct EngineFile {
@@ -109,6 +125,19 @@ struct Array {
     std::string dtype;
     Shape shape;
     std::string data;
+};
+
+// A tensor in memory that somebody else owns: on the engine's GPU; on the CPU where TensorInfo::on_host says so.
+struct View {
+    std::string dtype;
+    Shape shape;
+    void* data = nullptr;
+};
+
+// A safetensors file.
+struct WeightsFile {
+    std::map<std::string, Array> tensors;
+    std::map<std::string, std::string> metadata;
 };
 
 // Bytes of one element. Throws feed-dtype for a dtype that is not known.
@@ -126,9 +155,10 @@ void check_version(std::string const& built, Have const& have, bool version_comp
 void check_compute_capability(Manifest const& manifest, Header const& header, std::string const& device);
 void check_library(std::string const& headers, std::string const& library);
 
-// The index of the profile that holds these feeds. Throws feed-name, -dtype, -rank, -shape; and feed-profile for sizes
-// that no profile holds, or that do not fulfil a requirement.
-std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds);
+// The index of the profile that holds these feeds: the one that is asked for, or the first. Throws feed-name, -dtype,
+// -rank, -shape; and feed-profile for sizes that no profile holds, or that do not fulfil a requirement.
+std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds, std::optional<std::size_t> profile = {});
+std::size_t check_feeds(Signature const& signature, std::map<std::string, View> const& feeds, std::optional<std::size_t> profile = {});
 
 // A name from outside with a suffix, as the name of one file. Throws usage for one that would lead to another folder.
 std::string file_name(std::string const& name, std::string const& suffix = "");
@@ -138,55 +168,114 @@ Array read_npy(std::filesystem::path const& path);
 // Writes the file whole or not at all. Throws usage.
 void write_npy(std::filesystem::path const& path, Array const& array);
 
+// Throws weights-mismatch where there is no file, and for a dtype that is not known; weights-damaged for a file that is
+// not safetensors or not whole.
+WeightsFile read_safetensors(std::filesystem::path const& path);
+
+// Whether the values of a file are those that an engine takes. Throws weights-mismatch, naming all that are not.
+void check_weights(Refit const& refit, WeightsFile const& weights, std::string const& label);
+
+// A runtime cache is trtdsl's file around TensorRT-RTX's bytes, the same from Python and from C++. Reading gives nothing
+// for a file that is not there, and calls `warn` with the reason for one that is damaged or made for something else.
+std::optional<std::string> read_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability,
+                                              std::function<void(std::string const& reason)> const& warn);
+// Throws usage.
+void write_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability, std::string const& data);
+
 #ifdef TRTDSL_WITH_TENSORRT
 
-// A tensor in memory that somebody else owns: on the GPU, at a multiple of 256 bytes; on the CPU where
-// TensorInfo::on_host says so.
-struct View {
-    std::string dtype;
-    Shape shape;
-    void* data = nullptr;
-};
-
 using Stream = void*;  // a cudaStream_t
+
+struct Loaded;  // what an engine, its contexts and its captured runs share
+using Profile = std::optional<std::size_t>;  // one of the engine's, counted from 0; the first that holds all shapes
 
 // An engine on a GPU, for all threads: copies are the same engine, and it lives as long as one of them or a Context.
 class Engine {
 public:
+    // Throws what open_engine throws, and no-driver, driver-too-old, compute-capability, library-mismatch, missing-plugin,
+    // engine-refused, out-of-memory; usage for an unknown specialization.
     explicit Engine(std::filesystem::path const& path, LoadOptions const& options = {});
 
     Signature const& signature() const;
 
-    // Runs on arrays of the host and waits. Threads that call it at the same time run at the same time.
-    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds) const;
+    // Runs on arrays of the host and waits. Threads that call it at the same time run at the same time, each with a
+    // context of its own from a pool. Throws feed-name, -dtype, -rank, -shape, -profile, out-of-memory, execution-failed.
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds, Profile profile = {}) const;
+
+    // Runs each profile at its best sizes with zeros, so that nothing is compiled or allocated later; from then on
+    // TensorRT-RTX compiles for a shape before it first runs it, unless a specialization was asked for. Writes the cache.
+    void warm_up(int runs = 3) const;
+
+    // Puts the values of a file of `trtdsl weights derive` into an engine that was built with --refit. Waits for runs
+    // that have begun; those that begin meanwhile wait for it. Throws usage, weights-mismatch, weights-damaged.
+    void refit(std::filesystem::path const& weights) const;
+
+    // Writes the runtime cache, where there is one and it has changed. Throws usage.
+    void save_runtime_cache() const;
+
+    // Writes the runtime cache and frees the contexts of the pool.
+    void close() const;
 
     // Product and version of the TensorRT library; throws library-mismatch when the headers are another version's.
     static Have have();
 
 private:
     friend class Context;
-    struct State;
-    std::shared_ptr<State> state_;
+    friend class Captured;
+    std::shared_ptr<Loaded> state_;
 };
 
-// One run of an engine at a time: one a thread. Nothing is copied, and only finish() and run() wait.
+// One run of an engine at a time: one a thread. Only finish() and run() wait.
 class Context {
 public:
     explicit Context(Engine const& engine);
     ~Context();
     Context(Context&&) noexcept;
 
-    // Enqueues a run on `stream`, or on the context's own for nullptr. Inputs must live, and outputs be left alone, until
-    // the stream is there. Outputs that are not given go to memory of the context, until its next run.
+    // Enqueues a run on `stream`, or on the context's own for nullptr; CUDA's default stream is cudaStreamLegacy, and the
+    // run is on the context's own between two events then. Memory is used where it lies; only what is not at a multiple
+    // of 256 bytes is copied on the GPU. Inputs must live, and outputs be left alone, until the stream is there. Outputs
+    // that are not given go to memory of the context, until its next run.
     // Throws feed-name, -dtype, -rank, -shape, -profile, -place, and what running throws.
-    void enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs = {}, Stream stream = nullptr);
+    void enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs = {}, Stream stream = nullptr, Profile profile = {});
 
     // Waits for the latest run; its outputs, with the shapes that depend on data.
     std::map<std::string, View> finish();
 
     // Copies arrays of the host, runs on the context's own stream and waits.
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds, Profile profile = {});
+
+    Stream stream() const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+// An engine at one set of shapes with its memory bound, as a CUDA graph: TensorRT's work is captured from the stream,
+// TensorRT-RTX keeps the graph itself. Without `graph` memory is bound alike, and kernels are launched one by one.
+// Threads take turns.
+class Captured {
+public:
+    // In memory of its own, for feeds of these shapes, and these values of inputs that are read on the CPU.
+    // Throws as running does, and unsupported for outputs whose shapes depend on data.
+    Captured(Engine const& engine, std::map<std::string, Array> const& feeds, Profile profile = {}, bool graph = true);
+    // In the caller's memory, whose addresses are part of the graph: at multiples of 256 bytes (feed-place), and alive as
+    // long as this. Outputs that are not given are in memory of its own.
+    Captured(Engine const& engine, std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, Profile profile = {}, bool graph = true);
+    ~Captured();
+    Captured(Captured&&) noexcept;
+
+    // Copies arrays of the captured shapes in, runs, and waits. Throws feed-shape for another shape, or another value
+    // of a shape; usage when the engine got new weights since.
     std::map<std::string, Array> run(std::map<std::string, Array> const& feeds);
 
+    // Enqueues one run on what is in its memory, on `stream` or on its own; run() or finish() waits. Throws as run().
+    void launch(Stream stream = nullptr);
+    void finish();
+
+    // Its memory by name, inputs and outputs; the next run overwrites outputs.
+    std::map<std::string, View> const& memory() const;
     Stream stream() const;
 
 private:

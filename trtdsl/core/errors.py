@@ -64,6 +64,7 @@ class UsageError(TrtdslError):
     """The call itself is wrong: no such file, an unknown option value, an unwritable output."""
 
     exit_code = 2
+    code = "usage"
 
 
 class DefinitionError(TrtdslError):
@@ -79,9 +80,13 @@ class ShapeError(DefinitionError):
 class UnsupportedError(DefinitionError):
     """Legal in torch, but TensorRT (or trtdsl) cannot express it; says what to write instead."""
 
+    code = "unsupported"
+
 
 class WeightsError(DefinitionError):
     """Weights are missing, unused, misshapen, of the wrong type or not finite."""
+
+    code = "weights-mismatch"
 
 
 class FeedError(TrtdslError):
@@ -224,6 +229,12 @@ class ManifestDamagedError(CorruptFileError):
     """The manifest is not one that trtdsl wrote, or belongs to another engine."""
 
     code = "manifest-damaged"
+
+
+class WeightsDamagedError(CorruptFileError):
+    """A weights file is truncated, or not a safetensors file."""
+
+    code = "weights-damaged"
 
 
 # -- why a program cannot be read from a plan --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from ..core.dtypes import dtype_name
-from ..core.errors import CorruptFileError, UsageError, WeightsError, nearest
+from ..core.errors import UsageError, WeightsDamagedError, WeightsError, nearest
 from ..core.lazy import np, torch
 from ..sizes.shape import shape_text
 from .network import Network
@@ -43,7 +43,7 @@ SAFETENSORS_DTYPES = {
 class Weights:
     """A safetensors file, or a mapping from names to torch tensors, and which of its tensors were used.
 
-    Raises WeightsError when there is no such file, CorruptFileError when it is not safetensors or is truncated.
+    Raises WeightsError when there is no such file, WeightsDamagedError when it is not safetensors or is truncated.
     """
 
     def __init__(self, source: Source):
@@ -267,10 +267,10 @@ def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
     except SafetensorError as error:
         if head.startswith((b"PK", b"\x80")):
             command = f"trtdsl weights convert {path} {path.with_suffix('.safetensors')}"
-            raise CorruptFileError(
+            raise WeightsDamagedError(
                 f"{path} is a torch checkpoint: make it one of safetensors with `{command}`"
             ) from None
-        raise CorruptFileError(f"{path} is truncated or not a safetensors file: {error}") from None
+        raise WeightsDamagedError(f"{path} is truncated or not a safetensors file: {error}") from None
     header.pop("__metadata__", None)
     return opened, mapped, start, dict(sorted(header.items()))
 
@@ -359,7 +359,7 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise UsageError(f"no such file: {source}") from None
     except Exception as error:
         reason = str(error).split("\n")[0]
-        raise CorruptFileError(
+        raise WeightsDamagedError(
             f"{source} is not a torch checkpoint that loads without running code: {reason}"
         ) from error
     for key in ("state_dict", "model_state_dict", "model_state", "model"):
@@ -367,7 +367,7 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
             state = state[key]
     named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
     if not named or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise CorruptFileError(f"{source} holds no state_dict: expected a mapping from names to tensors")
+        raise WeightsDamagedError(f"{source} holds no state_dict: expected a mapping from names to tensors")
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
     write_atomically(output, as_safetensors(state))

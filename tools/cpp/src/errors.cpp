@@ -12,7 +12,8 @@ std::map<std::string, int> const& error_codes() {
         {"missing-plugin", 5},   {"engine-stripped", 5},  {"host-code", 5},          {"engine-refused", 5},
         {"no-driver", 6},        {"driver-too-old", 6},   {"engine-too-short", 7},   {"not-an-engine", 7},
         {"engine-prefixed", 7},  {"engine-truncated", 7}, {"engine-damaged", 7},     {"manifest-damaged", 7},
-        {"execution-failed", 8}, {"out-of-memory", 8},    {"usage", 2},
+        {"execution-failed", 8}, {"out-of-memory", 8},    {"usage", 2},              {"weights-mismatch", 3},
+        {"unsupported", 3},      {"weights-damaged", 7},
     };
     return codes;
 }

@@ -9,9 +9,11 @@ namespace trtdsl {
 
 namespace {
 
-using Feeds = std::map<std::string, Array>;
+template <typename Feed>
+using Feeds = std::map<std::string, Feed>;  // of arrays or of views
 
-void check_feed(TensorInfo const& info, Array const& array) {
+template <typename Feed>
+void check_feed(TensorInfo const& info, Feed const& array) {
     auto const input = "input '" + info.name + "'";
     if (array.dtype != info.dtype)
         throw Error("feed-dtype", input + " must be " + info.dtype + ", and " + array.dtype + " was fed");
@@ -28,7 +30,8 @@ void check_feed(TensorInfo const& info, Array const& array) {
 }
 
 // What a profile does not hold of these feeds; empty where it holds them.
-std::string outside(std::map<std::string, Range> const& profile, Feeds const& feeds) {
+template <typename Feed>
+std::string outside(std::map<std::string, Range> const& profile, Feeds<Feed> const& feeds) {
     for (auto const& [name, range] : profile) {
         auto const feed = feeds.find(name);
         if (feed == feeds.end()) continue;
@@ -74,7 +77,8 @@ bool holds(Requirement const& requirement, Sizes const& sizes) {
          : sign == "<=" ? *left <= *right : sign == ">" ? *left > *right : sign == ">=" && *left >= *right;
 }
 
-void check_requirement(Requirement const& requirement, Feeds const& feeds) {
+template <typename Feed>
+void check_requirement(Requirement const& requirement, Feeds<Feed> const& feeds) {
     Sizes sizes;
     std::string found;
     std::set<std::pair<std::string, std::size_t>> told;
@@ -93,9 +97,8 @@ void check_requirement(Requirement const& requirement, Feeds const& feeds) {
                                         (requirement.why.empty() ? "" : ": " + requirement.why));
 }
 
-}  // namespace
-
-std::size_t check_feeds(Signature const& signature, Feeds const& feeds) {
+template <typename Feed>
+std::size_t check(Signature const& signature, Feeds<Feed> const& feeds, std::optional<std::size_t> profile) {
     for (auto const& info : signature.inputs)
         if (!feeds.count(info.name)) throw Error("feed-name", "input '" + info.name + "' is missing");
     for (auto const& [name, array] : feeds) {
@@ -104,8 +107,11 @@ std::size_t check_feeds(Signature const& signature, Feeds const& feeds) {
         if (info == signature.inputs.end()) throw Error("feed-name", "there is no input '" + name + "'");
         check_feed(*info, array);
     }
+    auto const count = signature.profiles.size();
+    if (profile && *profile >= count)
+        throw Error("feed-profile", "there is no profile " + std::to_string(*profile) + ": the engine has " + std::to_string(count));
     std::string problem = "the engine has no profile";
-    for (std::size_t index = 0; index < signature.profiles.size(); ++index) {
+    for (std::size_t index = profile.value_or(0); index < (profile ? *profile + 1 : count); ++index) {
         auto const reason = outside(signature.profiles[index], feeds);
         if (reason.empty()) {
             for (auto const& requirement : signature.requirements) check_requirement(requirement, feeds);
@@ -114,6 +120,16 @@ std::size_t check_feeds(Signature const& signature, Feeds const& feeds) {
         problem = reason;
     }
     throw Error("feed-profile", problem);
+}
+
+}  // namespace
+
+std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds, std::optional<std::size_t> profile) {
+    return check(signature, feeds, profile);
+}
+
+std::size_t check_feeds(Signature const& signature, std::map<std::string, View> const& feeds, std::optional<std::size_t> profile) {
+    return check(signature, feeds, profile);
 }
 
 }  // namespace trtdsl

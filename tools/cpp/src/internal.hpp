@@ -20,6 +20,16 @@ std::optional<std::int64_t> multiply(std::int64_t a, std::int64_t b);
 // Rounded down, as Python's //.
 std::optional<std::int64_t> divide(std::int64_t a, std::int64_t b);
 
+// Throws out-of-memory where the CPU has not so much, in place of what the standard library throws.
+template <typename Container>
+void resize(Container& container, std::size_t size) {
+    try {
+        container.resize(size);
+    } catch (std::exception const&) {
+        throw Error("out-of-memory", "out of memory: " + std::to_string(size * sizeof(*container.data())) + " bytes are needed on the CPU");
+    }
+}
+
 // A shape for messages.
 std::string text_of(Shape const& shape);
 

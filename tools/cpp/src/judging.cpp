@@ -137,7 +137,7 @@ EngineFile open_engine(std::filesystem::path const& path, Have const& have, Load
         throw Error("manifest-damaged", "the manifest of " + label + " says " + manifest->version + ", the engine itself " + file.header.version);
     if (manifest->version_compatible && !options.allow_host_code)
         throw Error("host-code", "the engine carries code for the CPU, as version compatible ones do: allow it if you trust where it comes from");
-    if (manifest->stripped) {
+    if (manifest->stripped && options.weights.empty()) {
         std::string names;
         for (auto const& name : manifest->weights) names += (names.empty() ? "" : ", ") + name;
         throw Error("engine-stripped", "the engine was built without its weights and needs them first, for " + names);

@@ -132,6 +132,19 @@ Signature read_signature(Reader const& reader) {
     return signature;
 }
 
+Refit read_refit(Reader const& reader) {
+    Refit refit{reader.text("structure_sha256"), reader.text("values_sha256"), reader.flag("identical"), {}};
+    auto const values = reader.at("values");
+    for (auto const& [name, json] : values.object()) {
+        auto const pair = values.list(name);
+        auto const* count = pair.size() == 2 ? std::get_if<std::int64_t>(&pair[0].value) : nullptr;
+        auto const* dtype = pair.size() == 2 ? std::get_if<std::string>(&pair[1].value) : nullptr;
+        if (!count || *count < 0 || !dtype) throw values.wrong(name, "a number of elements and a dtype");
+        refit.values[name] = {*count, *dtype};
+    }
+    return refit;
+}
+
 }  // namespace
 
 Manifest parse_manifest(std::string const& text, std::string const& label) {
@@ -160,13 +173,18 @@ Manifest parse_manifest(std::string const& text, std::string const& label) {
         manifest.version_compatible = config.flag("version_compatible");
         manifest.stripped = config.flag("strip_weights");
     }
-    if (reader.find("refit") && reader.at("refit").find("weights"))
-        manifest.weights = reader.at("refit").strings("weights");
+    if (reader.find("refit")) {
+        auto const refit = reader.at("refit");
+        if (refit.find("weights")) manifest.weights = refit.strings("weights");
+        if (refit.find("values")) manifest.refit = read_refit(refit);
+    }
     return manifest;
 }
 
 std::size_t item_size(std::string const& dtype) {
     if (dtype == "float64") return 8;
+    if (dtype == "int16") return 2;
+    if (dtype == "float8_e5m2") return 1;
     auto const found = kItemSizes.find(dtype);
     if (found == kItemSizes.end()) throw Error("feed-dtype", "there is no dtype " + dtype);
     return found->second;

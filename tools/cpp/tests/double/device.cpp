@@ -16,9 +16,17 @@ struct CUevent_st {
     std::size_t position = 0;       // of that stream's work
 };
 
+struct CUgraph_st {
+    virtual ~CUgraph_st() = default;
+    std::vector<std::function<void()>> work;
+};
+
+struct CUgraphExec_st : CUgraph_st {};
+
 struct CUstream_st {
     std::deque<std::function<void()>> work;
     std::size_t finished = 0;
+    std::unique_ptr<CUgraph_st> captured;  // while it is
 };
 
 namespace {
@@ -29,6 +37,9 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 std::map<std::uintptr_t, std::vector<char>> memory;
 std::map<cudaStream_t, std::unique_ptr<CUstream_st>> streams;
 std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
+std::map<CUgraph_st*, std::unique_ptr<CUgraph_st>> graphs;
+std::map<std::string, int> counts;
+CUstream_st by_default;  // the default stream
 std::uintptr_t next_address = kFarAway;
 thread_local int current = 0;
 
@@ -37,30 +48,38 @@ thread_local int current = 0;
     std::abort();
 }
 
+cudaStream_t actual(cudaStream_t stream) { return !stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread ? &by_default : stream; }
+
 void advance(cudaStream_t stream, std::size_t position) {
-    auto const found = streams.find(stream);
-    if (found == streams.end()) return;  // destroyed: its work was done then
-    while (found->second->finished < position) {
-        auto const work = std::move(found->second->work.front());
-        found->second->work.pop_front();
+    if (stream != &by_default && !streams.count(stream)) return;  // destroyed: its work was done then
+    while (stream->finished < position) {
+        auto const work = std::move(stream->work.front());
+        stream->work.pop_front();
         work();
-        ++found->second->finished;
+        ++stream->finished;
     }
 }
 
 CUstream_st& checked(cudaStream_t stream) {
-    if (!streams.count(stream)) wrong("a stream that there is not");
+    stream = actual(stream);
+    if (stream != &by_default && !streams.count(stream)) wrong("a stream that there is not");
     return *stream;
 }
 
-void finish(cudaStream_t stream) { advance(stream, checked(stream).finished + stream->work.size()); }
+void finish(cudaStream_t stream) {
+    auto& there = checked(stream);
+    advance(&there, there.finished + there.work.size());
+}
 
 CUevent_st& checked(cudaEvent_t event) {
     if (!events.count(event)) wrong("an event that there is not");
     return *event;
 }
 
-cudaError_t unless(char const* what, cudaError_t error) { return device::fails(what) ? error : cudaSuccess; }
+cudaError_t unless(char const* what, cudaError_t error) {
+    device::count(what);
+    return device::fails(what) ? error : cudaSuccess;
+}
 
 }  // namespace
 
@@ -81,22 +100,39 @@ bool owns(void const* pointer) { return reinterpret_cast<std::uintptr_t>(pointer
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
     Lock const lock(mutex);
-    checked(stream).work.push_back(std::move(work));
+    auto& there = checked(stream);
+    if (there.captured) there.captured->work.push_back(std::move(work));
+    else there.work.push_back(std::move(work));
+}
+
+bool is_captured(cudaStream_t stream) {
+    Lock const lock(mutex);
+    return checked(stream).captured != nullptr;
+}
+
+void count(std::string const& what) {
+    Lock const lock(mutex);
+    ++counts[what];
+}
+
+int counted(std::string const& what) {
+    Lock const lock(mutex);
+    return counts[what];
 }
 
 bool fails(std::string const& what) {
     Lock const lock(mutex);
-    static std::map<std::string, int> counts;
+    static std::map<std::string, int> calls;
     char const* const plan = std::getenv("DOUBLE_FAIL");
     if (!plan) return false;
     std::string const text = plan;
     auto const at = text.find(':');
-    return text.substr(0, at) == what && ++counts[what] == std::atoi(text.c_str() + at + 1);
+    return text.substr(0, at) == what && ++calls[what] == std::atoi(text.c_str() + at + 1);
 }
 
 std::size_t living() {
     Lock const lock(mutex);
-    return memory.size() + streams.size() + events.size();
+    return memory.size() + streams.size() + events.size() + graphs.size();
 }
 
 }  // namespace device
@@ -122,11 +158,15 @@ cudaError_t cudaMalloc(void** pointer, std::size_t size) {
     return cudaSuccess;
 }
 
+// It waits for nothing: whoever frees memory that work on a stream still uses finds out when that work is done.
 cudaError_t cudaFree(void* pointer) {
     Lock const lock(mutex);
-    if (!pointer) return cudaSuccess;
-    for (auto const& [stream, owned] : streams) finish(stream);
-    if (!memory.erase(reinterpret_cast<std::uintptr_t>(pointer))) wrong("memory that is freed twice");
+    if (pointer && !memory.erase(reinterpret_cast<std::uintptr_t>(pointer))) wrong("memory that is freed twice");
+    return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* pointer) {
+    *attributes = {device::owns(pointer) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered, 0};
     return cudaSuccess;
 }
 
@@ -136,6 +176,8 @@ cudaError_t cudaMemcpyAsync(void* target, void const* source, std::size_t size, 
     if (kind == cudaMemcpyHostToDevice) {
         std::string const data(static_cast<char const*>(source), size);
         device::enqueue(stream, [=] { std::memcpy(device::access(target, size), data.data(), size); });
+    } else if (kind == cudaMemcpyDefault && device::owns(target) && device::owns(source)) {
+        device::enqueue(stream, [=] { std::memmove(device::access(target, size), device::access(source, size), size); });
     } else {
         device::enqueue(stream, [=] { std::memcpy(target, device::access(source, size), size); });
     }
@@ -160,6 +202,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     Lock const lock(mutex);
+    if (checked(stream).captured) return cudaErrorStreamCaptureUnsupported;
     finish(stream);
     return unless("cudaStreamSynchronize", cudaErrorIllegalAddress);
 }
@@ -187,7 +230,68 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     Lock const lock(mutex);
-    checked(event) = {stream, checked(stream).finished + stream->work.size()};
+    auto& there = checked(stream);
+    checked(event) = {&there, there.finished + there.work.size()};
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+    Lock const lock(mutex);
+    auto const at = checked(event);
+    bool const gone = at.stream != &by_default && !streams.count(at.stream);
+    return !at.stream || gone || at.stream->finished >= at.position ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+    Lock const lock(mutex);
+    finish(&by_default);
+    for (auto const& [stream, owned] : streams) finish(stream);
+    return unless("cudaDeviceSynchronize", cudaErrorIllegalAddress);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    Lock const lock(mutex);
+    if (actual(stream) == &by_default || checked(stream).captured) return cudaErrorStreamCaptureUnsupported;
+    if (auto const error = unless("cudaStreamBeginCapture", cudaErrorIllegalAddress)) return error;
+    stream->captured = std::make_unique<CUgraph_st>();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+    Lock const lock(mutex);
+    auto captured = std::move(checked(stream).captured);
+    if (!captured) return cudaErrorInvalidValue;
+    *graph = captured.get();
+    graphs[*graph] = std::move(captured);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+    Lock const lock(mutex);
+    if (auto const error = unless("cudaGraphInstantiateWithFlags", cudaErrorMemoryAllocation)) return error;
+    auto owned = std::make_unique<CUgraphExec_st>();
+    owned->work = graph->work;
+    *executable = owned.get();
+    graphs[*executable] = std::move(owned);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+    Lock const lock(mutex);
+    if (auto const error = unless("cudaGraphLaunch", cudaErrorIllegalAddress)) return error;
+    for (auto const& work : executable->work) device::enqueue(stream, work);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    Lock const lock(mutex);
+    if (!graphs.erase(graph)) wrong("a graph that there is not");
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+    Lock const lock(mutex);
+    if (!graphs.erase(executable)) wrong("a graph that there is not");
     return cudaSuccess;
 }
 

@@ -13,13 +13,18 @@ namespace device {
 char* access(void const* pointer, std::size_t size);
 bool owns(void const* pointer);
 
-// Puts work on a stream; it happens as late as CUDA allows.
+// Puts work on a stream; it happens as late as CUDA allows. On a stream that is being captured it goes into the graph.
 void enqueue(cudaStream_t stream, std::function<void()> work);
+bool is_captured(cudaStream_t stream);
 
 // Whether this call of `what` is the one that the environment says shall fail: DOUBLE_FAIL=what:3 for the third.
 bool fails(std::string const& what);
 
-// What is alive: allocations, streams and events.
+// What is alive: allocations, streams, events and graphs.
 std::size_t living();
+
+// How often something happened: calls of CUDA by their names, and what nvinfer.cpp counts.
+void count(std::string const& what);
+int counted(std::string const& what);
 
 }  // namespace device

@@ -1,9 +1,15 @@
 // TensorRT's runtime on the simulated device. Its engines have a sound header of 64 bytes and then lines of text:
 //   in NAME SIZES…                an input of float32, -1 for a dynamic size
-//   host NAME SIZES…              an input of int64 that is read on the CPU
+//   host NAME SIZE                an input of int64 that is read on the CPU
 //   profile INDEX NAME RANK MIN… OPT… MAX…
-//   out NAME RULE SOURCE SIZES…   twice: SOURCE * 2 · shape: SOURCE's shape, on the CPU · positive: SOURCE's values
-//                                 above 0, whose number only the run knows
+//   values INDEX NAME COUNT MIN… OPT… MAX…    of an input that is read on the CPU
+//   weight LAYER ROLE VALUE       that a refit replaces; ROLE as in WeightsRole, by number
+//   invalid BITS                  what TensorRT-RTX says of the engine
+//   out NAME RULE SOURCE SIZES…   twice: SOURCE * 2, or times the last weight · shape: SOURCE's shape, on the CPU ·
+//                                 positive: SOURCE's values above 0, whose number only the run knows · fill: ones, in the
+//                                 shape that SOURCE holds
+// A context keeps the weights that it was made with, as a captured graph does. Of TensorRT-RTX it counts "compile eager",
+// "compile lazy" for each new shape, and "capture", "replay" where graphs are on.
 #include "NvInfer.h"
 
 #include <algorithm>
@@ -11,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -35,7 +42,9 @@ struct Tensor {
 struct Program {
     std::vector<std::string> order;
     std::map<std::string, Tensor> tensors;
-    std::map<int, std::map<std::string, std::vector<Dims>>> profiles;
+    std::map<int, std::map<std::string, std::vector<Dims>>> profiles, values;
+    std::vector<std::pair<std::pair<std::string, WeightsRole>, float>> weights;
+    std::uint64_t invalid = 0;
 };
 
 Dims sizes(std::istream& words, int count) {
@@ -50,10 +59,17 @@ bool parse(std::string const& text, Program& program) {
         std::istringstream words(line);
         std::string what, name;
         words >> what;
-        if (what == "profile") {
+        if (what == "profile" || what == "values") {
             int index = 0, rank = 0;
             words >> index >> name >> rank;
-            for (int i = 0; i < 3; ++i) program.profiles[index][name].push_back(sizes(words, rank));
+            for (int i = 0; i < 3; ++i) (what == "values" ? program.values : program.profiles)[index][name].push_back(sizes(words, rank));
+        } else if (what == "weight") {
+            int role = 0;
+            float value = 0;
+            words >> name >> role >> value;
+            program.weights.push_back({{name, static_cast<WeightsRole>(role)}, value});
+        } else if (what == "invalid") {
+            words >> program.invalid;
         } else if (words >> name && (what == "in" || what == "host" || what == "out")) {
             Tensor tensor;
             tensor.input = what != "out";
@@ -79,19 +95,70 @@ std::int64_t volume(Dims const& dims) {
     std::abort();
 }
 
+#ifdef TRT_MAJOR_RTX
+class HostMemory : public IHostMemory {
+public:
+    explicit HostMemory(std::string data) : data_(std::move(data)) {}
+    void* data() const noexcept override { return const_cast<char*>(data_.data()); }
+    std::size_t size() const noexcept override { return data_.size(); }
+
+private:
+    std::string data_;
+};
+
+constexpr char kMark[] = "kernels\n";
+
+class RuntimeCache : public IRuntimeCache {
+public:
+    IHostMemory* serialize() const noexcept override {
+        std::string text = kMark;
+        for (auto const& kernel : *kernels) text += kernel + "\n";
+        return new HostMemory(text);
+    }
+    bool deserialize(void const* blob, std::size_t size) noexcept override {
+        std::istringstream lines(std::string(static_cast<char const*>(blob), size));
+        std::string line;
+        if (!std::getline(lines, line) || line + "\n" != kMark) return false;
+        while (std::getline(lines, line)) kernels->insert(line);
+        return true;
+    }
+    bool reset() noexcept override { return kernels->clear(), true; }
+
+    std::unique_ptr<std::set<std::string>> kernels = std::make_unique<std::set<std::string>>();
+};
+
+class RuntimeConfig : public IRuntimeConfig {
+public:
+    IRuntimeCache* createRuntimeCache() const noexcept override { return new RuntimeCache; }
+    bool setRuntimeCache(IRuntimeCache const& given) noexcept override { return cache = static_cast<RuntimeCache const*>(&given), !device::fails("setRuntimeCache"); }
+    void setDynamicShapesKernelSpecializationStrategy(DynamicShapesKernelSpecializationStrategy given) noexcept override { strategy = given; }
+    bool setCudaGraphStrategy(CudaGraphStrategy given) noexcept override { return graphs = given, true; }
+
+    RuntimeCache const* cache = nullptr;
+    DynamicShapesKernelSpecializationStrategy strategy = DynamicShapesKernelSpecializationStrategy::kLAZY;
+    CudaGraphStrategy graphs = CudaGraphStrategy::kDISABLED;
+};
+#endif
+
 class Context : public IExecutionContext {
 public:
-    Context(Program const& program, ILogger& log) : program_(program), log_(log) {}
+    Context(Program const& program, ILogger& log) : program_(program), log_(log), factor_(program.weights.empty() ? 2 : program.weights.back().second) {
+        for (auto const& [name, tensor] : program.tensors)
+            if (tensor.input && std::count(tensor.dims.d, tensor.dims.d + tensor.dims.nbDims, -1) == 0) shapes_[name] = tensor.dims;
+    }
+
+#ifdef TRT_MAJOR_RTX
+    Context(Program const& program, ILogger& log, RuntimeConfig const* config) : Context(program, log) { config_ = config; }
+#endif
 
     bool setOptimizationProfileAsync(std::int32_t index, cudaStream_t) noexcept override {
         return profile_ = index, program_.profiles.count(index) == 1;
     }
 
     bool setInputShape(char const* name, Dims const& dims) noexcept override {
-        auto const& ranges = program_.profiles.at(profile_).at(name);
-        for (int i = 0; i < dims.nbDims; ++i)
-            if (dims.d[i] < ranges[0].d[i] || dims.d[i] > ranges[2].d[i]) return log_.log(ILogger::Severity::kERROR, "a shape outside of the profile"), false;
-        return shapes_[name] = dims, true;
+        auto const found = program_.profiles.find(profile_);
+        if (found == program_.profiles.end() || !found->second.count(name)) return shapes_[name] = dims, true;
+        return inside(dims, found->second.at(name)) && (shapes_[name] = dims, true);
     }
 
     bool setInputTensorAddress(char const* name, void const* data) noexcept override { return setTensorAddress(name, const_cast<void*>(data)); }
@@ -106,15 +173,21 @@ public:
     bool setOutputAllocator(char const* name, IOutputAllocator* allocator) noexcept override { return allocators_[name] = allocator, true; }
 
     std::int32_t inferShapes(std::int32_t, char const**) noexcept override {
-        for (auto const& [name, tensor] : program_.tensors)
-            if (tensor.input && !shapes_.count(name)) return 1;
+        for (auto const& [name, tensor] : program_.tensors) {
+            if (!tensor.input) continue;
+            if (!shapes_.count(name)) return 1;
+            if (tensor.location != TensorLocation::kHOST) continue;
+            if (!addresses_.count(name)) return 1;
+            auto const found = program_.values.find(profile_);
+            if (found != program_.values.end() && found->second.count(name) && !inside(held(name), found->second.at(name))) return -1;
+        }
         return 0;
     }
 
     Dims getTensorShape(char const* name) const noexcept override {
         auto const& tensor = program_.tensors.at(name);
         if (tensor.input) return shapes_.at(name);
-        return tensor.rule == "twice" ? shapes_.at(tensor.source) : tensor.dims;
+        return tensor.rule == "twice" ? shapes_.at(tensor.source) : tensor.rule == "fill" ? held(tensor.source) : tensor.dims;
     }
 
     bool enqueueV3(cudaStream_t stream) noexcept override {
@@ -126,19 +199,61 @@ public:
     }
 
 private:
+    bool inside(Dims const& dims, std::vector<Dims> const& ranges) {
+        for (int i = 0; i < dims.nbDims; ++i)
+            if (dims.d[i] < ranges[0].d[i] || dims.d[i] > ranges[2].d[i]) return log_.log(ILogger::Severity::kERROR, "a shape outside of the profile"), false;
+        return true;
+    }
+
+    // The sizes that an input on the CPU holds.
+    Dims held(std::string const& name) const {
+        Dims dims{};
+        dims.nbDims = static_cast<std::int32_t>(shapes_.at(name).d[0]);
+        std::copy_n(static_cast<std::int64_t const*>(addresses_.at(name)), dims.nbDims, dims.d);
+        return dims;
+    }
+
+#ifdef TRT_MAJOR_RTX
+    // Compiles for this shape, where that was not done, and captures a graph.
+    void prepare() {
+        if (!config_) return;
+        std::string key;
+        for (auto const& [name, dims] : shapes_)
+            for (int i = 0; i < dims.nbDims; ++i) key += name + std::to_string(dims.d[i]) + " ";
+        auto& kernels = config_->cache ? *config_->cache->kernels : own_;
+        using Strategy = DynamicShapesKernelSpecializationStrategy;
+        if (config_->strategy != Strategy::kNONE && kernels.insert(key).second) device::count(config_->strategy == Strategy::kEAGER ? "compile eager" : "compile lazy");
+        if (config_->graphs == CudaGraphStrategy::kWHOLE_GRAPH_CAPTURE) device::count(captured_.insert(key).second ? "capture" : "replay");
+    }
+
+    RuntimeConfig const* config_ = nullptr;
+    std::set<std::string> own_, captured_;
+#endif
+
     bool run(cudaStream_t stream) {
+#ifdef TRT_MAJOR_RTX
+        prepare();
+#endif
         for (auto const& name : program_.order) {
             auto const& tensor = program_.tensors.at(name);
             if (tensor.input) continue;
+            if (tensor.rule == "fill") {
+                auto const filled = static_cast<std::size_t>(volume(held(tensor.source)));
+                device::enqueue(stream, [target = addresses_.at(name), filled] {
+                    std::vector<float> const ones(filled, 1);
+                    if (filled) std::memcpy(device::access(target, filled * sizeof(float)), ones.data(), filled * sizeof(float));
+                });
+                continue;
+            }
             auto const& shape = shapes_.at(tensor.source);
             auto const bytes = static_cast<std::size_t>(volume(shape)) * sizeof(float);
             void const* const source = addresses_.at(tensor.source);
             if (tensor.rule == "twice") {
                 void* const target = addresses_.at(name);
-                device::enqueue(stream, [=] {
+                device::enqueue(stream, [=, factor = factor_] {
                     std::vector<float> values(bytes / sizeof(float));
                     std::memcpy(values.data(), device::access(source, bytes), bytes);
-                    for (auto& value : values) value *= 2;
+                    for (auto& value : values) value *= factor;
                     std::memcpy(device::access(target, bytes), values.data(), bytes);
                 });
             } else if (tensor.rule == "shape") {
@@ -152,7 +267,7 @@ private:
 
     // As TensorRT does it: the shape is known, and said, before enqueueV3 returns.
     bool positive(std::string const& name, void const* source, std::size_t bytes, cudaStream_t stream) {
-        cudaStreamSynchronize(stream);
+        if (cudaStreamSynchronize(stream) != cudaSuccess) return false;
         std::vector<float> values(bytes / sizeof(float)), found;
         std::memcpy(values.data(), device::access(source, bytes), bytes);
         std::copy_if(values.begin(), values.end(), std::back_inserter(found), [](float value) { return value > 0; });
@@ -169,6 +284,7 @@ private:
 
     Program const& program_;
     ILogger& log_;
+    float factor_;
     int profile_ = 0;
     std::map<std::string, Dims> shapes_;
     std::map<std::string, void*> addresses_;
@@ -187,12 +303,26 @@ public:
     Dims getTensorShape(char const* name) const noexcept override { return at(name).dims; }
     std::int32_t getNbOptimizationProfiles() const noexcept override { return static_cast<std::int32_t>(program_.profiles.size()); }
     Dims getProfileShape(char const* name, std::int32_t index, OptProfileSelector select) const noexcept override {
-        return program_.profiles.at(index).at(name)[static_cast<std::size_t>(select)];
+        auto const found = program_.profiles.find(index);
+        if (found == program_.profiles.end() || !found->second.count(name)) return at(name).dims;
+        return found->second.at(name)[static_cast<std::size_t>(select)];
     }
+    std::int64_t const* getProfileTensorValuesV2(char const* name, std::int32_t index, OptProfileSelector select) const noexcept override {
+        auto const found = program_.values.find(index);
+        return found == program_.values.end() || !found->second.count(name) ? nullptr : found->second.at(name)[static_cast<std::size_t>(select)].d;
+    }
+#ifdef TRT_MAJOR_RTX
+    IRuntimeConfig* createRuntimeConfig() noexcept override { return new RuntimeConfig; }
+    IExecutionContext* createExecutionContext(IRuntimeConfig* config) noexcept override {
+        if (!device::fails("createExecutionContext")) return new Context(program_, log_, static_cast<RuntimeConfig*>(config));
+#else
     IExecutionContext* createExecutionContext() noexcept override {
         if (!device::fails("createExecutionContext")) return new Context(program_, log_);
+#endif
         return log_.log(ILogger::Severity::kERROR, "Error Code 2: OutOfMemory (Requested size was 7 bytes.)"), nullptr;
     }
+
+    Program& program() { return program_; }
 
 private:
     Tensor const& at(char const* name) const { return program_.tensors.at(name); }
@@ -200,10 +330,43 @@ private:
     ILogger& log_;
 };
 
+class Refitter : public IRefitter {
+public:
+    explicit Refitter(Program& program) : program_(program), values_(program.weights.size()) {}
+
+    std::int32_t getAll(std::int32_t size, char const** layers, WeightsRole* roles) noexcept override {
+        for (std::size_t i = 0; layers && i < std::min<std::size_t>(static_cast<std::size_t>(size), program_.weights.size()); ++i)
+            layers[i] = program_.weights[i].first.first.c_str(), roles[i] = program_.weights[i].first.second;
+        return static_cast<std::int32_t>(program_.weights.size());
+    }
+
+    bool setWeights(char const* layer, WeightsRole role, Weights weights) noexcept override {
+        for (std::size_t i = 0; i < values_.size(); ++i)
+            if (program_.weights[i].first == std::pair(std::string(layer), role)) return values_[i] = weights.values, weights.type == DataType::kFLOAT && weights.count == 1;
+        return false;
+    }
+
+    bool refitCudaEngine() noexcept override {  // the values are read only now
+        for (std::size_t i = 0; i < values_.size(); ++i) std::memcpy(&program_.weights[i].second, values_[i], sizeof(float));
+        return !device::fails("refitCudaEngine");
+    }
+
+private:
+    Program& program_;
+    std::vector<void const*> values_;
+};
+
 class Runtime : public IRuntime {
 public:
     explicit Runtime(ILogger& log) : log_(log) {}
     void setEngineHostCodeAllowed(bool) noexcept override {}
+#ifdef TRT_MAJOR_RTX
+    EngineValidity getEngineValidity(void const* blob, std::int64_t size, std::uint64_t* diagnostics) const noexcept override {
+        Program program;
+        parse(std::string(static_cast<char const*>(blob) + 64, static_cast<std::size_t>(size) - 64), program);
+        return *diagnostics = program.invalid, program.invalid ? EngineValidity::kINVALID : EngineValidity::kVALID;
+    }
+#endif
     ICudaEngine* deserializeCudaEngine(void const* blob, std::size_t size) noexcept override {
         Program program;
         if (size >= 64 && parse(std::string(static_cast<char const*>(blob) + 64, size - 64), program)) return new CudaEngine(std::move(program), log_);
@@ -217,6 +380,7 @@ private:
 }  // namespace
 
 nvinfer1::IRuntime* nvinfer1::createInferRuntime(ILogger& logger) noexcept { return new Runtime(logger); }
+nvinfer1::IRefitter* nvinfer1::createInferRefitter(ICudaEngine& engine, ILogger&) noexcept { return new Refitter(static_cast<CudaEngine&>(engine).program()); }
 
 extern "C" {
 std::int32_t getInferLibMajorVersion() noexcept { return NV_TENSORRT_MAJOR; }
