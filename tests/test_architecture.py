@@ -64,6 +64,7 @@ ORDERS = {
         "mutation",
         "compare_layers",
         "locate",
+        "nearness",
     ],
     "porting": [
         "graph",
@@ -209,6 +210,10 @@ THROUGH = {
     "sizes/size.py": "sizes/test_shape.py",
     "display/program.py": "cli/test_program.py",
     "display/results.py": "cli/test_main.py",
+    "display/view/formats.py": "display/view/test_view.py",
+    "display/view/layers.py": "display/view/test_tree.py",
+    "display/view/model.py": "display/view/test_tree.py",
+    "display/view/tidy.py": "display/view/test_tree.py",
     "programs/launches.py": "programs/test_reading.py",
     "programs/sizes.py": "programs/test_reading.py",
 }

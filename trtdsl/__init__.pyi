@@ -50,6 +50,8 @@ from .definition.weights import convert_weights as convert_weights
 from .display.summary import Summary as Summary
 from .display.summary import inspect as inspect
 from .display.summary import summarize as summarize
+from .display.view.view import View as View
+from .display.view.view import view as view
 from .engine import Engine as Engine
 from .engine import load_engine as load_engine
 from .engine.bench import BenchReport as BenchReport
@@ -125,6 +127,7 @@ __all__ = [
     "TrtdslError",
     "UnsupportedError",
     "UsageError",
+    "View",
     "Weights",
     "WeightsError",
     "__version__",
@@ -169,5 +172,6 @@ __all__ = [
     "size_max",
     "size_min",
     "summarize",
+    "view",
     "while_loop",
 ]

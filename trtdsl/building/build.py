@@ -168,15 +168,27 @@ def _profiles(network: Network) -> list[dict[str, Any]]:
     ]
 
 
+def is_up_to_date(spec: NetworkSpec, network: Network, engine: Path) -> bool:
+    """Whether an engine was built from this very network, whatever the builder's options were."""
+    previous = _read_manifest(engine.with_name(engine.name + ".json"))
+    built_for = previous.get("compute_capabilities", [])
+    hashes = (_hash_of(spec, network, previous.get("config"), list(capabilities)) for capabilities in ((), built_for))
+    return any(_is_unchanged(previous, content, engine) for content in hashes)
+
+
 def _content_hash(spec: NetworkSpec, network: Network, config: BuildConfig) -> str:
+    return _hash_of(spec, network, config.facts(), list(config.compute_capabilities))
+
+
+def _hash_of(spec: NetworkSpec, network: Network, config: Any, compute_capabilities: list[str]) -> str:
     facts = {
         "network": fingerprint(network.definition, network.backend),
         "profiles": _profiles(network),
         "requirements": network.requirements(),
         "backend": [network.backend.name, network.backend.version],
         "trtdsl": __version__,
-        "compute_capabilities": list(config.compute_capabilities),
-        "config": config.facts(),
+        "compute_capabilities": compute_capabilities,
+        "config": config,
         **_settings(spec),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
 
-from ..core.errors import MismatchError
+from ..core.errors import CorruptFileError, MismatchError
 from ..core.html import folded, preformatted, table
 from .judging.judge import OutputComparison, Tolerance, describe
 
 SCHEMA = 2
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,25 @@ class CheckReport:
         facts = {"passed": self.passed, "statement": self.statement, "sizes": self.sizes, "draws": self.draws}
         return {"schema": SCHEMA, "kind": "check", **facts, **asdict(self)}
 
+    @classmethod
+    def from_json(cls, facts: Any, label: str = "the report") -> CheckReport:
+        """A report from what :meth:`to_json` gave, as ``trtdsl check --json`` prints it.
+
+        Raises CorruptFileError for anything else.
+        """
+        try:
+            if (facts["kind"], facts["schema"]) != ("check", SCHEMA):
+                raise ValueError(f"it is a {facts['kind']} of schema {facts['schema']}, not a check of schema {SCHEMA}")
+            cases = [
+                Case(dict(case["dims"]), [_made(OutputComparison, output) for output in case["outputs"]], case["draw"])
+                for case in facts["cases"]
+            ]
+            tolerances = {name: _made(Tolerance, each) for name, each in facts["tolerances"].items()}
+            return _made(cls, {**facts, "cases": cases, "tolerances": tolerances})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise CorruptFileError(f"{label} is no report of `trtdsl check --json`: {reason}") from None
+
     def problems(self) -> Iterator[str]:
         """One line for each output that differs, with its worst case, and one for each finding."""
         for name, (case, output) in self.worst().items():
@@ -130,3 +150,8 @@ class CheckReport:
 
 def _badness(output: OutputComparison) -> tuple[bool, bool, float]:
     return not output.passed, output.problem is not None, output.ratio
+
+
+def _made(kind: type[T], facts: dict[str, Any]) -> T:
+    """A dataclass from a mapping that may have more entries."""
+    return kind(**{each.name: facts[each.name] for each in fields(kind) if each.name in facts})  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .errors import PACKAGE, DefinitionError, Location, TrtdslError
+from .errors import PACKAGE, DefinitionError, Location, TrtdslError, shown_file
 
 
 def load_module(path: Path) -> Any:
@@ -80,5 +80,7 @@ def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) 
 
 def _is_authors(file: str) -> bool:
     """Whether a file is neither trtdsl's nor a library's, nor none at all, such as ``<string>``."""
+    if shown_file(file) != file:  # a cell of a notebook
+        return True
     library = "site-packages" in file or file.startswith(("<", sys.base_prefix, sys.prefix + "/lib"))
     return not file.startswith(PACKAGE) and not library

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -17,7 +19,32 @@ class Location(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{shown_file(self.file)}:{self.line}"
+
+    @property
+    def short(self) -> str:
+        """With the file's last folder alone, as a layer's metadata has it: the same on every machine."""
+        return f"{_last_two(shown_file(self.file))}:{self.line}"
+
+
+def shown_file(file: str) -> str:
+    """A file as a reader knows it: ``In [3]`` for a notebook's cell, which has a made-up name.
+
+    >>> shown_file("networks/stgcn.py")
+    'networks/stgcn.py'
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    compiler = getattr(shell, "compile", None)
+    if compiler is None or not hasattr(compiler, "format_code_name"):
+        return file
+    named = compiler.format_code_name(file)
+    return f"In [{named[1].strip()[3:-1]}]" if named and named[1].strip().startswith("In[") else file
+
+
+@functools.lru_cache(maxsize=1024)
+def _last_two(file: str) -> str:
+    return "/".join(file.split("/")[-2:])
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

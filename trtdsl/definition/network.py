@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,7 +18,7 @@ from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedErro
 from ..core.lazy import np, torch
 from ..sizes.constraints import Constraints
 from ..sizes.profile import Profile, as_profiles
-from ..sizes.shape import Atom, Dim, Size, SizeLike, linear, shape_text, substitute, value
+from ..sizes.shape import Atom, Dim, Shape, Size, SizeLike, linear, shape_text, substitute, value
 from .choices import Choices
 from .notebook import network_html
 from .operation import Operation, author_location
@@ -142,6 +141,11 @@ class Network:
         """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
         self.weight_names: dict[str, tuple[str, ...]] = {}
         """The weights (by their names in the state_dict) that a layer uses, by layer name."""
+        self.calls: dict[str, Operation] = {}
+        """The author's call that a layer is part of, by layer name."""
+        self.shapes: dict[str, Shape] = {}
+        """The shapes that TensorRT leaves open, in the author's dimensions, by the name that a tensor was given first:
+        its layer's, or its own where a layer has several."""
         self.target = LayerTarget(self, self.definition)
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.choices = Choices()
@@ -339,10 +343,12 @@ class Network:
         TensorRT puts together the metadata of what it fuses, each text once.
         """
         location = self._operation.location if self._operation else author_location()
+        if self._operation is not None:
+            self.calls[name] = self._operation
         if location is not None:
             self.locations[name] = location
             scope = name.rpartition(".")[0]
-            layer.metadata = f"{_last_two(location.file)}:{location.line}{f' in {scope}' if scope else ''}"
+            layer.metadata = f"{location.short}{f' in {scope}' if scope else ''}"
 
     def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
@@ -448,7 +454,7 @@ class Network:
                 {
                     "condition": str(each.condition),
                     "why": each.what,
-                    "place": _last_two(str(each.location or "")),
+                    "place": each.location.short if each.location else "",
                     "expression": each.condition.to_json(),
                     "dims": dims,
                 }
@@ -481,11 +487,6 @@ def _common_parent(modules: frozenset[str]) -> str:
             break
         shared.append(names[0])
     return ".".join(shared)
-
-
-@functools.lru_cache(maxsize=1024)
-def _last_two(file: str) -> str:
-    return "/".join(file.split("/")[-2:])
 
 
 def _flat(data: torch.Tensor) -> torch.Tensor:

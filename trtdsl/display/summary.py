@@ -208,13 +208,13 @@ def _layer(
     inputs = [None if tensor is None else _tensor(tensor, shapes) for tensor in node.inputs]
     outputs = [_tensor(tensor, shapes) for tensor in node.outputs]
     executions = max((times[output.name] for output in outputs), default=1) if fed else 1
-    parameters = _parameters(node)
+    parameters = parameters_of(node)
     present = [tensor for tensor in inputs if tensor is not None]
     flops = moved = None
     with interpreter.backend.listen():
         if all(size >= 0 for tensor in (*present, *outputs) for size in tensor.shape):
             concrete = Shapes([None if t is None else t.shape for t in inputs], [t.shape for t in outputs])
-            flops, moved = _cost(node, concrete, [*present, *outputs], parameters)
+            flops, moved = cost_of(node, concrete, [*present, *outputs], parameters)
             flops, moved = flops * executions, moved * executions
     location = interpreter.network.locations.get(node.name) if interpreter.network else None
     place = str(location) if location else node.layer.metadata or None
@@ -226,7 +226,7 @@ def _tensor(tensor: Any, shapes: Mapping[str, tuple[int, ...]]) -> TensorSummary
     return TensorSummary(name, dtype, shapes.get(name, tuple(tensor.shape)))
 
 
-def _cost(node: Node, shapes: Shapes, tensors: Sequence[TensorSummary], parameters: int) -> tuple[int, int]:
+def cost_of(node: Node, shapes: Shapes, tensors: Sequence[TensorSummary], parameters: int) -> tuple[int, int]:
     """FLOPs and bytes of one execution; a region's boundary layer only passes values on."""
     if node.type in REGIONS:
         return 0, 0
@@ -238,6 +238,6 @@ def _cost(node: Node, shapes: Shapes, tensors: Sequence[TensorSummary], paramete
     return kind.flops(node, shapes), moved + weights
 
 
-def _parameters(node: Node) -> int:
+def parameters_of(node: Node) -> int:
     """Elements of the constants that are part of the layer."""
     return sum(int(getattr(getattr(node.layer, name, None), "size", 0)) for name in WEIGHTS)

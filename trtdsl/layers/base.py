@@ -94,6 +94,7 @@ def _result(network: Network, name: str, scope: str, output: Output, ours: Seque
     result = Tensor(network, dims, dtype, handle=handle, name=name, scope=scope)
     if dims != ours:
         result.shape = _merge(dims, ours, result)
+        network.shapes[name] = result.shape
         for size in result.shape:
             network.constraints.not_negative(size, network._operation)
     return result

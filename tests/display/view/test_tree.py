@@ -1,0 +1,194 @@
+"""How a network becomes boxes: modules, loops, branches, calls; and what each box says."""
+
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.display.view.model import make_model
+
+
+def items(net, kind=None):
+    model = make_model(net)
+    return [item for item in model["items"] if kind in (None, item["kind"])]
+
+
+def inside(model, label):
+    """The labels of what stands in the box of that label."""
+    (place,) = [index for index, item in enumerate(model["items"]) if item["label"] == label]
+    return [item["label"] for item in model["items"] if item["parent"] == place]
+
+
+def weights(net, *names, size=4):
+    return {name: net.constant(torch.randn(size, size), source=name) for name in names}
+
+
+def test_modules_are_boxes_and_calls_stand_in_them():
+    net = td.Network("two")
+    w = weights(net, "a.0.weight", "a.1.weight", "b.weight")
+    x = net.input("x", ("N", 4))
+    x = F.relu(F.linear(x, w["a.0.weight"]))
+    x = F.relu(F.linear(x, w["a.1.weight"]))
+    net.output(F.linear(x, w["b.weight"]), "y")
+    model = make_model(net)
+    assert inside(model, "two") == ["x", "a", "b.linear", "y"]
+    assert inside(model, "a") == ["a.0.linear", "relu", "a.1.linear", "relu"]
+
+
+def test_a_call_of_several_layers_opens_to_them():
+    net = td.Network()
+    x = net.input("x", (2, 3, 4))
+    net.output(F.linear(x, net.constant(torch.randn(4, 4)), net.constant(torch.randn(4))), "y")
+    model = make_model(net)
+    assert inside(model, "linear") == ["matrix multiply", "elementwise"]
+    call = next(item for item in model["items"] if item["label"] == "linear")
+    assert call["category"] == "product" and call["count"] == 4  # two of them are the constants
+    assert call["line"] == f"view/test_tree.py:{model['lines'][call['line']]['line']}"
+
+
+def test_costs_are_those_of_the_sizes_that_are_tuned_for():
+    net = td.Network(profiles=[td.Profile(N=(1, 3, 8))])
+    x = net.input("x", ("N", 5))
+    net.output(F.matmul(x, net.constant(torch.randn(5, 7))), "y")
+    whole = items(net)[0]
+    assert whole["flops"] == 2 * 3 * 5 * 7 and whole["parameters"] == 35
+    (shape,) = [tensor for tensor in make_model(net)["tensors"] if tensor["name"] == "y"]
+    assert shape["shape"] == ("N", "7") and shape["sizes"] == (3, 7)
+
+
+def test_without_a_range_costs_are_not_known():
+    net = td.Network()
+    net.output(F.exp(net.input("x", ("N", 5))), "y")
+    (call,) = items(net, "call")
+    assert call["flops"] is None and call["bytes"] is None
+
+
+def test_a_loop_is_a_box_with_its_turns_and_what_goes_back():
+    net = td.Network(profiles=[td.Profile(T=(1, 6, 8))])
+    x = net.input("x", ("T", 3))
+
+    def step(state, row):
+        return state * 0.5 + row, ()
+
+    last, _ = td.scan(step, net.constant([0.0, 0.0, 0.0]), x)
+    net.output(last, "y")
+    model = make_model(net)
+    (loop,) = [item for item in model["items"] if item["kind"] == "loop"]
+    assert (loop["label"], loop["note"]) == ("scan", "× T = 6")
+    back = [edge for edge in model["edges"] if edge[3] == "back"]
+    assert [(model["items"][a]["label"], model["items"][b]["label"]) for a, b, *_ in back] == [("add", "state")]
+    (product,) = [item for item in model["items"] if item["label"] == "mul" and not item.get("aside")]
+    assert product["times"] == 6 and product["flops"] == 6 * 3
+
+
+def test_branches_of_a_conditional_are_boxes():
+    net = td.Network()
+    x, which = net.input("x", (3,)), net.input("which", (), "bool")
+    net.output(td.cond(which, lambda x: F.exp(F.relu(x)), lambda x: F.neg(x), (x,)), "y")
+    model = make_model(net)
+    assert "relu" in inside(model, "then") and "neg" not in inside(model, "then")
+    assert "neg" in inside(model, "else")
+
+
+def test_a_module_that_is_used_twice_is_a_box_for_each_time():
+    net = td.Network("siamese")
+    w = weights(net, "encoder.one.weight", "encoder.two.weight", "middle.weight")
+    x = net.input("x", ("N", 4))
+
+    def encode(x):
+        return F.linear(F.relu(F.linear(x, w["encoder.one.weight"])), w["encoder.two.weight"])
+
+    net.output(encode(F.linear(encode(x), w["middle.weight"])), "y")
+    model = make_model(net)
+    uses = [item for item in model["items"] if item["label"] == "encoder"]
+    assert [item["note"] for item in uses] == ["use 1 of 2", "use 2 of 2"]
+    assert no_circle(model)
+
+
+def test_calls_between_two_halves_of_a_module_stand_in_it():
+    net = td.Network("halves")
+    w = weights(net, "m.one.weight", "m.two.weight", "other.weight")
+    x = net.input("x", ("N", 4))
+    skipped = F.linear(x, w["other.weight"])
+    y = F.linear(skipped, w["m.one.weight"])
+    net.output(F.linear(skipped + y, w["m.two.weight"]), "y")  # the sum has the scope of its first operand
+    model = make_model(net)
+    assert inside(model, "m") == ["one.linear", "add", "two.linear"]
+    assert no_circle(model)
+
+
+def no_circle(model):
+    """Whether the boxes of every box can be put in an order such that values go forward only."""
+    items, edges = model["items"], [edge for edge in model["edges"] if edge[3] != "back"]
+
+    def path(index):
+        return path(items[index]["parent"]) + [index] if index >= 0 else []
+
+    after = {}
+    for source, target, *_ in edges:
+        a, b = path(source), path(target)
+        place = next(k for k, pair in enumerate(zip(a, b)) if pair[0] != pair[1])
+        after.setdefault(a[place], set()).add(b[place])
+    state = {}
+
+    def visit(index):
+        state[index] = "open"
+        for other in after.get(index, ()):
+            if state.get(other) == "open" or (other not in state and not visit(other)):
+                return False
+        state[index] = "done"
+        return True
+
+    return all(index in state or visit(index) for index in list(after))
+
+
+def test_work_behind_a_modules_last_weight_stands_beside_it():
+    net = td.Network("n")
+    w = weights(net, "m.a.weight", "m.b.weight")
+    x = net.input("x", ("N", 4))
+    x = F.linear(F.linear(x, w["m.a.weight"]), w["m.b.weight"])
+    net.output(F.einsum("ni,mi->nm", x, x), "y")
+    assert inside(make_model(net), "n") == ["x", "m", "einsum", "y"]
+
+
+def test_sizes_are_set_aside():
+    net = td.Network()
+    x = net.input("x", ("N", 4))
+    with net.current():
+        net.output(F.arange(x.shape[0] * 2).reshape(2, -1) + x.shape[0] * 3, "y")
+    aside = {item["label"] for item in items(net, "call") if item.get("aside")}
+    assert "arange" not in aside and "add" not in aside
+    model = make_model(net)
+    assert {edge[3] for edge in model["edges"]} == {"value", "size"}
+
+
+def test_very_many_calls_of_one_module_are_shown_in_parts():
+    net = td.Network()
+    x = net.input("x", (3,))
+    for _ in range(400):
+        x = F.exp(x)
+    net.output(x, "y")
+    model = make_model(net)
+    parts = [item for item in model["items"] if item["kind"] == "part"]
+    assert [part["label"] for part in parts] == [f"{k + 1} to {min(k + 64, 400)}" for k in range(0, 400, 64)]
+    assert no_circle(model)
+
+
+def test_a_network_of_nothing_but_its_input():
+    net = td.Network("empty")
+    assert [item["kind"] for item in make_model(net)["items"]] == ["network"]
+    net.input("x", (2,))
+    assert [item["kind"] for item in make_model(net)["items"]] == ["network", "input"]
+
+
+def test_deep_modules():
+    net = td.Network()
+    x = net.input("x", (4, 4))
+    for depth in range(30, 0, -1):
+        name = ".".join(f"m{level}" for level in range(depth))
+        x = F.linear(x, net.constant(torch.randn(4, 4), source=f"{name}.weight"))
+    net.output(x, "y")
+    model = make_model(net)
+    depth = {0: 0}
+    for index, item in enumerate(model["items"][1:], 1):
+        depth[index] = depth[item["parent"]] + 1
+    assert max(depth.values()) >= 29 and no_circle(model)

@@ -1,0 +1,197 @@
+"""td.view and `trtdsl view`: what goes in, what comes out, and what is refused."""
+
+import json
+import re
+import shutil
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from google.protobuf import json_format
+from typer.testing import CliRunner
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.cli.main import app
+from trtdsl.display.view.page import as_data
+
+ODD = "</script><!-- \"quoted' & \\ 层 \u2028 \U0001f600"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["view", *map(str, arguments)])
+
+
+def data_of(html):
+    """The model that a page holds, read as a browser does."""
+    return json.loads(re.search(r'<script type="application/json" id="model">(.*?)</script>', html, re.DOTALL)[1])
+
+
+@pytest.fixture
+def odd():
+    net = td.Network(ODD)
+    with net.scope(ODD):
+        net.output(F.relu(net.input("输入", ("N", 3))), ODD)
+    return net
+
+
+def test_names_of_any_kind_stay_names(odd):
+    html = td.view(odd).html
+    assert html.count("</script>") == 2 and "<!--" not in html  # of the data and of the program
+    assert data_of(html)["name"] == ODD
+    labels = [item["label"] for item in data_of(html)["network"]["items"]]
+    assert "输入" in labels and ODD in labels
+    assert "\u2028" not in as_data({"name": ODD})
+
+
+def test_formats_hold_odd_names_too(odd):
+    made = td.view(odd)
+    model = json_format.Parse(made.text("onnx-json"), onnx.ModelProto())
+    assert model.graph.name == ODD and model.graph.input[0].name == "输入"
+    assert made.text("dot").count("digraph") == 1
+    pytest.importorskip("py_mini_racer")
+    texts = "".join(ElementTree.fromstring(made.text("svg")).itertext())
+    assert "输入" in texts and "</script>" in texts
+
+
+def test_one_network_gives_the_same_bytes(small):
+    file = small / "small.py"
+    assert td.view(file, build=True).html == td.view(file, build=True).html
+
+
+def test_both_tabs_and_a_check(small):
+    model = td.view(small / "small.py", build=True, check=True).model
+    assert model["check"]["passed"] and model["check"]["first"] is None
+    assert {each["state"] for each in model["check"]["tensors"].values()} == {"agrees", "within"}
+    lines = {item["line"] for item in model["network"]["items"] if "line" in item}
+    launched = {line for launch in model["program"]["launches"] for line in launch["lines"]}
+    assert launched and launched <= lines
+
+
+def test_what_differs_is_told_from_what_agrees(small):
+    file = small / "small.py"
+    text = file.read_text()
+    file.write_text(text.replace("F.relu(", "F.tanh("))
+    model = td.view(file, check=True).model
+    items, check = model["network"]["items"], model["check"]
+    assert not check["passed"] and items[check["first"]]["label"] == "tanh"
+    assert any(each["state"] == "behind" for each in check["tensors"].values())
+    assert any(each["state"] == "agrees" for each in check["tensors"].values())
+
+
+def test_a_saved_report_gives_the_colours(small, tmp_path):
+    file, saved = small / "small.py", tmp_path / "report.json"
+    report = td.check(file, sizes="quick")
+    saved.write_text(json.dumps(report.to_json()))
+    fresh, read = td.view(file, check=report).model, td.view(file, check=saved).model
+    assert fresh["check"] == read["check"] and fresh["check"]["passed"]
+    assert run(file, "--report", saved, "-o", tmp_path / "v.html").exit_code == 0
+
+
+def test_the_engine_beside_is_used_where_it_is_of_this_network(small, monkeypatch):
+    monkeypatch.chdir(small)
+    assert td.view("small.py").model["program"] is None
+    td.build("small.py", run_check=False)
+    assert td.view("small.py").model["program"]["launches"]
+    Path("small.py").write_text(Path("small.py").read_text().replace("F.relu(", "F.tanh("))
+    assert td.view("small.py").model["program"] is None
+    stale = td.view("small.py", engine="small.engine").model["program"]
+    assert "another state" in stale["notes"][-1]
+
+
+def test_an_engine_alone(small, monkeypatch):
+    monkeypatch.chdir(small)
+    td.build("small.py", run_check=False)
+    with_manifest = run("small.engine")
+    assert with_manifest.exit_code == 0 and Path("small.html").exists()
+    model = data_of(Path("small.html").read_text())
+    assert model["network"] is None and model["engine"]["inputs"]["x"]["shape"] == ["N", 3, 5, 5]
+    Path("small.engine.json").unlink()
+    model = td.view("small.engine", shapes={"x": (2, 3, 5, 5)}).model
+    assert model["engine"]["manifest"] is False and model["program"]["launches"]
+
+
+def test_engines_that_cannot_be_read(small, tmp_path):
+    engine = tmp_path / "small.engine"
+    td.build(small / "small.py", engine, run_check=False)
+    data = engine.read_bytes()
+    cut, other, text = (tmp_path / name for name in ("cut.engine", "other.engine", "text.engine"))
+    cut.write_bytes(data[: len(data) // 2])
+    shutil.copy(engine.with_name("small.engine.json"), tmp_path / "cut.engine.json")
+    other.write_bytes(data[:24] + bytes([9, 9, 9, 9]) + data[28:])
+    text.write_text("hello")
+    for file in (cut, text):
+        done = run(file, "-o", tmp_path / "v.html")
+        assert done.exit_code == 7, done.stderr
+    assert run(other, "-o", tmp_path / "v.html").exit_code != 0
+    assert not (tmp_path / "v.html").exists()
+
+
+def test_the_folder_is_made_and_the_suffix_is_the_format(small, tmp_path):
+    file = small / "small.py"
+    for name in ("deep/er/a.html", "deep/a.dot", "deep/a.json", "deep/a.onnx.json"):
+        assert run(file, "-o", tmp_path / name).exit_code == 0
+    assert (tmp_path / "deep/a.dot").read_text().startswith('digraph "small"')
+    assert json.loads((tmp_path / "deep/a.json").read_text())["kind"] == "view"
+    json_format.Parse((tmp_path / "deep/a.onnx.json").read_text(), onnx.ModelProto())
+    told = run(file, "-o", tmp_path / "b.html", "--json")
+    assert json.loads(told.stdout)["file"] == str(tmp_path / "b.html")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nothing.py"], 2, "no network file"),
+        (["nothing.engine"], 2, "nothing.engine"),
+        (["small.safetensors"], 2, "weights, not a network"),
+        (["reference.py"], 2, "defines no network"),
+        (["broken.py"], 3, "broken.py:5"),
+        (["small.py", "-o", "."], 2, "is a directory"),
+        (["small.py", "-o", "small.py/v.html"], 2, "cannot make the folder"),
+        (["small.py", "--format", "pdf"], 2, "--format is one of"),
+        (["small.py", "--report", "nothing.json"], 2, "cannot read the report"),
+        (["small.py", "--report", "small.safetensors"], 7, "no report"),
+        (["small.py", "--report", "other.json"], 7, "no report"),
+        (["small.py", "--device", "abacus"], 2, "no device"),
+        (["small.py", "--check", "--report", "other.json"], 2, "give one of them"),
+        (["small.py", "--engine", "nothing.engine"], 2, "nothing.engine"),
+    ],
+)
+def test_bad_input_is_one_message(small, monkeypatch, arguments, code, words):
+    monkeypatch.chdir(small)
+    (small / "broken.py").write_text(
+        "import trtdsl as td\n\n@td.network(inputs={'x': td.Input((3,))})\ndef broken(x):\n    return x + missing\n"
+    )
+    (small / "other.json").write_text('{"schema": 1, "kind": "summary"}')
+    done = run(*arguments)
+    assert done.exit_code == code, done.stderr
+    assert words in done.stderr and "Traceback" not in done.stderr
+    assert not list(small.glob("*.html"))
+
+
+def test_a_page_in_a_notebook_is_a_frame_of_its_own(odd):
+    shown = td.view(odd)._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and shown.count("<") == 2
+    assert repr(td.view(odd)).startswith("View(")
+
+
+def test_a_network_of_five_thousand_calls():
+    net = td.Network("long")
+    x = net.input("x", (2,))
+    for _ in range(5000):
+        x = F.exp(x)
+    net.output(x, "y")
+    model = td.view(net).model["network"]
+    children = {}
+    for item in model["items"]:
+        children[item["parent"]] = children.get(item["parent"], 0) + 1
+    assert max(children.values()) <= 150 and model["items"][0]["count"] == 5000
+
+
+def test_reports_survive_json(small):
+    report = td.check(small / "small.py", sizes="quick")
+    again = td.CheckReport.from_json(json.loads(json.dumps(report.to_json())))
+    assert repr(again) == repr(report) and again.worst().keys() == report.worst().keys()
+    assert torch.equal(torch.tensor(again.seed), torch.tensor(report.seed))

@@ -1,0 +1,198 @@
+// The second tab: what the GPU runs, launch by launch, and which of the author's calls each belongs to.
+
+import { code } from "./panel.js";
+import { bytes, count, dtype, escape, percent, seconds } from "./text.js";
+
+const COLUMNS = [
+  ["index", "#"], ["kind", "kind"], ["name", "name"], ["stream", "stream"], ["times", "runs"], ["moved", "bytes"],
+  ["flops", "FLOPs"], ["floor", "floor"], ["line", "line"],
+];
+
+export class Program {
+  constructor(host, app) {
+    this.host = host;
+    this.app = app;
+    Object.assign(this, app.model.program);
+    this.sort = ["index", 1];
+    this.filter = null;
+    this.selected = -1;
+    this.hazardsOf = this.launches.map(() => []);
+    this.hazards.forEach((hazard, index) => hazard.launches.forEach((launch) => this.hazardsOf[launch].push(index)));
+    this.most = Math.max(1, ...this.launches.map((launch) => launch.moved));
+    this.#link();
+    this.#draw();
+  }
+
+  // Boxes and launches belong together that have an author's line, and where both say it, a module, in common.
+  #link() {
+    const { graph } = this.app;
+    this.boxes = this.launches.map(() => []);
+    this.ofBox = new Map();
+    if (!graph) return;
+    const byLine = new Map();
+    graph.items.forEach((item, index) => {
+      if (!item.line || graph.hasInside(index)) return;
+      if (!byLine.has(item.line)) byLine.set(item.line, []);
+      byLine.get(item.line).push(index);
+    });
+    this.launches.forEach((launch, number) => {
+      const all = launch.lines.flatMap((line) => byLine.get(line) || []);
+      const scopes = new Set(launch.scopes);
+      const near = all.filter((index) => (graph.items[index].scopes || []).some((scope) => scopes.has(scope)));
+      this.boxes[number] = near.length ? near : all;
+      for (const index of this.boxes[number])
+        for (const at of [index, ...graph.ancestors(index)]) {
+          if (!this.ofBox.has(at)) this.ofBox.set(at, new Set());
+          this.ofBox.get(at).add(number);
+        }
+    });
+  }
+
+  launchesOf(index) {
+    return [...(this.ofBox.get(index) || [])].sort((a, b) => a - b);
+  }
+
+  list(numbers, most = 8) {
+    const rows = numbers.map((number) => {
+      const launch = this.launches[number];
+      return `<div class="launchref"><button class="link" data-launch="${number}"><i class="dot p-${launch.kind}"></i>${number} ${escape(launch.name)}</button><span>${bytes(launch.moved)}</span></div>`;
+    });
+    if (rows.length <= most) return rows.join("");
+    return `${rows.slice(0, most).join("")}<details class="more"><summary>${rows.length - most} more launches</summary>${rows.slice(most).join("")}</details>`;
+  }
+
+  #draw() {
+    const { totals, floor, dims } = this;
+    const at = Object.entries(dims).map(([name, size]) => `${escape(name)} = ${size}`).join(", ");
+    const tile = (value, name, note = "") => `<div class="tile"><b>${value}</b><span>${name}</span>${note ? `<small>${note}</small>` : ""}</div>`;
+    this.host.innerHTML =
+      `<div class="program"><div class="tiles">` +
+      tile(totals.launches.toLocaleString("en"), totals.launches === 1 ? "launch" : "launches", at && `at ${at}`) +
+      tile(bytes(totals.bytes), "moved", totals.bytes ? `${percent(totals.rearranged_bytes / totals.bytes)} only rearranged` : "") +
+      tile(count(totals.flops), "FLOPs") +
+      tile(seconds(floor.seconds), "floor", `on ${escape(floor.device)}, an estimate`) +
+      tile(bytes(totals.memory), "activations", `${bytes(totals.constant_bytes)} of constants`) +
+      `</div>${this.#timeline()}${this.#hazardList()}<div class="tools"></div><table class="launches"><thead></thead><tbody></tbody></table>` +
+      (this.notes.length ? `<ul class="notes">${this.notes.map((note) => `<li>${escape(note)}</li>`).join("")}</ul>` : "") +
+      `<p class="fine">${escape(floor.note)}</p></div>`;
+    this.host.addEventListener("click", (event) => this.#clicked(event));
+    this.host.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && event.target.matches("tr[data-launch]")) this.select(Number(event.target.dataset.launch));
+    });
+    this.#table();
+  }
+
+  // Each launch as wide as its floor, in the lane of its stream, in the order in which they are put on the GPU.
+  #timeline() {
+    const streams = [...new Set(this.launches.map((launch) => launch.stream))].sort((a, b) => a - b);
+    const total = this.floor.seconds || 1;
+    const [w, lane] = [1000, 22];
+    let x = 0;
+    const bars = this.launches.map((launch, number) => {
+      const wide = (launch.floor / total) * w;
+      const y = streams.indexOf(launch.stream) * (lane + 4);
+      const text = `<rect class="p-${launch.kind}" data-launch="${number}" x="${x.toFixed(2)}" y="${y}" width="${Math.max(wide - 0.15, 0.35).toFixed(2)}" height="${lane}"><title>${number} ${escape(launch.name)}: ${seconds(launch.floor)}, ${bytes(launch.moved)}</title></rect>`;
+      x += wide;
+      return text;
+    });
+    const kinds = [...new Set(this.launches.map((launch) => launch.kind))];
+    const key = kinds.map((kind) => `<span class="key"><i class="p-${kind}"></i>${kind}</span>`).join("");
+    const h = streams.length * (lane + 4) - 4;
+    return `<figure class="timeline"><figcaption>${streams.length > 1 ? `${streams.length} streams, ` : ""}launches in order, as wide as their floor<span>${key}</span></figcaption><svg viewBox="0 0 ${w} ${Math.max(h, lane)}" preserveAspectRatio="none" style="height:${Math.max(h, lane) * 1.3}px">${bars.join("")}</svg></figure>`;
+  }
+
+  #hazardList() {
+    if (!this.hazards.length) return `<p class="good clear">No hazards found.</p>`;
+    const rows = this.hazards.map((hazard, index) =>
+      `<button class="hazard" data-hazard="${index}"><b>${escape(hazard.name)}</b><span class="share">${percent(hazard.share)} of all bytes</span><span class="mono">${escape(hazard.line || "no line")}</span><p>${escape(hazard.text)}. ${escape(hazard.advice)}</p></button>`);
+    return `<details class="hazards" ${rows.length <= 4 ? "open" : ""}><summary>${rows.length} ${rows.length === 1 ? "hazard" : "hazards"}</summary>${rows.join("")}</details>`;
+  }
+
+  #table() {
+    const [column, way] = this.sort;
+    const head = COLUMNS.map(([key, name]) => `<th class="${key}" data-sort="${key}" aria-sort="${key === column ? (way > 0 ? "ascending" : "descending") : "none"}">${name}${key === column ? (way > 0 ? " ↑" : " ↓") : ""}</th>`);
+    this.host.querySelector("thead").innerHTML = `<tr>${head.join("")}</tr>`;
+    const order = this.launches.map((_, number) => number).filter((number) => !this.filter || this.filter.has(number));
+    const value = (number) => {
+      const launch = this.launches[number];
+      return column === "index" ? number : column === "line" ? launch.lines[0] || "" : launch[column] ?? -1;
+    };
+    order.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : a - b) * way);
+    const rows = order.map((number) => {
+      const launch = this.launches[number];
+      const line = launch.lines[launch.lines.length - 1] || "";
+      return (
+        `<tr data-launch="${number}" tabindex="0" class="${number === this.selected ? "selected" : ""}"><td class="index">${number}</td>` +
+        `<td class="kind"><i class="dot p-${launch.kind}"></i>${launch.kind}</td>` +
+        `<td class="name" title="${escape(launch.name)}">${this.hazardsOf[number].length ? `<abbr title="hazard">⚠</abbr> ` : ""}${escape(launch.name)}${launch.epilogue.length ? `<small> + ${escape(launch.epilogue.join(" "))}</small>` : ""}</td>` +
+        `<td class="stream">${launch.stream}</td><td class="times">${launch.times === 1 ? "" : `×${launch.times}`}</td>` +
+        `<td class="moved"><i class="p-${launch.kind}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span></td>` +
+        `<td class="flops">${launch.flops ? count(launch.flops) : ""}</td><td class="floor">${seconds(launch.floor)}</td>` +
+        `<td class="line mono" title="${escape(launch.lines.join(", "))}">${escape(line)}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}</td></tr>`
+      );
+    });
+    this.host.querySelector("tbody").innerHTML = rows.join("");
+    this.host.querySelector(".tools").innerHTML = this.filter
+      ? `<span class="chip">${this.filter.size} of ${this.launches.length} launches</span><button class="action" data-all="1">Show all</button>` : "";
+  }
+
+  only(numbers) {
+    this.filter = numbers && new Set(numbers);
+    this.#table();
+  }
+
+  select(number, tell = true) {
+    this.selected = number;
+    for (const each of this.host.querySelectorAll("[data-launch].selected")) each.classList.remove("selected");
+    for (const each of this.host.querySelectorAll(`[data-launch="${number}"]`)) each.classList.add("selected");
+    this.host.querySelector(`tr[data-launch="${number}"]`)?.scrollIntoView({ block: "nearest" });
+    if (tell) this.app.launched(number);
+  }
+
+  #clicked(event) {
+    const sorted = event.target.closest("[data-sort]");
+    if (sorted) {
+      const key = sorted.dataset.sort;
+      const falling = ["moved", "flops", "floor", "times"].includes(key) ? -1 : 1;
+      this.sort = this.sort[0] === key ? [key, -this.sort[1]] : [key, falling];
+      return this.#table();
+    }
+    const hazard = event.target.closest("[data-hazard]");
+    if (hazard) return this.only(this.hazards[hazard.dataset.hazard].launches);
+    if (event.target.closest("[data-all]")) return this.only(null);
+    const launch = event.target.closest("[data-launch]");
+    if (launch) this.select(Number(launch.dataset.launch));
+  }
+
+  // What the side panel says of a launch.
+  details(number) {
+    const { model, graph } = this.app;
+    const launch = this.launches[number];
+    const operand = ([tensor, moved]) => {
+      const { name, shape, dims, dtype: type, order, constant, place } = this.tensors[tensor];
+      const channels = order.join() !== [...order].sort((a, b) => a - b).join() ? ` · in memory ${order.join(" ")}` : "";
+      const kind = constant ? "constant" : place === "caller" ? "of the caller" : "";
+      return `<div class="tensor"><span class="mono name">${escape(name)}</span><span class="shape">${escape((dims.length ? dims : shape).join(" × ") || "scalar")}</span><span class="dtype">${escape(dtype(type))}</span><span class="now">${bytes(moved)}${channels}${kind && ` · ${kind}`}</span></div>`;
+    };
+    const part = (name, rows) => (rows.length ? `<section><h3>${name}</h3>${rows.join("")}</section>` : "");
+    const lines = launch.lines.map((line) => {
+      const known = model.network && model.network.lines[line];
+      return `<h4 class="mono">${escape(line)}</h4>${known ? code(known, line) : ""}`;
+    });
+    const boxes = this.boxes[number];
+    const calls = boxes.slice(0, 40).map((index) => `<div class="tensor"><button class="link" data-go="${index}">${escape(graph.items[index].label)}</button><span class="shape">${escape(graph.items[index].scope || "")}</span></div>`);
+    const facts = [
+      ["stream", launch.stream], ["runs", launch.times], ["bytes", bytes(launch.moved)], ["FLOPs", launch.flops ? count(launch.flops) : ""],
+      ["floor", `${seconds(launch.floor)} <small>${percent(launch.floor / (this.floor.seconds || 1))}</small>`],
+      ["dtype", escape(dtype(launch.dtype))], ["grid", launch.grid.join(" × ")], ["block", launch.block.join(" × ")],
+      ["epilogue", escape(launch.epilogue.join(", "))], ["why", escape(launch.cause)],
+    ];
+    return (
+      `<header><div class="sort p-${launch.kind}"><i></i>${launch.kind}</div><h2 class="mono">${escape(launch.name)}</h2><p class="sub">launch ${number} of ${this.launches.length}</p></header>` +
+      `<dl>${facts.filter(([, value]) => value !== "" && value != null).map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join("")}</dl>` +
+      this.hazardsOf[number].map((index) => `<section class="warning"><h3>⚠ ${escape(this.hazards[index].name)}</h3><p>${escape(this.hazards[index].text)}. ${escape(this.hazards[index].advice)}</p></section>`).join("") +
+      part("Calls", calls.length && graph ? [...calls, `<button class="action" data-show="${number}">Show in the network</button>`] : []) +
+      part("Code", lines) + part("Reads", launch.reads.map(operand)) + part("Writes", launch.writes.map(operand))
+    );
+  }
+}

@@ -1,0 +1,42 @@
+// Numbers, units and widths of text, without a browser.
+
+export const escape = (text) =>
+  String(text).replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c])
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "\ufffd");
+
+const scaled = (value, units, base = 1000) => {
+  let at = 0;
+  while (value >= base && at < units.length - 1) [value, at] = [value / base, at + 1];
+  return `${value < 10 && at ? value.toFixed(2) : value < 100 && at ? value.toFixed(1) : Math.round(value)}\u202f${units[at]}`;
+};
+export const count = (value) => (value == null ? "?" : value < 1000 ? String(value) : scaled(value, ["", "k", "M", "G", "T", "P", "E"]));
+export const bytes = (value) => (value == null ? "?" : scaled(value, ["B", "kB", "MB", "GB", "TB", "PB"]));
+export const seconds = (value) =>
+  value >= 1 ? `${value.toFixed(2)}\u202fs` : value >= 1e-3 ? `${(value * 1e3).toFixed(2)}\u202fms` : `${(value * 1e6).toFixed(1)}\u202fµs`;
+export const percent = (part) => `${(part * 100).toFixed(part < 0.0995 ? 1 : 0)}\u202f%`;
+
+const wide = (c) => c > 0x2e7f;
+const NARROW = new Set("iljtfrI.,:;'|!()[] /");
+const BROAD = new Set("mwMW@%");
+export function width(text, size, mono) {
+  let em = 0;
+  for (const char of text) {
+    const code = char.codePointAt(0);
+    if (wide(code)) em += 1.04;
+    else if (mono) em += 0.605;
+    else if (NARROW.has(char)) em += 0.36;
+    else if (BROAD.has(char)) em += 0.9;
+    else em += code < 97 && code > 64 ? 0.69 : 0.57;
+  }
+  return em * size;
+}
+export function cut(text, size, most, mono) {
+  if (width(text, size, mono) <= most) return text;
+  const chars = [...text];
+  while (chars.length && width(chars.join("") + "…", size, mono) > most) chars.pop();
+  return chars.join("") + "…";
+}
+export const shape = (tensor) => (tensor.shape.length ? tensor.shape.join(" × ") : "scalar");
+export const sizes = (tensor) => tensor.sizes.map((size) => (size == null ? "?" : size)).join(" × ");
+const SHORT = { float32: "f32", float16: "f16", bfloat16: "bf16", int64: "i64", int32: "i32", int8: "i8", uint8: "u8", bool: "bool" };
+export const dtype = (name) => SHORT[name] || name;

@@ -1,0 +1,94 @@
+"""`trtdsl view`: a network and its program as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import trtdsl as td
+
+from ...core.errors import UsageError
+from ...display.terminal import print_line
+from ...display.view.view import FORMATS, SUFFIXES, check_output, format_of
+from ...programs.devices import DEFAULT
+from ..command import Output, command
+from ..options import Definition, Gpu, Settings, Shapes, settings_of, shapes_of
+
+app = typer.Typer()
+
+Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
+OutputFile = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.html here. Its folder is made.")
+]
+FormatName = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help=f"{', '.join(FORMATS)}; by the file's suffix.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Compare with torch, and colour each call by its error.")]
+Report = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="A check that was made: `trtdsl check --json`'s output.")
+]
+Build = Annotated[bool, typer.Option("--build", help="Build it in memory for the program's tab.")]
+Engine = Annotated[Path | None, typer.Option("--engine", metavar="FILE", help="The engine for the program's tab.")]
+Profile = Annotated[int, typer.Option("--profile-index", metavar="INDEX", help="At whose best sizes, of an engine's.")]
+
+
+@app.command()
+@command
+def view(
+    out: Output,
+    network: Target,
+    definition: Definition,
+    set_: Settings = None,
+    output: OutputFile = None,
+    format: FormatName = None,
+    check: Check = False,
+    report: Report = None,
+    build: Build = False,
+    engine: Engine = None,
+    shape: Shapes = None,
+    device: Gpu = DEFAULT,
+    profile_index: Profile = 0,
+) -> None:
+    """Write a network and its program as one HTML page, which needs no other file and no network connection.
+
+    The program is that of --engine, of a build with --build, or of NAME.engine where that is of this very network. An
+    engine alone shows its program.
+    """
+    if format is not None and format not in FORMATS:
+        raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {format!r}")
+    if check and report is not None:
+        raise UsageError("--check makes the report that --report has: give one of them")
+    if output is not None:
+        check_output(output)
+    profiles = definition.pop("profiles")
+    if profiles is not None:
+        raise UsageError("--profile is for a build: give sizes with --dim")
+    path = Path(network)
+    source = td.load_spec(network, settings_of(set_)) if ".py" in path.suffix else network
+    with out.progress() as progress:
+        made = td.view(
+            source,
+            check=check if report is None else report,
+            build=build,
+            engine=engine,
+            shapes=shapes_of(shape),
+            device=device,
+            profile=profile_index,
+            progress=progress.step,
+            **definition,
+        )
+    chosen = format or (format_of(output) if output is not None else "html")
+    target = output if output is not None else Path(f"{made.model['name']}{SUFFIXES[chosen]}")
+    made.save(target, chosen)  # type: ignore[arg-type]
+    value = {"schema": 1, "kind": "view", "file": str(target), "format": chosen, "bytes": target.stat().st_size}
+    out.result(value, lambda: print_line(f"{target}: {_what(made)}, {value['bytes'] / 1e3:.0f} kB"))
+
+
+def _what(made: td.View) -> str:
+    network, program, check = (made.model[name] for name in ("network", "program", "check"))
+    parts = [f"{len(network['layers'])} layers"] if network else []
+    parts += [f"{program['totals']['launches']} launches"] if program else []
+    parts += ["equal to torch" if check["passed"] else "not equal to torch"] if check else []
+    return ", ".join(parts)

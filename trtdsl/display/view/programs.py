@@ -1,0 +1,49 @@
+"""What the page shows of a program: its launches with their floors, its tensors and its hazards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...programs.devices import DEFAULT, floor_of
+from ...programs.graph import Graph
+from ...programs.hazards import find_hazards
+from ...programs.program import Program
+
+
+def program_model(program: Program, device: str = DEFAULT) -> dict[str, Any]:
+    """Everything about a program that the page shows; tensors are named by their index."""
+    graph, floor = Graph(program), floor_of(program, device)
+    used = {op.tensor: None for launch in program.launches for op in (*launch.reads, *launch.writes)}
+    places = {name: index for index, name in enumerate(used)}
+    launches = [
+        {
+            "kind": launch.kind, "name": launch.name, "stream": launch.stream, "times": launch.times,
+            "moved": launch.bytes * launch.times,
+            "flops": None if launch.flops is None else launch.flops * launch.times,
+            "floor": floor.launches[launch.index], "dtype": launch.dtype,
+            "lines": graph.lines(launch), "scopes": graph.scopes(launch),
+            "grid": launch.grid, "block": launch.block, "epilogue": launch.epilogue, "loop": launch.loop,
+            "cause": graph.cause(launch) if launch.rearranges else "",
+            "reads": [[places[op.tensor], op.bytes] for op in launch.reads],
+            "writes": [[places[op.tensor], op.bytes] for op in launch.writes],
+        }
+        for launch in program.launches
+    ]  # fmt: skip
+    tensors = [
+        {
+            "name": tensor.name, "shape": tensor.shape, "dims": tensor.dims, "dtype": tensor.dtype,
+            "order": tensor.order, "place": tensor.place, "constant": tensor.constant,
+        }
+        for tensor in map(program.tensors.__getitem__, used)
+    ]  # fmt: skip
+    facts = floor.to_json()
+    return {
+        "backend": program.backend,
+        "dims": program.dims,
+        "totals": program.totals(),
+        "floor": {"seconds": floor.seconds, "device": floor.device.name, "note": facts["note"]},
+        "launches": launches,
+        "tensors": tensors,
+        "hazards": [vars(hazard) for hazard in find_hazards(program)],
+        "notes": program.notes,
+    }

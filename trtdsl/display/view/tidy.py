@@ -1,0 +1,340 @@
+"""The tree's boxes, and how they are arranged so that a reader finds the modules that the author wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...definition.network import Network
+from .layers import Layer
+
+Kind = Literal["network", "module", "part", "loop", "conditional", "branch", "call", "layer", "input", "output"]
+MOST = 150
+"""Children that one box shows; more are shown in parts."""
+PART = 64
+
+
+@dataclass(eq=False)
+class Item:
+    """A box of the picture."""
+
+    kind: Kind
+    label: str
+    scope: str = ""
+    """The module, by its full name."""
+    note: str = ""
+    """How often a loop runs."""
+    layers: list[Layer] = field(default_factory=list)
+    """A call's layers; of a layer, itself and the constants that only it is given."""
+    children: list[Item] = field(default_factory=list)
+    parent: Item | None = None
+    number: int = -1
+
+    @property
+    def order(self) -> int:
+        """Where it begins in the definition."""
+        if self.layers:
+            return self.layers[0].index
+        if self.kind == "output":
+            return 1 << 60
+        return min((child.order for child in self.children), default=-1)
+
+    def leaves(self) -> Iterator[Item]:
+        """The boxes in it that hold no others, itself where it is one."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+    def all_layers(self) -> Iterator[Layer]:
+        """The layers in it."""
+        yield from self.layers if not self.children else ()
+        for child in self.children:
+            yield from child.all_layers()
+
+    def add(self, child: Item) -> Item:
+        """The child, which is put in."""
+        child.parent = self
+        self.children.append(child)
+        return child
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A tensor on its way from one box to another."""
+
+    source: Item
+    target: Item
+    tensor: str
+    kind: Literal["value", "size", "back"] = "value"
+    """``back`` is what a loop hands to its next turn."""
+
+
+def tidy(root: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> None:
+    """Arranges the boxes. ``edges`` are those between the boxes that hold no others, without those back in a loop."""
+    _keep_modules(root, network)
+    _let_out(root, network, edges)
+    _split_cycles(root, edges, network)
+    _keep_modules(root, network)
+    _count_uses(root)
+    _shorten(root)
+    _divide(root)
+    _name(root)
+
+
+# -- modules -----------------------------------------------------------------------------------------------------------
+
+
+def _keep_modules(box: Item, network: Network) -> None:
+    """Takes away the boxes of modules of which no weight is used inside.
+
+    A layer without weights has the scope of its first operand, wherever it stands.
+    """
+    children = []
+    for child in box.children:
+        _keep_modules(child, network)
+        if child.kind == "module" and not any(_belongs(layer, child.scope, network) for layer in child.all_layers()):
+            for inner in child.children:
+                inner.parent = box
+            children += child.children
+        else:
+            children.append(child)
+    box.children = children
+
+
+def _belongs(layer: Layer, scope: str, network: Network) -> bool:
+    """Whether a layer uses weights of the module, or was written in a scope of that name."""
+    name = layer.node.name
+    call = network.calls.get(name)
+    named = (*network.owners.get(name, ()), *network.weight_names.get(name, ()), call.scope if call else "")
+    return any(each == scope or each.startswith(f"{scope}.") for each in named)
+
+
+STAYS = {"ACTIVATION", "ELEMENTWISE", "UNARY", "NORMALIZATION", "SOFTMAX", "SCALE", "CAST", "SELECT", "CONSTANT"}
+"""Layers that may end a module; others behind its last weight are the author's work with its result."""
+
+
+def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> None:
+    """Puts what follows a module's last weight, and is no activation or the like, beside the module."""
+    readers: dict[Item, list[Item]] = {}
+    makers: dict[Item, list[Item]] = {}
+    for source, target in edges:
+        readers.setdefault(source, []).append(target)
+        makers.setdefault(target, []).append(source)
+
+    def visit(item: Item) -> None:
+        for child in list(item.children):
+            visit(child)
+        if item.kind != "module" or item.parent is None:
+            return
+        inside = set(item.leaves())
+        needed: set[Item] = set()  # what the module's weights are used for, and what that is made of
+        waiting = [leaf for leaf in inside if any(_belongs(layer, item.scope, network) for layer in leaf.layers)]
+        while waiting:
+            leaf = waiting.pop()
+            if leaf not in needed:
+                needed.add(leaf)
+                waiting += [other for other in makers.get(leaf, ()) if other in inside]
+        gone: set[Item] = set()
+        for leaf in sorted(inside - needed, key=lambda leaf: leaf.order):
+            behind = any(other in gone for other in makers.get(leaf, ()))
+            if behind or any(layer.node.type not in STAYS for layer in leaf.layers):
+                gone.add(leaf)
+        place = item.parent.children.index(item)
+        out = [child for child in item.children if all(leaf in gone for leaf in child.leaves())]
+        item.children = [child for child in item.children if child not in out]
+        for child in out:
+            child.parent = item.parent
+        item.parent.children[place + 1 : place + 1] = out
+
+    visit(box)
+
+
+def _split_cycles(box: Item, edges: Sequence[tuple[Item, Item]], network: Network) -> None:
+    """Arranges modules of which values flow out and in again, which would make a circle of boxes.
+
+    A module that is used several times becomes a box for each time; otherwise the calls in between are put into it.
+    ``edges`` are those between leaves anywhere.
+    """
+    waiting = [box]
+    while waiting:
+        current = waiting.pop()
+        changed = True
+        while changed:
+            owner = {leaf: child for child in current.children for leaf in child.leaves()}
+            inner = [(a, b) for a, b in edges if a in owner and b in owner]
+            between = {(owner[a], owner[b]) for a, b in inner if owner[a] is not owner[b]}
+            cyclic = [each for each in _on_cycles(current.children, between) if each.kind == "module"]
+            cyclic.sort(key=current.children.index)
+            changed = any(_arrange(current, child, owner, inner, between, network) for child in cyclic)
+        waiting += [child for child in current.children if child.children and child.kind != "call"]
+
+
+def _arrange(
+    parent: Item,
+    child: Item,
+    owner: Mapping[Item, Item],
+    edges: Sequence[tuple[Item, Item]],
+    between: set[tuple[Item, Item]],
+    network: Network,
+) -> bool:
+    """Whether a module on a circle was changed so that it is on none."""
+    groups = _by_use(child, owner, edges)
+    if len(groups) == 1:
+        return False
+    weights = [{name for leaf in leaves for name in _weights(leaf, network)} for leaves in groups]
+    if sum(map(len, weights)) == len(set().union(*weights)):  # no weight is used twice: it is one use
+        around = _reached(child, between, True) & _reached(child, between, False)
+        if all(other.kind == "call" and not _weights(other, network) for other in around):
+            parent.children = [each for each in parent.children if each not in around]
+            for call in sorted(around, key=lambda call: call.order):
+                child.add(call)
+            return True
+    place = parent.children.index(child)
+    made = []
+    for leaves in groups:
+        copy = _copied(child, leaves)
+        assert copy is not None
+        owned = any(_belongs(layer, child.scope, network) for layer in copy.all_layers())
+        made += [copy] if owned else copy.children
+    for copy in made:
+        copy.parent = parent
+    parent.children[place : place + 1] = made
+    return True
+
+
+def _weights(item: Item, network: Network) -> set[str]:
+    return {name for layer in item.all_layers() for name in network.weight_names.get(layer.node.name, ())}
+
+
+def _reached(item: Item, edges: set[tuple[Item, Item]], forward: bool) -> set[Item]:
+    """What can be reached from an item, without itself."""
+    after: dict[Item, list[Item]] = {}
+    for a, b in edges:
+        source, target = (a, b) if forward else (b, a)
+        after.setdefault(source, []).append(target)
+    found: set[Item] = set()
+    waiting = [item]
+    while waiting:
+        new = [other for other in after.get(waiting.pop(), ()) if other not in found]
+        found.update(new)
+        waiting += new
+    return found - {item}
+
+
+def _by_use(child: Item, owner: Mapping[Item, Item], edges: Sequence[tuple[Item, Item]]) -> list[set[Item]]:
+    """The leaves of a box, in groups such that no path leaves a group and comes back to it."""
+    inputs: dict[Item, list[Item]] = {}
+    for source, target in edges:
+        inputs.setdefault(target, []).append(source)
+    level: dict[Item, int] = {}
+    for leaf in sorted(owner, key=lambda leaf: leaf.order):
+        inside = owner[leaf] is child
+        before = [(level.get(other, 0), owner[other] is child) for other in inputs.get(leaf, ())]
+        level[leaf] = max((number + (was and not inside) for number, was in before), default=0)
+    groups: dict[int, set[Item]] = {}
+    for leaf in child.leaves():
+        groups.setdefault(level[leaf], set()).add(leaf)
+    return [groups[number] for number in sorted(groups)]
+
+
+def _copied(item: Item, leaves: set[Item]) -> Item | None:
+    """The box with only these leaves in it."""
+    if not item.children:
+        return item if item in leaves else None
+    kept = [copy for child in item.children if (copy := _copied(child, leaves)) is not None]
+    if not kept:
+        return None
+    if len(kept) == len(item.children) and all(a is b for a, b in zip(kept, item.children, strict=True)):
+        return item
+    copy = Item(item.kind, item.label, item.scope, item.note, list(item.layers))
+    for child in kept:
+        copy.add(child)
+    return copy
+
+
+def _on_cycles(items: Sequence[Item], edges: set[tuple[Item, Item]]) -> set[Item]:
+    """The items that lie on a cycle: what is left when those without inputs or outputs are taken away repeatedly."""
+    left = set(items)
+    for forward in (True, False):
+        after: dict[Item, list[Item]] = {}
+        count = dict.fromkeys(left, 0)
+        for a, b in edges:
+            source, target = (a, b) if forward else (b, a)
+            if source in left and target in left:
+                after.setdefault(source, []).append(target)
+                count[target] += 1
+        free = [item for item in left if not count[item]]
+        while free:
+            item = free.pop()
+            left.discard(item)
+            for target in after.get(item, ()):
+                if target in left:
+                    count[target] -= 1
+                    if not count[target]:
+                        free.append(target)
+    return left
+
+
+def _count_uses(box: Item) -> None:
+    """Notes which use of a module a box is, where there are several."""
+    uses: dict[str, list[Item]] = {}
+    for child in box.children:
+        _count_uses(child)
+        if child.kind == "module":
+            uses.setdefault(child.scope, []).append(child)
+    for several in uses.values():
+        for number, child in enumerate(several, 1):
+            child.note = f"use {number} of {len(several)}" if len(several) > 1 else child.note
+
+
+def _shorten(box: Item) -> None:
+    """A module that holds one module or one call alone becomes one box with it: ``encoder.layers``, ``fc.linear``."""
+    for place, child in enumerate(box.children):
+        while child.kind == "module" and len(child.children) == 1 and child.children[0].kind in ("module", "call"):
+            (inner,) = child.children
+            inner.label, inner.note = f"{child.label}.{inner.label}", inner.note or child.note
+            inner.parent = box
+            box.children[place] = child = inner
+        _shorten(child)
+
+
+def _divide(box: Item) -> None:
+    """Children in the order of the definition; where there are very many, in parts."""
+    box.children.sort(key=lambda child: child.order)
+    for child in box.children:
+        _divide(child)
+    while len(box.children) > MOST:
+        own, rest = [], []
+        for child in box.children:
+            (own if child.kind in ("input", "output") else rest).append(child)
+        if len(rest) <= PART:
+            break
+        parts = []
+        for start in range(0, len(rest), PART):
+            group = rest[start : start + PART]
+            first = start if group[0].kind != "part" else 0
+            label = (
+                f"{first + 1} to {first + len(group)}"
+                if group[0].kind != "part"
+                else (f"{group[0].label.partition(' to ')[0]} to {group[-1].label.rpartition(' to ')[2]}")
+            )
+            part = Item("part", label, box.scope)
+            for child in group:
+                part.add(child)
+            part.parent = box
+            parts.append(part)
+        box.children = sorted([*own, *parts], key=lambda child: child.order)
+
+
+def _name(root: Item) -> None:
+    """Numbers in the order in which the boxes are written; a module that is called by a number gets its list's name."""
+    waiting, number = [root], 0
+    while waiting:
+        item = waiting.pop()
+        item.number, number = number, number + 1
+        if item.kind in ("module", "call") and item.label[:1].isdigit() and item.scope:
+            own = item.label.count(".") + (item.kind == "module")
+            item.label = ".".join([*item.scope.split(".")[: -own or None][-1:], item.label])
+        waiting.extend(reversed(item.children))

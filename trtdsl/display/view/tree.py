@@ -1,0 +1,201 @@
+"""A network as a tree: modules, loops and conditionals, in them the author's calls, in these the layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from ...definition.network import Network
+from ...layers.region import Region
+from .layers import Facts, Layer
+from .tidy import Edge, Item, tidy
+
+
+class Tree:
+    """The boxes of a network and the tensors between them."""
+
+    def __init__(self, network: Network, facts: Facts):
+        self.network, self.facts = network, facts
+        self.root = Item("network", network.name)
+        self.of_layer: dict[int, Item] = {}
+        self.inputs = {name: self.root.add(Item("input", name)) for name in network.inputs}
+        self.places: dict[tuple[int, str], Item] = {}
+        self.homes: dict[int, Item] = {}
+        self.scopes: dict[int, str] = {id(self.root): ""}
+        for region in facts.regions:
+            self._open(region, self.root)
+        for call in self._calls():
+            self._put(call)
+        self.outputs = {name: self.root.add(Item("output", name)) for name in network.outputs}
+        self._open_calls()
+        self.edges = list(self._edges())
+        tidy(self.root, network, [(edge.source, edge.target) for edge in self.edges if edge.kind != "back"])
+
+    # -- placing -------------------------------------------------------------------------------------------------------
+
+    def _open(self, region: Region, outer: Item) -> None:
+        """A box for a loop or a conditional, and the box in which each of its layers stands."""
+        first = region.boundary[0]
+        call = self.network.calls.get(first.name)
+        shared = _common([_scope_of(self.network, node.name, call) for node in region.boundary])
+        home = self._module(outer, shared)
+        name = call.name.partition(".")[0] if call is not None else region.kind.name
+        if region.kind.name == "loop":
+            text, number = self.facts.trips(region)
+            times = {"while": "while a condition holds", "?": "a computed number of times"}.get(text)
+            note = times or (f"× {text}" if number is None or str(number) == text else f"× {text} = {number}")
+            box = home.add(Item("loop", name, scope=home.scope, note=note))
+        else:
+            box = home.add(Item("conditional", name, scope=home.scope))
+        self.scopes[id(box)] = home.scope
+        for node in region.boundary:
+            self.homes[id(node)] = box
+        for node, branch in self._branches(region, box):
+            self.homes[id(node)] = branch
+        for inner in region.regions:
+            self._open(inner, self.homes.get(id(inner), box))
+
+    def _branches(self, region: Region, box: Item) -> Iterator[tuple[object, Item]]:
+        """The layers and regions directly in a region, each with its box: a branch's own where one branch has it."""
+        if region.kind.name == "loop":
+            yield from ((part, box) for part in (*region.nodes, *region.regions))
+            return
+        makers = {name: part for part in (*region.nodes, *region.regions) for name in part.makes}
+        found: list[set[int]] = []
+        for place in (0, 1):
+            inside: set[int] = set()
+            waiting = [node.inputs[place].name for node in region.of("CONDITIONAL_OUTPUT")]
+            while waiting:
+                part = makers.get(waiting.pop())
+                if part is not None and id(part) not in inside:
+                    inside.add(id(part))
+                    waiting += part.needs
+            found.append(inside)
+        branches = [Item("branch", label, scope=box.scope) for label in ("then", "else")]
+        for branch, inside in zip(branches, found, strict=True):
+            self.scopes[id(branch)] = box.scope
+            if inside:
+                box.add(branch)
+        for part in (*region.nodes, *region.regions):
+            sides = [branch for branch, inside in zip(branches, found, strict=True) if id(part) in inside]
+            yield part, sides[0] if len(sides) == 1 else box
+
+    def _calls(self) -> list[Item]:
+        """The author's calls in the order of the definition, each with its layers that stand in one place."""
+        groups: dict[tuple[object, ...], list[Layer]] = {}
+        for layer in self.facts.layers:
+            node = layer.node
+            call = self.network.calls.get(node.name)
+            alone = call is None or node.type in BOUNDARY
+            home = id(self.homes.get(id(node), self.root))
+            key = ("layer", layer.index) if alone else ("call", id(call), home)
+            groups.setdefault(key, []).append(layer)
+        found = []
+        for layers in groups.values():
+            main = _main(self.network, layers)
+            call = self.network.calls.get(main.node.name)
+            label = BOUNDARY.get(main.node.type) or (call.name if call is not None else main.node.type.lower())
+            scope = _scope_of(self.network, main.node.name, call)
+            found.append(Item("call", label, scope=scope, layers=layers))
+        return found
+
+    def _put(self, call: Item) -> None:
+        main = _main(self.network, call.layers)
+        home = self.homes.get(id(main.node), self.root)
+        boundary = main.node.type in BOUNDARY
+        (home if boundary else self._module(home, call.scope)).add(call)
+        for layer in call.layers:
+            self.of_layer[layer.index] = call
+
+    def _module(self, home: Item, scope: str) -> Item:
+        """The box of a module in a region or in the network, made where there is none."""
+        own = self.scopes.get(id(home), "")
+        parts, shared = scope.split(".") if scope else [], _common([own, scope])
+        known = len(shared.split(".")) if shared else 0
+        box = home
+        for count in range(known, len(parts)):
+            name = ".".join(parts[: count + 1])
+            key = (id(home), name)
+            if key not in self.places:
+                self.places[key] = box.add(Item("module", parts[count], scope=name))
+            box = self.places[key]
+        return box
+
+    def _open_calls(self) -> None:
+        """Calls of several layers get a box for each; constants and sizes stand in the box of what reads them."""
+        for call in dict.fromkeys(self.of_layer.values()):
+            shown = [layer for layer in call.layers if not layer.is_constant and not layer.is_size]
+            if len(shown) < 2:
+                continue
+            boxes = {
+                layer.index: call.add(Item("layer", _layer_label(layer), call.scope, "", [layer])) for layer in shown
+            }
+            for layer in reversed(call.layers):
+                if layer.index not in boxes:
+                    readers = [index for name in layer.node.makes for index in self.facts.values[name].readers]
+                    owner = next((boxes[index] for index in readers if index in boxes), boxes[shown[0].index])
+                    owner.layers.insert(0, layer)
+                    boxes[layer.index] = owner
+            self.of_layer.update(boxes)
+
+    # -- edges ---------------------------------------------------------------------------------------------------------
+
+    def _edges(self) -> Iterator[Edge]:
+        for layer in self.facts.layers:
+            target = self.of_layer[layer.index]
+            for place, tensor in enumerate(layer.node.inputs):
+                value = None if tensor is None else self.facts.values.get(tensor.name)
+                if value is None:
+                    continue
+                maker = self.facts.layers[value.maker] if value.maker >= 0 else None
+                source = self.of_layer[value.maker] if maker else self.inputs[value.name]
+                if maker is not None and maker.is_constant and any(not x.is_constant for x in source.layers):
+                    continue  # a constant that stands in a box of its first reader
+                if source is target:
+                    continue
+                back = layer.node.type == "RECURRENCE" and place == 1
+                counted = layer.node.type == "TRIP_LIMIT" and layer.node.layer.kind.name == "COUNT"
+                size = layer.is_size or counted or (maker is not None and maker.is_size)
+                yield Edge(source, target, value.name, "back" if back else "size" if size else "value")
+        for name, item in self.outputs.items():
+            handle = self.network.outputs[name].trt.name
+            maker = self.facts.values[handle].maker
+            yield Edge(self.of_layer[maker] if maker >= 0 else self.inputs[handle], item, handle)
+
+
+BOUNDARY = {
+    "TRIP_LIMIT": "limit", "ITERATOR": "each", "RECURRENCE": "state", "LOOP_OUTPUT": "result", "CONDITION": "if",
+    "CONDITIONAL_OUTPUT": "either",
+}  # fmt: skip
+"""The layers on the border of a region, and what their boxes are called."""
+
+
+def _main(network: Network, layers: Sequence[Layer]) -> Layer:
+    """The layer that a call is named after: one with weights of a module, or the last that is no constant."""
+    shown = [layer for layer in layers if not layer.is_constant] or list(layers)
+    owning = [layer for layer in shown if network.owners.get(layer.node.name)]
+    return owning[0] if owning else shown[-1]
+
+
+def _scope_of(network: Network, name: str, call: object) -> str:
+    """The module that a layer stands in, from its name and the call's; a constant is named after a weight."""
+    operation = getattr(call, "name", None)
+    if operation is None:
+        return name.rpartition(".")[0]
+    found = re.fullmatch(rf"(?:(.*)\.)?{re.escape(operation)}(?:_\d+)*", name, re.DOTALL)
+    return found[1] or "" if found else getattr(call, "scope", "")
+
+
+def _layer_label(layer: Layer) -> str:
+    return layer.node.type.lower().replace("_", " ")
+
+
+def _common(scopes: Iterable[str]) -> str:
+    """The longest module that holds all of these."""
+    parts = [scope.split(".") if scope else [] for scope in scopes]
+    shared: list[str] = []
+    for names in zip(*parts, strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return ".".join(shared)

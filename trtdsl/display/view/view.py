@@ -1,0 +1,315 @@
+"""td.view: what the page is made of, and where it is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from ...building.build import is_up_to_date
+from ...checking.check import check as run_check
+from ...checking.nearness import nearness_of
+from ...checking.report import CheckReport
+from ...compiling.compiler import Progress
+from ...core.backend import Backend
+from ...core.errors import CorruptFileError, TrtdslError, UnsupportedError, UsageError
+from ...core.files import check_writable, is_file, write_atomically
+from ...definition.network import Network
+from ...definition.opened import NetworkLike, WrittenSpec, as_spec
+from ...definition.spec import NetworkSpec
+from ...definition.weights import Source
+from ...engine.loading.manifest import manifest_path, read_manifest
+from ...engine.program import Shapes, program
+from ...programs.devices import DEFAULT, find_device
+from ...programs.program import Program
+from ...sizes.profile import Range
+from .formats import as_dot, as_onnx_json, as_svg
+from .model import SCHEMA, make_model
+from .page import page
+from .programs import program_model
+
+Format = Literal["html", "svg", "dot", "json", "onnx-json"]
+FORMATS: tuple[str, ...] = ("html", "svg", "dot", "json", "onnx-json")
+SUFFIXES = {"html": ".html", "svg": ".svg", "dot": ".dot", "json": ".json", "onnx-json": ".onnx.json"}
+INLINE = 620  # pixels of a notebook's height
+
+
+@dataclass(frozen=True)
+class View:
+    """A network or an engine as a page. Made by :func:`view`."""
+
+    model: dict[str, Any]
+    """What the page shows, as one JSON object."""
+
+    @property
+    def html(self) -> str:
+        """The page: one file that needs no other."""
+        return page(self.model)
+
+    def text(self, format: Format = "html") -> str:
+        """The view in a format. Raises UsageError for a format that there is not, or that needs a network."""
+        if format not in FORMATS:
+            raise UsageError(f"the format is one of {', '.join(FORMATS)}, not {format!r}")
+        if format == "html":
+            return self.html
+        if format == "json":
+            return json.dumps(self.to_json(), indent=1) + "\n"
+        if self.model["network"] is None:
+            raise UsageError(f"{format} draws a network, and this is an engine: give the network's file")
+        return {"svg": as_svg, "dot": as_dot, "onnx-json": as_onnx_json}[format](self.model["network"])
+
+    def save(self, path: str | PathLike[str], format: Format | None = None) -> Path:
+        """Writes the view, by default in the format of the file's suffix, and makes its folder where there is none.
+
+        Raises UsageError for a file that cannot be written.
+        """
+        path = Path(path)
+        format = format or format_of(path)
+        check_output(path)
+        write_atomically(path, self.text(format).encode("utf-8"))
+        return path
+
+    def to_json(self) -> dict[str, Any]:
+        """All that the page shows."""
+        return self.model
+
+    def _repr_html_(self) -> str:
+        frame = f'<iframe srcdoc="{escape(self.html)}" width="100%" height="{INLINE}" sandbox="allow-scripts"'
+        return f'{frame} style="border:1px solid #8883;border-radius:8px"></iframe>'
+
+    def __repr__(self) -> str:
+        network, made = self.model["network"], self.model["program"]
+        parts = [f"{len(network['layers'])} layers"] if network else []
+        parts += [f"{made['totals']['launches']} launches"] if made else []
+        return f"View({self.model['name']}: {', '.join(parts)})"
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's suffix stands for; HTML for any other."""
+    for format, suffix in sorted(SUFFIXES.items(), key=lambda item: -len(item[1])):
+        if path.name.lower().endswith(suffix):
+            return format  # type: ignore[return-value]
+    return "html"
+
+
+def view(
+    source: NetworkLike,
+    *,
+    check: bool | CheckReport | str | PathLike[str] = False,
+    build: bool = False,
+    engine: str | PathLike[str] | None = None,
+    dims: Mapping[str, Range] | None = None,
+    shapes: Shapes | None = None,
+    profile: int = 0,
+    weights: Source | None = None,
+    precision: str | None = None,
+    backend: str | Backend | None = None,
+    allow_nonfinite: bool = False,
+    device: str = DEFAULT,
+    progress: Progress | None = None,
+) -> View:
+    """A network and what the GPU will run of it, as one page that a browser opens without a network connection.
+
+    ``source`` is a NetworkSpec, a :class:`Network`, a file (``FILE.py:NAME``) or an engine. The first tab is the
+    network, folded by module: each call with its shapes, parameters, FLOPs, bytes and the author's line. The second is
+    the engine's program, linked with the first by the author's lines: of the ``engine`` that is given, of one that is
+    built here in memory where ``build`` says so, or of ``NAME.engine`` in the working directory or beside the network's
+    file, where that was built from this very network. Of an engine alone there is only the second.
+
+    ``check`` colours each call by its distance from torch: True runs :func:`check`, and a report of one or the file
+    with ``trtdsl check --json``'s spares that. ``dims``, ``weights``, ``precision``, ``backend`` and
+    ``allow_nonfinite`` are those of ``spec.define``; costs are at the sizes that the first profile is tuned for.
+    ``shapes`` and ``profile`` are an engine's, as :func:`program` takes them, and ``device`` is the GPU of the floor.
+
+    Raises UsageError for what is neither, what :func:`load_spec` and ``spec.define`` raise, CorruptFileError for a
+    damaged engine or report, UnreadableProgramError for an engine of another version.
+
+    >>> net = td.Network("double")
+    >>> net.output(net.input("x", ("N", 3)) * 2, "y")
+    >>> td.view(net)
+    View(double: 2 layers)
+    """
+    find_device(device)
+    tell = progress or (lambda phase, done, total: None)
+    if _is_engine(source):
+        if check or build or engine is not None:
+            raise UsageError(f"{source} is an engine: give the network's file for a check, a build or both tabs")
+        return View(_engine_model(Path(str(source)), dims, shapes, profile, device))
+    spec = as_spec(source)
+    how: dict[str, Any] = {
+        "weights": weights, "dims": dims, "precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite
+    }  # fmt: skip
+    tell("defining the network", 0, 1)
+    network = spec.define(**how)
+    tell("defining the network", 1, 1)
+    made = None
+    if build:
+        made = program(network, progress=progress)
+    else:
+        found = Path(engine) if engine is not None else _beside(spec, network)
+        if found is not None:
+            made = program(found, shapes=shapes, profile=profile)
+            made = _noted(made, spec, network, found)
+    model = make_model(network)
+    report = _report(check, spec, network, weights, progress)
+    return View(
+        {
+            "schema": SCHEMA,
+            "kind": "view",
+            "name": network.name,
+            "network": model,
+            "program": None if made is None else program_model(made, device),
+            "check": None if report is None else _check_model(report, spec, network, weights, model),
+        }
+    )
+
+
+# -- engines -----------------------------------------------------------------------------------------------------------
+
+
+def _is_engine(source: object) -> bool:
+    """Whether it is the name of a file that is neither Python nor anything else that is known."""
+    if not isinstance(source, (str, PathLike)):
+        return False
+    path = Path(source)
+    other = (".py", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".json", ".onnx")
+    return is_file(path) and path.suffix.lower() not in other
+
+
+def _engine_model(
+    path: Path, dims: Mapping[str, Range] | None, shapes: Shapes | None, profile: int, device: str
+) -> dict[str, Any]:
+    made = program(path, dims=dims, shapes=shapes, profile=profile)
+    facts: dict[str, Any] = {"file": path.name, "bytes": made.engine_bytes, "manifest": is_file(manifest_path(path))}
+    if facts["manifest"]:
+        known = read_manifest(path).facts
+        facts |= {"inputs": known["inputs"], "outputs": known["outputs"]}
+        facts["capabilities"] = known["compute_capabilities"]
+        checked = known.get("check", {})
+        facts["check"] = checked.get("statement", "") if checked.get("passed") else ""
+    return {
+        "schema": SCHEMA,
+        "kind": "view",
+        "name": made.network,
+        "network": None,
+        "program": program_model(made, device),
+        "check": None,
+        "engine": facts,
+    }
+
+
+def _beside(spec: NetworkSpec, network: Network) -> Path | None:
+    """The engine of this very network in the working directory or beside its file; None where there is none."""
+    if isinstance(spec, WrittenSpec):
+        return None
+    folders = [Path(), *([spec.file.parent] if spec.file is not None else [])]
+    for folder in folders:
+        engine = folder / f"{spec.name}.engine"
+        try:
+            if is_file(engine) and is_up_to_date(spec, network, engine):
+                return engine
+        except (TrtdslError, KeyError, TypeError):  # a manifest that is damaged, or of another version
+            continue
+    return None
+
+
+def _noted(made: Program, spec: NetworkSpec, network: Network, engine: Path) -> Program:
+    """The program, with a note where the engine is of another state of the network."""
+    from dataclasses import replace
+
+    try:
+        same = is_up_to_date(spec, network, engine)
+    except (TrtdslError, KeyError, TypeError):
+        same = False
+    note = f"{engine.name} was built from another state of this network: its lines may be others by now"
+    return made if same else replace(made, notes=(*made.notes, note))
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _report(
+    given: bool | CheckReport | str | PathLike[str],
+    spec: NetworkSpec,
+    network: Network,
+    weights: Source | None,
+    progress: Progress | None,
+) -> CheckReport | None:
+    if isinstance(given, bool):
+        return run_check(spec, network=network, weights=weights, progress=progress) if given else None
+    if isinstance(given, CheckReport):
+        report = given
+    else:
+        report = _read_report(Path(given))
+    if report.network != network.name:
+        raise UsageError(f"the report is of {report.network}, and the network is {network.name}")
+    return report
+
+
+def _read_report(path: Path) -> CheckReport:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read the report {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CorruptFileError(f"{path} is no report of `trtdsl check --json`: it is not text") from None
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        raise CorruptFileError(f"{path} is no report of `trtdsl check --json`: it is not JSON") from None
+    return CheckReport.from_json(facts, str(path))
+
+
+def _check_model(
+    report: CheckReport, spec: NetworkSpec, network: Network, weights: Source | None, model: Mapping[str, Any]
+) -> dict[str, Any]:
+    places = {tensor["name"]: index for index, tensor in enumerate(model["tensors"])}
+    notes: list[str] = []
+    try:
+        found = nearness_of(spec, network, report, weights) if spec.reference is not None else {}
+    except UnsupportedError as error:
+        found = {}
+        notes.append(f"calls were not compared one by one: {error.message}")
+    tensors = {}
+    for name, each in found.items():
+        if name in places and each.state != "unseen":
+            more = {"torch": each.torch} if each.torch else {}
+            tensors[str(places[name])] = {"state": each.state, "error": each.error, **more}
+    outputs = [
+        {
+            "name": name, "passed": output.passed, "error": f"{output.max_abs:.2g}",
+            "limit": f"{output.ratio:.0%} of what is allowed", "at": case.at,
+        }
+        for name, (case, output) in report.worst().items()
+    ]  # fmt: skip
+    return {
+        "passed": report.passed,
+        "verdict": f"{report.network} {report.verdict}",
+        "statement": report.statement,
+        "outputs": outputs,
+        "problems": [*report.problems(), *notes],
+        "first": _first_item(tensors, model["items"], model["layers"]),
+        "tensors": tensors,
+    }
+
+
+def _first_item(tensors: Mapping[str, Any], items: Sequence[Any], layers: Sequence[Any]) -> int | None:
+    """The first box of which a tensor differs."""
+    for number, item in enumerate(items):
+        for layer in item.get("layers", ()):
+            if any(tensors.get(str(index), {}).get("state") == "differs" for index in layers[layer]["outputs"]):
+                return number
+    return None
+
+
+def check_output(path: Path) -> None:
+    """Makes a file's folder where there is none. Raises UsageError for a file that cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: cannot make the folder {path.parent}: {error.strerror}") from None
+    check_writable(path)
