@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -207,7 +209,7 @@ def regrouped(before: Shape, after: Shape) -> Groups | None:
     groups: Groups = []
     i = j = 0
     while i < len(before) and j < len(after):
-        ends = _equal_parts(before[i:], after[j:])
+        ends = (1, 1) if before[i] == after[j] else _equal_parts(before[i:], after[j:])
         if ends is None:
             return None
         groups.append((tuple(range(i, i + ends[0])), tuple(range(j, j + ends[1]))))
@@ -219,11 +221,10 @@ def regrouped(before: Shape, after: Shape) -> Groups | None:
 
 def _equal_parts(before: Shape, after: Shape) -> tuple[int, int] | None:
     """How many dimensions at the start of either have the same elements: the fewest; at least one of each."""
-    parts = [product(before[: k + 1]) for k in range(len(before))]
-    for count in range(len(after)):
-        want = product(after[: count + 1])
+    parts = list(itertools.accumulate(before, operator.mul))
+    for count, want in enumerate(itertools.accumulate(after, operator.mul), start=1):
         if want in parts:
-            return parts.index(want) + 1, count + 1
+            return parts.index(want) + 1, count
     return None
 
 
@@ -252,8 +253,7 @@ def _permutation(axes: Sequence[int], identity: tuple[int, ...]) -> tuple[int, .
 
 
 def _check_elements(network: Network, before: Shape, after: Shape) -> None:
-    have, want = product(before), product(after)
-    if have == want:
+    if before == after or (have := product(before)) == (want := product(after)):
         return
     low, high = bounds(have - want)
     if low > 0 or high < 0:

@@ -91,6 +91,8 @@ class Size:
 
     @_arithmetic("mul")
     def __mul__(self, other: SizeLike) -> SizeLike:
+        if type(other) is int and other > 1:  # the terms keep their order
+            return Size([(monomial, coefficient * other) for monomial, coefficient in self.terms])
         product: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms:
             for factor, times in _terms(other):
@@ -340,7 +342,13 @@ def fixed(size: SizeLike) -> int | None:
 
 def product(sizes: Iterable[SizeLike]) -> SizeLike:
     """The product of the sizes; 1 for none of them."""
-    return math.prod(sizes)  # type: ignore[arg-type]  # which multiplies whatever can be multiplied
+    number, result = 1, None
+    for size in sizes:  # the numbers apart: a product of Sizes takes longer
+        if type(size) is int:
+            number *= size
+        else:
+            result = size if result is None else result * size
+    return number if result is None else result if number == 1 else result * number
 
 
 def is_static(sizes: Iterable[Any]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ...core.errors import UnsupportedError
 from ...definition.network import MAX_DIMS
@@ -30,6 +32,8 @@ class Draft:
         self.item = item
         self.operations: list[Operation] = []
         self.axes: list[Axes] = []
+        self.flat: list[Labels] = []
+        self.elements: list[int] = []
         self.constant: list[bool] = []
         self.steps: list[Step] = []
         self.notes: list[str] = []
@@ -38,24 +42,28 @@ class Draft:
         self.flops = 0
         self.moved = 0
         self.largest = 0
+        self.known: dict[tuple[Axes, Axes], int] = {}  # shape layers of a reshape: the same in all copies
+        self.tried: dict[Any, Any] = {}  # ways to go on from here, and what came of them
 
     def copy(self) -> Draft:
         """A copy of the draft, to be continued in another way."""
         other = object.__new__(Draft)
-        other.__dict__.update(self.__dict__)
-        for name in ("operations", "axes", "constant", "steps", "notes"):
-            setattr(other, name, list(getattr(self, name)))
+        facts = other.__dict__
+        facts.update(self.__dict__)
+        for name in ("operations", "axes", "flat", "elements", "constant", "steps", "notes"):
+            facts[name] = facts[name].copy()
+        facts["tried"] = {}
         return other
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def count(self, labels: Iterable[str]) -> int:
         """The product of the labels' sizes."""
-        return math.prod(self.sizes[label] for label in labels)
+        return math.prod(map(self.sizes.__getitem__, labels))
 
     def labels(self, value: int) -> Labels:
         """The labels of a value in the order in which its elements lie."""
-        return tuple(label for axis in self.axes[value] for label in axis)
+        return self.flat[value]
 
     def core(self, labels: Iterable[str]) -> Labels:
         """The labels without those that are always 1, whose place does not affect where the elements lie."""
@@ -64,13 +72,19 @@ class Draft:
 
     def bytes_of(self, value: int) -> int:
         """The bytes that a value takes."""
-        return self.count(self.labels(value)) * self.item
+        return self.elements[value] * self.item
 
     # -- values --------------------------------------------------------------------------------------------------------
 
     def operand(self, axes: Axes, constant: bool) -> int:
         """An operand of the einsum."""
+        return self._value(axes, constant)
+
+    def _value(self, axes: Axes, constant: bool) -> int:
+        labels = _flat(axes)
         self.axes.append(axes)
+        self.flat.append(labels)
+        self.elements.append(self.count(labels))
         self.constant.append(constant)
         return len(self.axes) - 1
 
@@ -78,19 +92,18 @@ class Draft:
         self, operation: Operation, axes: Axes, inputs: Sequence[int], *, flops: int, moved: int, cost: float
     ) -> int:
         if len(axes) > MAX_DIMS:
-            labels = text([label for axis in axes for label in axis])
-            raise UnsupportedError(f"{labels} needs {len(axes)} dimensions on the way; TensorRT has at most {MAX_DIMS}")
+            where = text(_flat(axes))
+            raise UnsupportedError(f"{where} needs {len(axes)} dimensions on the way; TensorRT has at most {MAX_DIMS}")
         constant = all(self.constant[index] for index in inputs)
         self.operations.append(operation)
-        self.axes.append(axes)
-        self.constant.append(constant)
+        value = self._value(axes, constant)
         if not constant:
             self.flops += flops
             self.moved += moved
             self.cost += cost
             self.layers += 1
-            self.largest = max(self.largest, self.count(label for axis in axes for label in axis))
-        return len(self.axes) - 1
+            self.largest = max(self.largest, self.elements[value])
+        return value
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -99,7 +112,7 @@ class Draft:
         target = tuple(self.axes[value][axis] for axis in order)
         if target == self.axes[value]:
             return value
-        self.notes.append(f"{text(self.labels(value))} lies in memory as {text([x for axis in target for x in axis])}")
+        self.notes.append(f"{text(self.labels(value))} lies in memory as {text(_flat(target))}")
         return self._shuffle(value, Shuffle(value, tuple(order)), target, moves=False)
 
     def arrange(self, value: int, target: Axes, why: str = "") -> int:
@@ -107,7 +120,7 @@ class Draft:
         source = self.axes[value]
         if source == target:
             return value
-        if self.core(self.labels(value)) == self.core(label for axis in target for label in axis):
+        if self.core(self.flat[value]) == self.core(_flat(target)):
             return self._shuffle(value, Shuffle(value, axes=target), target, moves=False)
         order = _permutation(source, target)
         if order is not None:
@@ -123,14 +136,14 @@ class Draft:
         return self.arrange(value, target)
 
     def _note(self, value: int, target: Axes, why: str) -> None:
-        after = text([label for axis in target for label in axis])
+        after = text(_flat(target))
         cost = "free: a constant" if self.constant[value] else f"{2 * self.bytes_of(value):,} bytes"
         self.notes.append(f"transposes {text(self.labels(value))} to {after}{f', {why}' if why else ''} ({cost})")
 
     def _shuffle(self, value: int, operation: Shuffle, target: Axes, *, moves: bool = True) -> int:
         moved = 2 * self.bytes_of(value) if moves else 0
         cost: float = moved
-        if moves and self.core(self.labels(value))[-1:] != self.core(label for axis in target for label in axis)[-1:]:
+        if moves and self.core(self.labels(value))[-1:] != self.core(_flat(target))[-1:]:
             cost *= SCATTERED
         before = self.axes[value]
         if operation.first is not None:
@@ -141,23 +154,31 @@ class Draft:
 
     def shape_layers(self, value: int, target: Axes) -> int:
         """Layers of a shape tensor that it takes to bring the value to the dimensions ``target``."""
+        if not self.dynamic:
+            return 0
         source = self.axes[value]
         order = _permutation(source, target)
-        return 0 if order is None else self._shape_layers(tuple(source[axis] for axis in order), target)
+        return 0 if order is None else self._shape_layers(tuple([source[axis] for axis in order]), target)
 
     def _shape_layers(self, before: Axes, after: Axes) -> int:
         """Layers of a shape tensor that the reshape needs: none while the placeholders 0 and -1 express it."""
+        if not self.dynamic:
+            return 0
+        known = self.known.get((before, after))
+        if known is not None:
+            return known
         odd = [
             axis
             for k, axis in enumerate(after)
             if self.dynamic.intersection(axis) and (k >= len(before) or before[k] != axis)
         ]
         only_ones = [axis for axis in before if self.core(axis)] == [axis for axis in after if self.core(axis)]
-        return 0 if len(odd) <= 1 or only_ones else 2 + 2 * len(odd)
+        layers = self.known[before, after] = 0 if len(odd) <= 1 or only_ones else 2 + 2 * len(odd)
+        return layers
 
     def _fine(self, labels: Labels, target: Axes) -> Axes:
         """The labels apart, as far as the order of ``target`` asks for it."""
-        place = {label: k for k, label in enumerate(label for axis in target for label in axis)}
+        place = {label: k for k, label in enumerate(_flat(target))}
         runs: list[list[str]] = []
         for label in labels:
             if runs and place[label] == place[runs[-1][-1]] + 1:
@@ -173,7 +194,7 @@ class Draft:
         counts = tuple(term.count(label) for label in kept)
         units = {label for label, axis in zip(term, self.axes[value], strict=True) if not axis}
         axes = tuple(() if label in units else (label,) for label in kept)
-        elements = self.count(label for axis in axes for label in axis)
+        elements = self.count(_flat(axes))
         moved = 2 * elements * self.item
         if first != tuple(range(len(first))):
             moved += 2 * self.count(label for label in term if label not in units) * self.item
@@ -190,7 +211,7 @@ class Draft:
         if not axes:
             return value
         target = tuple(axis for k, axis in enumerate(source) if k not in axes)
-        read, written = self.bytes_of(value), self.count(label for axis in target for label in axis) * self.item
+        read, written = self.bytes_of(value), self.count(_flat(target)) * self.item
         flops = read // self.item if labels else 0
         moved = written if fused else read + written
         cost = moved + (0 if fused else flops / VECTOR_FLOPS_PER_BYTE)
@@ -222,9 +243,9 @@ class Draft:
         columns = y[-2] if transpose_b else y[-1]
         batch = tuple(p or q for p, q in zip(x[:-2], y[:-2], strict=True))
         axes = (*batch, rows, columns)
-        elements = self.count(label for axis in axes for label in axis)
+        elements = self.count(_flat(axes))
         m, n, k = self.count(rows), self.count(columns), self.count(inner)
-        matrices = self.count(label for axis in batch for label in axis)
+        matrices = self.count(_flat(batch))
         if not transpose_a and not any(y[:-2]):  # one matrix for all: the batch is more rows
             m, matrices = m * matrices, 1
         moved = self.bytes_of(a) + self.bytes_of(b) + elements * self.item
@@ -278,6 +299,11 @@ class Draft:
         return self.arrange(total, tuple(axis for axis in target if axis))
 
 
+def _flat(axes: Iterable[Labels]) -> Labels:
+    return tuple(itertools.chain.from_iterable(axes))
+
+
+@functools.lru_cache(maxsize=4096)
 def _permutation(source: Axes, target: Axes) -> tuple[int, ...] | None:
     """The order of ``source``'s dimensions that gives the labels of ``target``; None where one must be torn apart.
 

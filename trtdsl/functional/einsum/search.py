@@ -54,7 +54,7 @@ def make_plan(
     values = [_alone(draft, equation, value, values) for value in values]
     finished = []
     for prefer, target in wanted:
-        for state, value in _pairs(draft.copy(), values, equation, constants, integers, prefer, paths):
+        for state, value in _pairs(draft, values, equation, constants, integers, prefer, paths):
             finished.append(_finish(state, value, target, want))
     best, result = min(finished, key=lambda item: (item[0].cost, item[0].layers))
     return _finished(best, result, equation, shapes, constants)
@@ -142,6 +142,7 @@ def _follow(draft: Draft, value: int, order: Order | None) -> int:
 def _finish(draft: Draft, value: int, target: Axes, want: Axes) -> tuple[Draft, int]:
     """The result in memory as ``target``, its dimensions then named as ``want``."""
     if draft.axes[value] != want:
+        draft = draft.copy()
         recorder = _Recorder(draft, "arrange", (value,))
         value = draft.arrange(value, target, "the output's order")
         if target != want:
@@ -151,15 +152,19 @@ def _finish(draft: Draft, value: int, target: Axes, want: Axes) -> tuple[Draft, 
 
 
 class _Recorder:
-    """Makes a Step of the operations that are appended while it is open."""
+    """Makes a Step of the operations that are appended while it is open; once."""
 
     def __init__(self, draft: Draft, kind: str, operands: tuple[int, ...], **labels: Labels):
         self.draft, self.kind, self.operands, self.kinds = draft, kind, operands, labels
         self.start, self.flops, self.moved = len(draft.operations), draft.flops, draft.moved
         draft.notes = []
+        self.open = True
 
     def done(self, result: int) -> None:
         draft = self.draft
+        if not self.open:
+            return
+        self.open = False
         made = range(len(draft.axes) - (len(draft.operations) - self.start), len(draft.axes))
         draft.steps.append(
             Step(
@@ -313,7 +318,7 @@ def contract(
     }
     contracted = kinds["contracted"]
     every = [*one, *kinds["right"]]
-    options: list[tuple[str, Callable[[Draft], int]]] = []
+    options: list[tuple[str, functools.partial[int]]] = []
     products = contracted and draft.core(kinds["left"]) and draft.core(kinds["right"])
     small = draft.count(every) <= limit
     if products and not integers:
@@ -349,28 +354,39 @@ def _unrolled(draft: Draft, a: int, b: int, order: Labels, label: str) -> int:
 def _cheapest(
     draft: Draft,
     pair: tuple[int, int],
-    options: Sequence[tuple[str, Callable[[Draft], int]]],
+    options: Sequence[tuple[str, functools.partial[int]]],
     kinds: Mapping[str, Labels],
 ) -> list[tuple[Draft, int]]:
-    best: dict[Axes, tuple[tuple[float, int], Draft, int]] = {}
+    best: dict[Axes, tuple[tuple[float, int], _Recorder, int]] = {}
     problem: UnsupportedError | None = None
     for kind, option in options:
-        state = draft.copy()
-        recorder = _Recorder(state, kind, pair, **kinds)
-        try:
-            value = option(state)
-        except UnsupportedError as error:
-            problem = error
+        way = (kind, option.func, *option.keywords.values())
+        found = draft.tried.get(way)
+        if found is None:
+            found = draft.tried[way] = _tried(_Recorder(draft.copy(), kind, pair, **kinds), option)
+        if isinstance(found, UnsupportedError):
+            problem = found
             continue
-        recorder.done(value)
+        recorder, value = found
+        state = recorder.draft
         key = (state.cost, state.layers)
         known = best.get(state.axes[value])
         if known is None or key < known[0]:
-            best[state.axes[value]] = (key, state, value)
+            best[state.axes[value]] = (key, recorder, value)
     if not best:
         assert problem is not None
         raise problem
-    return [(state, value) for _, state, value in sorted(best.values(), key=lambda item: item[0])]
+    kept = sorted(best.values(), key=lambda item: item[0])
+    for _, recorder, value in kept:
+        recorder.done(value)
+    return [(recorder.draft, value) for _, recorder, value in kept]
+
+
+def _tried(recorder: _Recorder, option: functools.partial[int]) -> tuple[_Recorder, int] | UnsupportedError:
+    try:
+        return recorder, option(recorder.draft)
+    except UnsupportedError as error:
+        return error
 
 
 def _orders(one: Labels, two: Labels, prefer: Labels) -> list[Labels]:
