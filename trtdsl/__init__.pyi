@@ -5,6 +5,8 @@ from . import layers as layers
 from .building.batch import build_several as build_several
 from .building.build import Build as Build
 from .building.build import build as build
+from .building.tune import TuneReport as TuneReport
+from .building.tune import tune as tune
 from .checking.buildable import Obstacle as Obstacle
 from .checking.buildable import obstacles as obstacles
 from .checking.check import check as check
@@ -125,6 +127,7 @@ __all__ = [
     "Tensor",
     "Tolerance",
     "TrtdslError",
+    "TuneReport",
     "UnsupportedError",
     "UsageError",
     "View",
@@ -172,6 +175,7 @@ __all__ = [
     "size_max",
     "size_min",
     "summarize",
+    "tune",
     "view",
     "while_loop",
 ]

@@ -42,6 +42,13 @@ def scanned(u, delta, a, b, c):
 
 U, DELTA, A, B, C = rand(2, 3, 7), rand(2, 3, 7).abs(), -rand(3, 4).abs(), rand(2, 4, 7), rand(2, 4, 7)
 
+GRAPH, WIDE, ADJACENCY = rand(2, 4, 6, 7), rand(48, 4, 1, 1), rand(3, 7, 7)
+
+
+def spread(x, conv2d):
+    return conv2d(x, WIDE).reshape(2, 3, 16, 6, 7)
+
+
 # function -> (call, operands, torch's result)
 CASES = {
     "associative_scan": (lambda x, **how: F.associative_scan(F.maximum, x, 2, **how), [X], X.cummax(2).values),
@@ -51,9 +58,9 @@ CASES = {
         TF.batch_norm(TF.conv2d(IMAGE, KERNEL), MEAN, VAR),
     ),
     "einsum": (
-        lambda x, y, **how: F.einsum("ncl,nkl->nck", x, y, **how),
-        [X, X.flip(1)],
-        torch.einsum("ncl,nkl->nck", X, X.flip(1)),
+        lambda x, **how: F.einsum("nkctv,kvw->nctw", spread(x, F.conv2d), ADJACENCY, **how),
+        [GRAPH],
+        torch.einsum("nkctv,kvw->nctw", spread(GRAPH, TF.conv2d), ADJACENCY),
     ),
     "grid_sample": (
         lambda x, **how: F.grid_sample(x, GRID, align_corners=False, **how),
@@ -71,6 +78,7 @@ CASES = {
         [HEADS],
         TF.scaled_dot_product_attention(HEADS, HEADS, HEADS, is_causal=True),
     ),
+    "silu": (F.silu, [X], TF.silu(X)),
     "selective_scan": (F.selective_scan, [U, DELTA, A, B, C], scanned(U, DELTA, A, B, C)),
 }
 WAYS = [(function, way) for function, ways in LOWERINGS.items() for way in ways]

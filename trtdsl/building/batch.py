@@ -12,6 +12,7 @@ from typing import Any
 from ..core.errors import CancelledError, TrtdslError, UsageError
 from ..definition.spec import load_spec
 from .build import build
+from .tune import tune, tune_options
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Outcome:
     kind: str | None = None
     """The error's class."""
     exit_code: int = 0
+    tuning: dict[str, Any] | None = None
+    """What tuning it won, as :class:`~trtdsl.TuneReport` has it in JSON."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -37,14 +40,17 @@ def build_several(
     *,
     jobs: int = 1,
     settings: Mapping[str, Any] | None = None,
+    tuning: bool | str | Path = True,
+    tune_seconds: float | None = None,
     done: Callable[[Outcome], None] | None = None,
     **options: Any,
 ) -> list[Outcome]:
     """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, each in a process.
 
-    ``settings`` are those of each (:func:`~trtdsl.load_spec`), ``options`` those of :func:`~trtdsl.build`. Outcomes
-    come in the order of ``networks``; ``done`` sees each as it comes. Raises UsageError for two networks of one name
-    or no folder, CancelledError after Ctrl-C.
+    ``settings`` are those of each (:func:`~trtdsl.load_spec`), ``options`` those of :func:`~trtdsl.build`. With
+    ``tune_seconds`` each is tuned first (:func:`~trtdsl.tune`); ``tuning=False`` leaves out what was tuned earlier.
+    Outcomes come in the order of ``networks``; ``done`` sees each as it comes. Raises UsageError for two networks of
+    one name or no folder, CancelledError after Ctrl-C.
     """
     target = Path(folder) if folder is not None else Path()
     if not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
@@ -62,7 +68,8 @@ def build_several(
     outcomes: dict[str, Outcome] = {}
     with ProcessPoolExecutor(min(jobs, len(networks)), context) as pool:
         futures: dict[Future[Outcome], str] = {
-            pool.submit(_build_one, name, str(target), settings, options): name for name in dict.fromkeys(networks)
+            pool.submit(_build_one, name, str(target), settings, tuning, tune_seconds, options): name
+            for name in dict.fromkeys(networks)
         }
         try:
             for future in as_completed(futures):
@@ -80,9 +87,19 @@ def build_several(
     return [outcomes[name] for name in dict.fromkeys(networks)]
 
 
-def _build_one(name: str, folder: str, settings: Mapping[str, Any] | None, options: dict[str, Any]) -> Outcome:
+def _build_one(
+    name: str,
+    folder: str,
+    settings: Mapping[str, Any] | None,
+    tuning: bool | str | Path,
+    tune_seconds: float | None,
+    options: dict[str, Any],
+) -> Outcome:
     try:
-        spec = load_spec(name, settings)
+        spec = load_spec(name, settings).tuned(tuning)
+        tuned = None if tune_seconds is None else tune(spec, seconds=tune_seconds, **tune_options(options))
+        if tuned is not None and tuned.cancelled:
+            raise CancelledError("cancelled while it was tuned; what was found until then is kept")
         result = build(spec, Path(folder) / f"{spec.name}.engine", **options)
     except TrtdslError as error:
         return Outcome(name, error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
@@ -90,4 +107,4 @@ def _build_one(name: str, folder: str, settings: Mapping[str, Any] | None, optio
         text = "".join(traceback.format_exception_only(error)).strip()
         return Outcome(name, error=text, kind=type(error).__name__, exit_code=8)
     size = result.manifest.get("engine", {}).get("bytes")
-    return Outcome(name, str(result.engine), result.built, size)
+    return Outcome(name, str(result.engine), result.built, size, tuning=None if tuned is None else tuned.to_json())

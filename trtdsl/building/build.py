@@ -104,7 +104,7 @@ def build(
         checked = _check_summary(report, proof)
     plan = None if unchanged or dry_run else compile_engine(network, config, progress=progress)
     if unchanged:
-        manifest = {**previous, "check": checked}
+        manifest = {**previous, "check": checked, "tuning": network.choices.to_json()}
     else:
         manifest = _manifest(spec, network, config, content, checked, weights, plan, device)
     if plan is not None and (config.refit or config.strip_weights):
@@ -270,6 +270,7 @@ def _manifest(
         "check": checked,
         "layers": network.definition.num_layers,
         "fallbacks": [str(each) for each in network.choices.fallbacks],
+        "tuning": network.choices.to_json(),
     }
     if plan is not None:
         statistics = asdict(plan.statistics)

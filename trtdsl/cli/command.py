@@ -19,6 +19,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from ..core.errors import TrtdslError
-from ..display.terminal import Progress, print_error
+from ..display.terminal import Progress, print_error, print_note
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
@@ -65,7 +66,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     def call(**given: Any) -> None:
         out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
-        with errors(out):
+        with warnings.catch_warnings(), errors(out):
+            warnings.showwarning = _show_warning
             for name, group in groups.items():
                 given[name] = group(**{member.name: given.pop(member.name) for member in members[name]})
             function(out, **given)
@@ -75,6 +77,11 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    """A warning in one line on stderr, without Python's own line about where it was raised."""
+    print_note(f"warning: {message}")
 
 
 def _group_of(annotation: Any) -> Callable[..., Any] | None:

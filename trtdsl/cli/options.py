@@ -46,6 +46,10 @@ Shapes = Annotated[
 ]
 EngineName = Annotated[Path, typer.Argument(metavar="ENGINE", help="What `trtdsl build` wrote.")]
 EngineBackend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="The engine's own when not said.")]
+NoTuning = Annotated[bool, typer.Option("--no-tuning", help="Leave out what `build --tune` found earlier.")]
+TuningFile = Annotated[
+    Path | None, typer.Option("--tuning", metavar="FILE", help="Instead of NAME.tuning.json beside the weights.")
+]
 AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
 
 
@@ -130,4 +134,12 @@ def define_options(
     }
 
 
+def tuning_options(no_tuning: NoTuning = False, tuning: TuningFile = None) -> bool | Path:
+    """Which tuning a spec takes, as :meth:`~trtdsl.NetworkSpec.tuned` has it."""
+    if no_tuning and tuning is not None:
+        raise UsageError("--no-tuning leaves out every tuning, and --tuning names one: say one of them")
+    return not no_tuning if tuning is None else tuning
+
+
+Lowerings = Annotated[bool | Path, tuning_options]
 Definition = Annotated[dict[str, Any], define_options]

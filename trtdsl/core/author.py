@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, shown_file
+from .lazy import torch
 
 
 def load_module(path: Path) -> Any:
@@ -84,3 +85,26 @@ def _is_authors(file: str) -> bool:
         return True
     library = "site-packages" in file or file.startswith(("<", sys.base_prefix, sys.prefix + "/lib"))
     return not file.startswith(PACKAGE) and not library
+
+
+@contextlib.contextmanager
+def without_values() -> Iterator[None]:
+    """Parameters of modules made inside are not filled, which takes neither time nor memory; all else is as it is.
+
+    On torch's meta device a module could compute nothing while it is built, as ``torch.linspace(0, 1, 3)[k].item()``.
+    """
+    from torch.nn import Parameter
+    from torch.overrides import TorchFunctionMode
+
+    fills = {torch.Tensor.normal_, torch.Tensor.uniform_}
+
+    class Unfilled(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in fills or getattr(func, "__module__", None) == "torch.nn.init":
+                target = args[0] if args else (kwargs or {}).get("tensor")
+                if isinstance(target, Parameter):
+                    return target
+            return func(*args, **(kwargs or {}))
+
+    with Unfilled():
+        yield

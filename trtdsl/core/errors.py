@@ -338,6 +338,10 @@ class OldDriverError(BackendError):
     code = "driver-too-old"
 
 
+class TuningWarning(UserWarning):
+    """A tuning is not used, because it is damaged or of another network or version."""
+
+
 class RuntimeCacheWarning(UserWarning):
     """A runtime cache was discarded, and is built anew."""
 

@@ -19,11 +19,11 @@ from ..core.lazy import np, torch
 from ..sizes.constraints import Constraints
 from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Atom, Dim, Shape, Size, SizeLike, linear, shape_text, substitute, value
-from .choices import Choices
 from .notebook import network_html
 from .operation import Operation, author_location
 from .precision import as_precision, is_low
 from .tensor import Tensor
+from .tuning.choices import Choices
 from .wrap import wrap
 
 R = TypeVar("R")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.author import authors_errors as authors_errors
-from ..core.author import import_path
+from ..core.author import import_path, without_values
 from ..core.author import load_module as load_module
-from ..core.backend import Backend
+from ..core.backend import Backend, get_backend
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, Location, UsageError, nearest
 from ..core.files import LONGEST, is_file
@@ -24,6 +24,8 @@ from .network import Input, Network
 from .notebook import spec_html
 from .settings import place_of, read_settings, returns_a_network
 from .tensor import Tensor
+from .tuning.choices import Choices
+from .tuning.file import Case, Tuning, chosen_file, with_tuning
 from .weights import IGNORED, Scope, Source, Weights
 
 
@@ -49,6 +51,8 @@ class NetworkSpec:
     """The values that it was made for, where a function of its file made it; see :func:`load_spec`."""
     maker: str | None = None
     """The name of that function."""
+    tuning: bool | str | PathLike[str] | Tuning | Choices = True
+    """Which lowerings its calls take: those of ``NAME.tuning.json`` where it is (True), of another file or value."""
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -86,26 +90,36 @@ class NetworkSpec:
         """
         replaced = self._replaced(dims or {})
         profiles = self._profiles(replaced, self.profiles if profiles is None else as_profiles(profiles))
-        network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
-        network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
-        opened = self.open_weights(weights)
-        if opened is not None:
-            opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
-            if self.buffers:
-                opened.add_buffers(self.reference_buffers())
-        inputs = self._with_dims(replaced)
-        with network.current(), import_path(self.file), authors_errors(self.function):
-            with network.operation("input", location=self._place):  # of what is added here, whoever called define
-                tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
-            arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
-            self._check_signature(len(arguments))
-            outputs = self._outputs(self.function(*arguments))
-            with network.operation("output", location=self._place):
-                for name, tensor in outputs.items():
-                    network.output(tensor, name)
-        if opened is not None:
-            opened.check_all_used(self.unused)
-        return network
+        backend = backend if isinstance(backend, Backend) else get_backend(backend)
+
+        def defined(choices: Choices) -> Network:
+            network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
+            network.choices = choices
+            choices.folder = None if self.file is None else self.file.parent.resolve()
+            network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
+            opened = self.open_weights(weights)
+            if opened is not None:
+                opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
+                if self.buffers:
+                    opened.add_buffers(self.reference_buffers())
+            inputs = self._with_dims(replaced)
+            with network.current(), import_path(self.file), authors_errors(self.function):
+                with network.operation("input", location=self._place):  # of what is added here, whoever called define
+                    tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
+                arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
+                self._check_signature(len(arguments))
+                outputs = self._outputs(self.function(*arguments))
+                with network.operation("output", location=self._place):
+                    for name, tensor in outputs.items():
+                        network.output(tensor, name)
+            if opened is not None:
+                opened.check_all_used(self.unused)
+            return network
+
+        if isinstance(self.tuning, Choices):
+            return defined(self.tuning.fresh())
+        given = self.tuning if isinstance(self.tuning, Tuning) else self.tuning_file
+        return with_tuning(given, backend, self.name, self.case(dims, precision), defined)
 
     def __reduce__(self) -> Any:
         """Another process loads the file again; only a spec of a file has one."""
@@ -117,6 +131,19 @@ class NetworkSpec:
     def name_in_file(self) -> str:
         """What :func:`load_spec` finds it by: its own name, or that of the function that makes it."""
         return self.maker or self.name
+
+    def case(self, dims: Mapping[str, Range] | None = None, precision: str | None = None) -> Case:
+        """What tells a tuning of one definition from that of another."""
+        return Case.of(precision, self._with_dims(self._replaced(dims or {})), self.settings)
+
+    def tuned(self, tuning: bool | str | PathLike[str] | Tuning | Choices) -> NetworkSpec:
+        """The spec with the lowerings of another tuning, or of none (False)."""
+        return replace(self, tuning=tuning)
+
+    @property
+    def tuning_file(self) -> Path | None:
+        """Where the lowerings of its calls stand; None for no tuning, and where there is no ``NAME.tuning.json``."""
+        return chosen_file(self.tuning, self.name, self.weights, self.file)
 
     def _repr_html_(self) -> str:
         return spec_html(self)
@@ -178,7 +205,7 @@ class NetworkSpec:
         """
         make = self.reference_class()
         with authors_errors(self.function, "the reference cannot be made: "):
-            with contextlib.nullcontext() if values else _without_values():
+            with contextlib.nullcontext() if values else without_values():
                 module = make()
             if not isinstance(module, torch.nn.Module):
                 raise UsageError(f"{self.name}: the reference makes a {type(module).__name__}, not a torch.nn.Module")
@@ -458,26 +485,3 @@ def _not_a_network(name: str, path: Path) -> str:
         return f"no network file {path}: write {stem}.py:{wanted}"
     files = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
     return f"no network file {path}{nearest(path.name, files)}"
-
-
-@contextlib.contextmanager
-def _without_values() -> Iterator[None]:
-    """Parameters of modules made inside are not filled, which takes neither time nor memory; all else is as it is.
-
-    On torch's meta device a module could compute nothing while it is built, as ``torch.linspace(0, 1, 3)[k].item()``.
-    """
-    from torch.nn import Parameter
-    from torch.overrides import TorchFunctionMode
-
-    fills = {torch.Tensor.normal_, torch.Tensor.uniform_}
-
-    class Unfilled(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in fills or getattr(func, "__module__", None) == "torch.nn.init":
-                target = args[0] if args else (kwargs or {}).get("tensor")
-                if isinstance(target, Parameter):
-                    return target
-            return func(*args, **(kwargs or {}))
-
-    with Unfilled():
-        yield

@@ -15,6 +15,7 @@ from .table import make_table
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..building.search import Figures
     from ..programs.compare import Comparison, Row
 
 SORTS = ("order", "bytes", "floor")
@@ -87,6 +88,15 @@ def program_line(figures: Mapping[str, Any]) -> str:
     return (
         f"program{f' at {at}' if at else ''}: {figures['launches']} launches, {megabytes(figures['bytes'])} moved, "
         f"{share:.0%} of them only rearranged; at least {floor['seconds'] * 1e3:.3g} ms on {floor['device']} (estimate)"
+    )
+
+
+def figures_text(before: Figures, after: Figures) -> str:
+    """What two programs cost, side by side."""
+    floors = f"{before.floor_seconds * 1e3:.3g} → {after.floor_seconds * 1e3:.3g} ms"
+    return (
+        f"{before.launches} → {after.launches} launches, {megabytes(before.bytes)} → {megabytes(after.bytes)} moved, "
+        f"{floors}"
     )
 
 

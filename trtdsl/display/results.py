@@ -12,6 +12,7 @@ from .terminal import print_error, print_line, terminal
 if TYPE_CHECKING:
     from ..building.batch import Outcome
     from ..building.build import Build
+    from ..building.tune import TuneReport
     from ..checking.compare_layers import LayerReport
     from ..checking.locate import CallReport
     from ..checking.mutation.mutate import MutationReport
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .summary import Summary
 
 
+UNTRIED = 4  # the most lines on what a tuning had no time for, without -v
 UNPROVEN = 6  # the most lines on what is not proven, without -v
 
 
@@ -107,6 +109,30 @@ def print_comparison(comparison: Comparison) -> None:
     print_line(f"floor: {LEFT_OUT}")
 
 
+def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
+    """A line for each change that was kept, the totals, and what there was no time for; with ``verbose`` all of it."""
+    from .program import figures_text
+
+    print_line(
+        f"{report.network}: {report.calls} calls can be lowered in several ways; {report.builds} engines were built in "
+        f"{report.seconds:.1f} s"
+    )
+    for change in report.changes:
+        calls = f"{change.function} ×{change.calls}" if change.calls > 1 else change.function
+        print_line(
+            f"  {', '.join(change.places)}: {calls}: {change.before} → {change.after}: {figures_text(*change.figures)}"
+        )
+    print_line(f"  in all: {figures_text(report.before, report.after)}, of the floor on {report.device}")
+    shown = report.untried if verbose else report.untried[:UNTRIED]
+    for text in shown:
+        print_line(f"  no time for {text}")
+    if len(shown) < len(report.untried):
+        print_line(f"  no time for {len(report.untried) - len(shown)} more (-v prints them)")
+    for text in report.skipped if verbose else ():
+        print_line(f"  not possible: {text}")
+    print_line(f"  written to {report.file}" if report.file else "  the default lowerings are the best that were found")
+
+
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     """The results of a build, in a few lines."""
     from ..sizes.profile import Profile
@@ -132,6 +158,12 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     for index, served in enumerate(manifest["profiles"]):
         if served["dims"]:
             print_line(f"  profile {index}: {Profile(**served['dims'])}")
+    tuning = manifest.get("tuning")
+    if tuning is not None:
+        tuned = f"lowerings of {len(tuning.get('changed', ()))} of {tuning['calls']} calls by {tuning['file']}"
+        print_line(f"  {tuned if tuning['file'] else 'not tuned: ' + tuning['unused']}")
+    for text in manifest.get("fallbacks", ()):
+        print_line(f"  {text}")
     if "program" in manifest:
         from .program import program_line
 

@@ -22,6 +22,7 @@ from ..core.files import check_writable, is_file, write_atomically
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.spec import NetworkSpec, load_spec
+from ..definition.tuning.choices import Choices, SiteKey
 from ..definition.weights import Source, Weights
 from ..interpreter.fingerprint import fingerprint
 from ..layers.constant import read_weights
@@ -88,6 +89,7 @@ def recipe(
         **({"settings": _settings(spec, engine)} if spec.maker is not None else {}),
         "precision": None if network.precision is None else PRECISIONS[dtype_name(network.precision)],
         "dims": {name: given if isinstance(given, int) else list(given) for name, given in (dims or {}).items()},
+        "lowerings": [[*site.key, site.lowering] for site in network.choices.sites if site.differs],
         "structure_sha256": structure(network),
         "values_sha256": values_hash(layer_values(network)),
         "weights": names,
@@ -159,12 +161,17 @@ def new_values(
         Weights(weights).check(
             {name: (tuple(shape), dtype) for name, (shape, dtype) in facts["expected"].items()}, allow_nonfinite=True
         )
-        defined = _spec(facts, folder, network, trust_network_file).define(
-            weights=weights,
-            dims=facts["dims"],
-            profiles=(),  # they do not change the layers
-            precision=facts["precision"],
-            backend=backend,
+        lowerings = {SiteKey(*key): way for *key, way in facts.get("lowerings", ())}
+        defined = (
+            _spec(facts, folder, network, trust_network_file)
+            .tuned(Choices(lowerings))
+            .define(
+                weights=weights,
+                dims=facts["dims"],
+                profiles=(),  # they do not change the layers
+                precision=facts["precision"],
+                backend=backend,
+            )
         )
         found, values = structure(defined), layer_values(defined)
     if found != facts["structure_sha256"]:

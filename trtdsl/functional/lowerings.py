@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..core.errors import UnsupportedError, nearest
-from ..definition.choices import Fallback, Site
 from ..definition.network import Network
 from ..definition.operation import author_frame
 from ..definition.tensor import Tensor
+from ..definition.tuning.choices import Fallback, Site
 
 AUTO = "auto"
 
@@ -69,6 +69,10 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "parallel": Way("all states at once, as F.linear_recurrence"),
         "chunked": Way("ILoop over chunks of 64 steps"),
         "loop": Way("ILoop over the steps"),
+    },
+    "silu": {
+        "sigmoid": Way("x * sigmoid(x)"),
+        "exp": Way("x / (1 + exp(-x)), which the builder makes part of a product"),
     },
 }
 """By function: the first way that can express a call is what the function does unless it, the author or a tuning

@@ -9,12 +9,13 @@ import typer
 
 import trtdsl as td
 
-from ...core.errors import UsageError
-from ...display.results import print_build, print_outcome
+from ...building.tune import SECONDS, tune_options
+from ...core.errors import CancelledError, UsageError
+from ...display.results import print_build, print_outcome, print_tuning
 from ...display.terminal import print_error
 from ...programs.devices import DEFAULT
 from ..command import Output, command, print_json
-from ..options import Definition, Gpu, Settings, settings_of
+from ..options import Definition, Gpu, Lowerings, Settings, settings_of
 
 app = typer.Typer()
 
@@ -105,6 +106,7 @@ def build(
     network: Networks,
     definition: Definition,
     config: Annotated[td.BuildConfig, build_config],
+    lowerings: Lowerings,
     set_: Settings = None,
     output: OutputFile = None,
     jobs: Jobs = 1,
@@ -114,27 +116,65 @@ def build(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Build even if nothing changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Define and check, but build and write nothing.")] = False,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="First find the best lowering of each call, and write NAME.tuning.json.")
+    ] = False,
+    tune_seconds: Annotated[
+        float | None, typer.Option("--tune-seconds", metavar="N", help="As --tune, for so long; 60 by default.")
+    ] = None,
 ) -> None:
     """Define a network, check it against torch, and write NAME.engine and NAME.engine.json."""
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
     options = {**definition, "config": config, "device": device}
     options |= {"run_check": not no_check, "force": force, "dry_run": dry_run}
+    seconds = tune_seconds if tune_seconds is not None else SECONDS if tune else None
+    if seconds is not None and (lowerings is False or dry_run):
+        raise UsageError(f"--tune writes a tuning, and {'--dry-run' if dry_run else '--no-tuning'} is against it")
     if len(network) > 1:
-        _build_several(out, network, output, jobs, {**options, "settings": settings_of(set_)})
+        if isinstance(lowerings, Path):
+            raise UsageError("--tuning names the file of one network, and there are several")
+        more = {"settings": settings_of(set_), "tuning": lowerings, "tune_seconds": seconds}
+        _build_several(out, network, output, jobs, {**options, **more})
     else:
-        _build_one(out, network[0], settings_of(set_), output, options)
+        spec = td.load_spec(network[0], settings_of(set_))
+        _build_one(out, spec, lowerings, seconds, output, options)
 
 
 def _build_one(
-    out: Output, network: str, settings: dict[str, str], output: Path | None, options: dict[str, Any]
+    out: Output,
+    spec: td.NetworkSpec,
+    lowerings: bool | Path,
+    seconds: float | None,
+    output: Path | None,
+    options: dict[str, Any],
 ) -> None:
+    tuned = None
+    if seconds is not None:
+        tuned = _tune(out, spec, None if isinstance(lowerings, bool) else lowerings, seconds, options)
+        lowerings = False if tuned.file is None else tuned.file
     with out.progress() as progress:
-        result = td.build(td.load_spec(network, settings), output, progress=progress.step, **options)
+        result = td.build(spec.tuned(lowerings), output, progress=progress.step, **options)
     report = result.report.to_json() if result.report is not None else None
     facts = {"engine": str(result.engine), "built": result.built, "manifest_path": str(result.manifest_path)}
     value = {"schema": 1, "kind": "build", **facts, "manifest": result.manifest, "check": report}
+    value |= {"tuning": None if tuned is None else tuned.to_json()}
     out.result(value, lambda: print_build(result, dry_run=options["dry_run"], verbose=out.verbose))
+
+
+def _tune(
+    out: Output, spec: td.NetworkSpec, file: Path | None, seconds: float, options: dict[str, Any]
+) -> td.TuneReport:
+    """Tunes a network and prints what that won. CancelledError, after printing, where it was cancelled."""
+    with out.progress() as progress:
+        given = tune_options(options)
+        report = td.tune(spec, seconds=seconds, output=file, progress=progress.step, **given)
+    if not out.json and not out.quiet:
+        print_tuning(report, verbose=out.verbose)
+    if report.cancelled:
+        kept = f"what was found until then is in {report.file}" if report.file else "nothing was found until then"
+        raise CancelledError(f"cancelled while the network was tuned; {kept}, and no engine was built")
+    return report
 
 
 def _build_several(out: Output, networks: list[str], output: Path | None, jobs: int, options: dict[str, Any]) -> None:

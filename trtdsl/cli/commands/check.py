@@ -14,7 +14,7 @@ from ...core.errors import UsageError
 from ...display.results import print_calls, print_check, print_layers, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Definition, NetworkName, Settings, pairs_of, settings_of
+from ..options import Definition, Lowerings, NetworkName, Settings, pairs_of, settings_of
 
 app = typer.Typer()
 
@@ -74,6 +74,7 @@ def check(
     network: NetworkName,
     definition: Definition,
     rules: Rules,
+    lowerings: Lowerings,
     set_: Settings = None,
     on: Annotated[str, typer.Option("--on", help="interpreter (any machine) or engine (needs a GPU).")] = "interpreter",
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
@@ -91,7 +92,7 @@ def check(
     if mutate and (on != "interpreter" or rules["feeds"] or rules["against"]):
         raise UsageError("--mutate draws its own feeds and interprets: not with --on engine, --feed and --against")
     with out.progress() as progress:
-        spec = td.load_spec(network, settings_of(set_))
+        spec = td.load_spec(network, settings_of(set_)).tuned(lowerings)
         defined = spec.define(**definition)
         weights = definition["weights"]
         report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)

@@ -19,6 +19,7 @@ from ..options import (
     Backend,
     Dims,
     Gpu,
+    Lowerings,
     Precision,
     Settings,
     Shapes,
@@ -46,6 +47,7 @@ Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At who
 def inspect(
     out: Output,
     network: Target,
+    lowerings: Lowerings,
     set_: Settings = None,
     dim: Dims = None,
     weights: WeightsFile = None,
@@ -74,7 +76,7 @@ def inspect(
         at = _checked(by, sort, device)
         with out.progress() as progress:
             found = td.program(
-                td.load_spec(network, settings) if settings else network,
+                network if not settings and lowerings is True else td.load_spec(network, settings).tuned(lowerings),
                 dims=dims_of(dim),
                 shapes=shapes_of(shape),
                 profile=profile,
@@ -91,7 +93,7 @@ def inspect(
         return
     if precision is not None:
         raise UsageError("--precision is for --program: layers are shown as they are written")
-    spec = td.load_spec(network, settings)
+    spec = td.load_spec(network, settings).tuned(lowerings)
     summary = td.inspect(spec, weights=weights, dims=dims_of(dim), backend=backend, allow_nonfinite=allow_nonfinite)
     out.result(summary.to_json(), lambda: print_summary(summary))
 

@@ -88,13 +88,18 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 @operation
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
+def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
     """``input * sigmoid(input)``: IActivationLayer SIGMOID and IElementWiseLayer PROD.
+
+    ``lowering="exp"`` is ``input / (1 + exp(-input))``, which the builder makes part of a product before it.
 
     >>> F.silu(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
+    if lowering_of("silu", lowering, input) == "exp":
+        powers = L.unary(L.unary(input, "NEG"), "EXP")
+        return L.elementwise(input, binary(powers, 1.0, "SUM", input.dtype), "DIV")
     return L.elementwise(input, L.activation(input, "SIGMOID"), "PROD")
 
 

@@ -4,7 +4,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.choices import Choices
+from trtdsl.definition.tuning.choices import Choices
 
 
 def slopes(net, channels=4):
@@ -63,7 +63,7 @@ def test_a_file_is_named_from_the_networks_folder_and_a_notebook_not_at_all(tmp_
         exec(compile(text, name, "exec"), space)
         spaces.append(space)
     net = td.Network()
-    net.choices = Choices(folder=tmp_path.resolve())
+    net.choices.folder = tmp_path.resolve()
     for space in spaces:
         space["block"](net.input(f"x{len(net.inputs)}", (2, 4, 5)), slopes(net))
     assert [(key.file, key.ordinal) for key in keys(net)] == [("parts/blocks.py", 0), ("", 0), ("", 1)]

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..core.dtypes import dtype_name
-from ..core.errors import Location
-from ..core.files import is_file
-from ..core.lazy import torch
-from ..sizes.shape import Shape, shape_text
+from ...core.dtypes import dtype_name
+from ...core.errors import Location
+from ...core.files import is_file
+from ...core.lazy import torch
+from ...sizes.shape import Shape, shape_text
 
 
 class SiteKey(NamedTuple):
@@ -46,6 +46,11 @@ class Site:
     """Whether the author named the way."""
 
     @property
+    def differs(self) -> bool:
+        """Whether it is lowered otherwise than by default, and not because the author says so."""
+        return not self.given and self.lowering != self.ways[0]
+
+    @property
     def operands(self) -> tuple[str, ...]:
         """The operands' shapes and dtypes as texts."""
         return tuple(f"{shape_text(shape)} {dtype_name(dtype)}" for shape, dtype in self.shapes)
@@ -70,20 +75,44 @@ class Choices:
     """The lowerings of one network's calls: what is asked for, and the calls in their order.
 
     ``tuned`` has the ways of calls by their keys, ``start`` those of functions by name; a way that the author names
-    comes before both. ``folder`` is that of the network's file.
+    comes before both.
     """
 
     def __init__(
         self,
         tuned: Mapping[SiteKey, str] | None = None,
         start: Mapping[str, str] | None = None,
-        folder: Path | None = None,
     ):
-        self.tuned, self.start, self.folder = tuned or {}, start or {}, folder
+        self.tuned, self.start = tuned or {}, start or {}
+        self.folder: Path | None = None
+        """Of the network's file."""
+        self.tuning: str | None = None
+        """The name of the tuning that it has the choices from."""
+        self.unused: str | None = None
+        """Why a tuning that is there has nothing for this network."""
         self.sites: list[Site] = []
         self.fallbacks: list[Fallback] = []
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._labels: dict[str, str] = {}
+
+    def to_json(self) -> dict[str, Any] | None:
+        """The tuning and the calls that it lowers otherwise than by default; None where there is none."""
+        if self.tuning is None:
+            return None if self.unused is None else {"file": None, "unused": self.unused, "calls": len(self.sites)}
+        changed = [
+            {
+                "line": site.location.short if site.location else "",
+                "function": site.key.function,
+                "lowering": site.lowering,
+            }
+            for site in self.sites
+            if site.differs
+        ]
+        return {"file": self.tuning, "calls": len(self.sites), "changed": changed}
+
+    def fresh(self) -> Choices:
+        """What is asked for, without the calls."""
+        return Choices(self.tuned, self.start)
 
     def key(self, frame: FrameType, operation: str, function: str) -> SiteKey:
         """The key of the next call of a function that the author's line in ``frame`` makes."""

@@ -1,0 +1,237 @@
+"""Tuning: what it finds from naive lowerings, what it writes, and what later builds and checks make of that."""
+
+import json
+
+import pytest
+
+import trtdsl as td
+from trtdsl.building.tune import tune
+from trtdsl.core.errors import TuningWarning
+from trtdsl.definition.tuning.choices import Choices
+
+MODEL = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        g = torch.Generator().manual_seed(0)
+        self.a, self.b = (torch.randn(32, 32, generator=g) / 6 for _ in range(2))
+
+    def forward(self, x):
+        return torch.nn.functional.silu(x @ self.a.T) @ self.b.T
+"""
+NETWORK = """
+import torch
+import trtdsl as td
+import trtdsl.functional as F
+from model import Model
+
+@td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=4, max=8), 16, 32))}, reference="model.py:Model")
+def gated(x):
+    model = Model()
+    y = F.silu(F.linear(x, model.a))
+    return F.linear(y, model.b)
+"""
+CONVOLUTIONS = """
+import torch
+import trtdsl as td
+import trtdsl.functional as F
+
+G = torch.Generator().manual_seed(0)
+KERNELS = [torch.randn(16, 16, 3, 3, generator=G) / 12 for _ in range(4)]
+
+def step(x, kernel):
+    return F.prelu(F.conv2d(x, kernel, padding=1), torch.full((16,), 0.25))
+
+@td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=4, max=4), 16, 24, 20))})
+def stack(x):
+    for kernel in KERNELS:
+        x = step(x, kernel)
+    return x
+"""
+GRAPH = """
+import torch
+import trtdsl as td
+import trtdsl.functional as F
+
+G = torch.Generator().manual_seed(0)
+ADJACENCY = torch.rand(3, 18, 18, generator=G)
+KERNELS = [torch.randn(96, 32, 1, 1, generator=G) / 6 for _ in range(2)]
+
+@td.network(inputs={"x": td.Input((4, 32, 30, 18))})
+def graph(x):
+    for kernel in KERNELS:
+        y = F.conv2d(x, kernel).reshape(4, 3, 32, 30, 18)
+        x = F.relu(F.einsum("nkctv,kvw->nctw", y, ADJACENCY))
+    return x
+"""
+
+
+def written(folder, text, name):
+    (folder / "model.py").write_text(MODEL)
+    file = folder / f"{name}.py"
+    file.write_text(text)
+    return td.load_spec(str(file))
+
+
+@pytest.fixture
+def gated(tmp_path):
+    return written(tmp_path, NETWORK, "gated")
+
+
+def ways(spec, **options):
+    return [site.lowering for site in spec.define(**options).choices.sites]
+
+
+def test_prelu_is_found_from_its_naive_lowering(tmp_path):
+    spec = written(tmp_path, CONVOLUTIONS, "stack")
+    report = tune(spec, start={"prelu": "layer"}, seconds=120)
+    (change,) = [change for change in report.changes if change.calls == 4]
+    assert (change.function, change.before, change.after) == ("prelu", "layer", "fused")
+    assert report.after.bytes < 0.7 * report.before.bytes and report.after.launches <= report.before.launches - 3
+    program = td.program(spec)
+    assert (report.after.bytes, report.after.launches) == (program.bytes, program.launch_count)
+    assert report.file is None and not (tmp_path / "stack.tuning.json").exists()  # the default is what was found
+
+
+def test_the_order_of_an_einsum_is_found_from_its_naive_lowering(tmp_path):
+    spec = written(tmp_path, GRAPH, "graph")
+    report = tune(spec, start={"einsum": "row_major"}, seconds=120)
+    assert report.changes[0].function == "einsum" and report.changes[0].before == "row_major"
+    program = td.program(spec)
+    assert report.after.bytes <= program.bytes < 0.75 * report.before.bytes
+
+
+def test_what_is_won_is_written_and_used_by_later_builds_and_checks(gated, tmp_path):
+    engine = tmp_path / "gated.engine"
+    plain = td.build(gated, engine)
+    report = tune(gated, seconds=120)
+    assert report.after.bytes < report.before.bytes and report.after.launches < report.before.launches
+    assert report.file == tmp_path / "gated.tuning.json"
+    assert ways(gated) == ["exp"] and ways(gated.tuned(False)) == ["sigmoid"]
+    tuned = td.build(gated, engine)
+    assert tuned.built and tuned.report.passed
+    assert tuned.manifest["program"]["bytes"] == report.after.bytes < plain.manifest["program"]["bytes"]
+    assert tuned.manifest["tuning"]["file"] == "gated.tuning.json"
+    assert [each["lowering"] for each in tuned.manifest["tuning"]["changed"]] == ["exp"]
+    assert not td.build(gated, engine).built
+    assert td.check(gated).passed
+    untuned = td.build(gated.tuned(False), engine)
+    assert untuned.built and untuned.manifest["tuning"] is None
+
+
+def test_a_check_proves_the_tuned_definition(gated, tmp_path, monkeypatch):
+    tune(gated, seconds=120)
+    monkeypatch.setattr("trtdsl.functional.pointwise.activation.L.unary", lambda x, op: x)  # exp(-x) becomes x
+    assert not td.check(gated).passed
+    assert td.check(gated.tuned(False)).passed
+
+
+def test_a_lowering_with_other_values_is_not_taken(gated, monkeypatch):
+    monkeypatch.setattr("trtdsl.functional.pointwise.activation.L.unary", lambda x, op: x)
+    report = tune(gated, seconds=120)
+    assert not report.changes and report.file is None
+    assert any("has other values" in text for text in report.skipped)
+
+
+def test_the_file_is_readable_and_names_calls_without_lines(gated, tmp_path):
+    tune(gated, seconds=120)
+    facts = json.loads((tmp_path / "gated.tuning.json").read_text())
+    (variant,) = facts["variants"]
+    (call,) = variant["calls"]
+    assert call == {
+        "file": "gated.py",
+        "within": "gated",
+        "operation": "silu",
+        "function": "silu",
+        "ordinal": 0,
+        "line": 10,
+        "operands": ["(N, 16, 32) float32"],
+        "lowering": "exp",
+    }
+    file = tmp_path / "gated.py"
+    file.write_text(NETWORK.replace("    y =", "    # a comment\n\n    y ="))
+    assert ways(td.load_spec(str(file))) == ["exp"]
+
+
+def test_each_case_has_choices_of_its_own(gated, tmp_path):
+    tune(gated, seconds=120)
+    assert ways(gated, precision="fp16") == ["sigmoid"] == ways(gated, dims={"N": 3})
+    network = gated.define(precision="fp16")
+    assert "has nothing for float16 N=1:4:8" in network.choices.unused
+    tune(gated, seconds=120, precision="fp16")
+    assert ways(gated, precision="fp16") == ["exp"] == ways(gated)
+    tune(gated, seconds=1e-9, precision="fp16")  # no time: the defaults take the place of what there was
+    assert ways(gated, precision="fp16") == ["sigmoid"] and ways(gated) == ["exp"]
+
+
+def test_no_time_is_said(gated):
+    report = tune(gated, seconds=1e-9)
+    assert report.builds == 1 and not report.changes
+    assert report.untried[0].startswith("silu at ") and report.untried[0].endswith("as 'exp'")
+
+
+def test_cancelling_keeps_what_was_found(tmp_path):
+    text = NETWORK.replace("return F.linear(y, model.b)", "return F.einsum('nti,oi->nto', y, model.b)")
+    spec = written(tmp_path, text, "gated")
+    seen = []
+
+    def cancel(phase, done, total):
+        seen.append(phase)
+        if phase.startswith("tuning: einsum"):
+            raise KeyboardInterrupt
+
+    report = tune(spec, seconds=120, progress=cancel)
+    assert report.cancelled and [change.after for change in report.changes] == ["exp"]
+    assert ways(spec)[0] == "exp"
+    with pytest.raises(td.CancelledError, match="before the network was built once"):
+        tune(spec, seconds=120, profiles=Cancels())
+
+
+class Cancels(list):
+    """Profiles that cancel where they are read."""
+
+    def __iter__(self):
+        raise KeyboardInterrupt
+
+
+def test_bad_input(gated, tmp_path):
+    net = td.Network()
+    net.output(net.input("x", (2,)) + 1, "y")
+    with pytest.raises(td.UsageError, match="written already: tune the spec"):
+        tune(net)
+    for seconds in (0, -1, float("nan")):
+        with pytest.raises(td.UsageError, match="more than 0 seconds"):
+            tune(gated, seconds=seconds)
+    with pytest.raises(td.UsageError, match="cannot write"):
+        tune(gated, output=tmp_path / "missing" / "x.json")
+    with pytest.raises(td.UsageError, match="silu has no lowering 'fast'.*sigmoid, exp"):
+        tune(gated, start={"silu": "fast"})
+    with pytest.raises(td.UsageError, match="no function 'silo' has several lowerings.*silu"):
+        tune(gated, start={"silo": "exp"})
+    with pytest.raises(td.UsageError, match=r"there is no tuning .*x\.json"):
+        gated.tuned(tmp_path / "x.json").define()
+
+
+def test_a_network_that_was_edited_is_not_half_tuned(gated, tmp_path):
+    tune(gated, seconds=120)
+    file = tmp_path / "gated.py"
+    twice = NETWORK.replace("F.silu(F.linear(x, model.a))", "F.silu(F.silu(F.linear(x, model.a)))")
+    for text, reason in (
+        (twice, "the network has 2 calls with a choice of lowerings, and had 1"),
+        (NETWORK.replace("F.silu(", "F.relu("), "the network has 0 calls with a choice of lowerings, and had 1"),
+        (NETWORK.replace("F.silu(F.linear(x, model.a))", "F.linear(F.silu(x[..., :16]), model.a[:, :16])"), "16"),
+        (NETWORK.replace("F.silu(F.linear(x, model.a))", "F.silu(x, lowering='sigmoid')"), "gated.py:10: silu of"),
+    ):
+        file.write_text(text)
+        with pytest.warns(TuningWarning, match="is not used: the network is another now") as caught:
+            found = ways(td.load_spec(str(file)))
+        assert "exp" not in found
+        assert reason in str(caught[0].message) and "\n" not in str(caught[0].message)
+
+
+def test_choices_are_asked_for_by_code(gated):
+    (site,) = gated.define().choices.sites
+    assert ways(gated.tuned(Choices({site.key: "exp"}))) == ["exp"]
+    assert ways(gated.tuned(Choices(start={"silu": "exp"}))) == ["exp"]

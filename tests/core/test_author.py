@@ -1,0 +1,20 @@
+"""What the author's modules do while they are made; his errors and files are covered in tests/definition."""
+
+import torch
+
+from trtdsl.core.author import without_values
+
+
+def test_parameters_are_not_filled_and_all_else_is():
+    filled = []
+
+    class Watched(torch.nn.Linear):
+        def reset_parameters(self):
+            torch.nn.init.constant_(self.weight, 3.0)
+            filled.append(torch.zeros(2).normal_().abs().sum() > 0)
+
+    with without_values():
+        module = Watched(2, 2)
+    assert filled == [True]
+    assert not bool((module.weight == 3.0).all())
+    assert bool((Watched(2, 2).weight == 3.0).all())

@@ -1,0 +1,273 @@
+"""The search of a tuning: groups of calls are tried in each lowering, and judged by the program that comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..compiling.compiler import Progress, compile_engine
+from ..compiling.config import BuildConfig
+from ..core.dtypes import dtype_name
+from ..core.errors import CancelledError, TrtdslError
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.spec import NetworkSpec
+from ..definition.tuning.choices import Choices, Site, SiteKey
+from ..engine.program import program_of_plan
+from ..interpreter.feeds import make_feeds
+from ..interpreter.fingerprint import fingerprint
+from ..interpreter.interpret import interpret
+from ..programs.devices import floor_of
+from ..sizes.profile import Profile
+
+GAIN = 1e-3
+"""The part of the floor, or of the bytes at the same floor, that a change must save to be kept."""
+MEMORY = 1.1
+"""A change that asks for more than this times the activation memory at the start is not kept."""
+TOLERANCE = {"float32": 1e-3, "float64": 1e-3, "float16": 5e-2, "bfloat16": 0.1}
+"""How far outputs may be from those of the lowerings at the start, as a part of their greatest value: wrong lowerings
+are to be found here, and what rounding does is for the check."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a program costs at the sizes that it is tuned for."""
+
+    launches: int
+    bytes: int
+    floor_seconds: float
+    memory: int
+    """Activation memory."""
+
+    def beats(self, other: Figures) -> bool:
+        """Whether the floor is lower, or as low with fewer bytes, or both are the same with fewer launches."""
+        mine = (self.floor_seconds, self.bytes, self.launches)
+        for value, before in zip(mine, (other.floor_seconds, other.bytes, other.launches), strict=True):
+            if abs(value - before) > GAIN * before:
+                return value < before
+        return False
+
+
+@dataclass(frozen=True)
+class Change:
+    """Calls of one function that were lowered otherwise, and what the whole network costs before and after."""
+
+    function: str
+    places: tuple[str, ...]
+    """The author's lines."""
+    calls: int
+    before: str
+    after: str
+    figures: tuple[Figures, Figures]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A network with its choices, as it was measured."""
+
+    network: Network
+    choices: dict[SiteKey, str]
+    figures: Figures
+
+    @property
+    def sites(self) -> list[Site]:
+        """The calls with a choice."""
+        return self.network.choices.sites
+
+
+@dataclass(frozen=True)
+class Group:
+    """Calls that are tried together."""
+
+    label: str
+    sites: tuple[Site, ...]
+
+    @property
+    def keys(self) -> frozenset[SiteKey]:
+        return frozenset(site.key for site in self.sites)
+
+    @property
+    def ways(self) -> list[str]:
+        """The lowerings that some of the calls may have."""
+        return list(dict.fromkeys(way for site in self.sites for way in site.ways))
+
+
+LEVELS: tuple[Callable[[Site], tuple[Any, ...]], ...] = (
+    lambda site: (site.key.function, site.key.operation),
+    lambda site: (site.key.function, site.key.operation, site.location),
+    lambda site: (site.key.function, site.key.operation, site.operands),
+    lambda site: (site.key,),
+)
+"""What calls have in common that are tried together, from the most to the fewest."""
+
+
+class Search:
+    """The greedy search of :func:`tune`: ``best`` is what was found so far."""
+
+    def __init__(
+        self,
+        spec: NetworkSpec,
+        how: Mapping[str, Any],
+        start: dict[str, str],
+        config: BuildConfig,
+        device: str,
+        deadline: float,
+        tell: Progress,
+    ):
+        self.spec, self.how, self.start, self.config, self.device = spec, how, start, config, device
+        self.deadline, self.tell = deadline, tell
+        self.best: Trial | None = None
+        self.first: Figures | None = None
+        self.changes: list[Change] = []
+        self.untried: list[list[str]] = [[] for _ in LEVELS]
+        self.skipped: list[str] = []
+        self.builds = 0
+        self._known: dict[str, Figures] = {}
+        self._longest = 0.0
+        self._weights: dict[str, int] = {}
+        self._truth: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] | None = None
+
+    def open(self) -> list[Site]:
+        """The calls that have a choice."""
+        assert self.best is not None
+        return [site for site in self.best.sites if len(site.ways) > 1 and not site.given]
+
+    def left(self) -> list[str]:
+        """What there was no time for: by function and line, and how many parts of these."""
+        parts = sum(map(len, self.untried[2:]))
+        some = [f"{parts} more of calls with equal operands, or of single calls"] if parts else []
+        return list(dict.fromkeys([*self.untried[0], *self.untried[1]])) + some
+
+    def run(self) -> None:
+        """Tries every group of calls in every lowering, as long as there is time."""
+        self.best = self._trial({})
+        self.first = self.best.figures
+        tried: set[tuple[frozenset[SiteKey], str]] = set()
+        for level, common in enumerate(LEVELS):
+            for group in self._groups(common):
+                for way in group.ways:
+                    if (group.keys, way) not in tried:
+                        tried.add((group.keys, way))
+                        self._try(group, way, level)
+
+    def _groups(self, common: Callable[[Site], tuple[Any, ...]]) -> Iterator[Group]:
+        """The groups of the calls that agree in what is common, those whose lines move the most bytes first."""
+        groups: dict[tuple[Any, ...], list[Site]] = {}
+        for site in self.open():
+            groups.setdefault(common(site), []).append(site)
+        for sites in sorted(groups.values(), key=lambda sites: -sum(map(self._weight, _lines(sites)))):
+            yield Group(_label(sites), tuple(sites))
+
+    def _weight(self, line: str) -> int:
+        return self._weights.get(line, 0)
+
+    def _try(self, group: Group, way: str, level: int) -> None:
+        """Builds the network with the group's calls lowered in one way, and keeps that where it is better."""
+        best = self.best
+        assert best is not None
+        now = {site.key: site for site in best.sites}
+        moved = [now[key] for key in group.keys if key in now and way in now[key].ways and now[key].lowering != way]
+        if not moved:
+            return
+        label = f"{_label(moved)} as {way!r}"
+        if time.perf_counter() + self._longest > self.deadline:
+            self.untried[level].append(label)
+            return
+        self.tell(f"tuning: {label}", 0, 1)
+        try:
+            trial = self._trial({**best.choices, **{site.key: way for site in moved}})
+            if trial.figures.memory > MEMORY * max(self._first.memory, 1):
+                self._skip(
+                    label, f"it asks for {trial.figures.memory} bytes of memory instead of {best.figures.memory}"
+                )
+            elif trial.figures.beats(best.figures) and self._gives_the_same(trial.network, label):
+                self.changes.append(_change(moved, way, best.figures, trial.figures))
+                self.best = trial
+        except CancelledError:
+            raise
+        except TrtdslError as error:
+            self._skip(label, error.message)
+        self.tell(f"tuning: {label}", 1, 1)
+
+    @property
+    def _first(self) -> Figures:
+        assert self.first is not None
+        return self.first
+
+    def _skip(self, label: str, reason: str) -> None:
+        self.skipped.append(f"{label}: {reason.splitlines()[0]}")
+
+    def _trial(self, choices: dict[SiteKey, str]) -> Trial:
+        """The network with these choices, and what its program costs; built only where no equal one was."""
+        began = time.perf_counter()
+        network = self.spec.tuned(Choices(choices, self.start)).define(**self.how)
+        known = fingerprint(network.definition, network.backend, values=False)
+        if known not in self._known:
+            plan = compile_engine(network, self.config)
+            program = program_of_plan(plan, network)
+            self.builds += 1
+            floor = floor_of(program, self.device).seconds
+            self._known[known] = Figures(program.launch_count, program.bytes, floor, program.memory)
+            self._weights = self._weights or {share.name: share.bytes for share in program.by("line")}
+        self._longest = max(self._longest, time.perf_counter() - began)
+        return Trial(network, choices, self._known[known])
+
+    def _gives_the_same(self, network: Network, label: str) -> bool:
+        """Whether the interpreter gives the outputs of the network as it was at the start, rounding aside."""
+        if self._truth is None:
+            self._truth = self._outputs()
+        feeds, wanted = self._truth
+        got = interpret(network, feeds) if wanted else {}
+        for name, truth in wanted.items():
+            if not _close(got[name], truth, network.precision or truth.dtype):
+                self._skip(label, f"the output {name!r} has other values")
+                return False
+        return True
+
+    def _outputs(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """Feeds of small sizes, and the outputs of the network as it was at the start; none where it fails."""
+        network = self.spec.tuned(Choices({}, self.start)).define(**self.how)
+        profile = network.profiles[0] if network.profiles else Profile()
+        small = {n: max(profile.at("min")[n], min(size, 9)) for n, size in profile.at("opt").items()}
+        for sizes in (small, profile.at("opt")):
+            try:
+                feeds = make_feeds(self.spec.inputs, network, sizes, torch.Generator().manual_seed(0))
+                return feeds, interpret(network, feeds)
+            except TrtdslError as error:
+                reason = error.message.splitlines()[0]
+        self.skipped.append(f"the comparison of outputs, since the network cannot be interpreted: {reason}")
+        return {}, {}
+
+
+def _close(got: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether two outputs are equal but for what rounding does."""
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return False
+    if not wanted.dtype.is_floating_point:
+        return bool((got == wanted).double().mean() > 0.99) if wanted.numel() else True
+    got, wanted = got.double(), wanted.double()
+    if not torch.equal(got.isfinite(), wanted.isfinite()):
+        return False
+    finite = wanted.isfinite()
+    scale = float(wanted[finite].abs().max()) if bool(finite.any()) else 0.0
+    limit = TOLERANCE.get(dtype_name(dtype), 1e-3) * max(scale, 1e-6)
+    return bool((got - wanted)[finite].abs().le(limit).all())
+
+
+def _lines(sites: Iterable[Site]) -> list[str]:
+    """The author's lines of some calls, as a program names them."""
+    return list(dict.fromkeys(site.location.short for site in sites if site.location is not None))
+
+
+def _label(sites: Sequence[Site]) -> str:
+    """Some calls in a few words."""
+    lines = _lines(sites)
+    shown = ", ".join(lines[:2]) + (f" and {len(lines) - 2} lines more" if len(lines) > 2 else "")
+    return f"{sites[0].key.function}{f' ×{len(sites)}' if len(sites) > 1 else ''} at {shown}"
+
+
+def _change(sites: Sequence[Site], way: str, before: Figures, after: Figures) -> Change:
+    ways = ", ".join(dict.fromkeys(site.lowering for site in sites))
+    return Change(sites[0].key.function, tuple(_lines(sites)), len(sites), ways, way, (before, after))

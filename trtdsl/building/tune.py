@@ -1,0 +1,186 @@
+"""Tuning: the lowerings of a network's calls are tried, and judged by the program that TensorRT's builder makes."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..compiling.compiler import Progress
+from ..compiling.config import BuildConfig
+from ..core.backend import Backend
+from ..core.errors import CancelledError, UsageError
+from ..core.files import check_writable, write_atomically
+from ..core.version import __version__
+from ..definition.opened import NetworkLike, WrittenSpec, as_spec
+from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
+from ..definition.weights import Source
+from ..functional.lowerings import LOWERINGS
+from ..programs.devices import DEFAULT, find_device
+from ..sizes.profile import Profile, Range
+from .search import Change, Figures, Search
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class TuneReport:
+    """What :func:`tune` tried and won."""
+
+    network: str
+    case: str
+    device: str
+    calls: int
+    """How many can be lowered in several ways."""
+    before: Figures
+    after: Figures
+    changes: tuple[Change, ...]
+    untried: tuple[str, ...]
+    """What there was no time for."""
+    skipped: tuple[str, ...]
+    """What cannot be defined or built, or gives other values, and why."""
+    builds: int
+    seconds: float
+    cancelled: bool
+    tuning: Tuning = field(repr=False)
+    file: Path | None
+    """Where it was written; None where nothing was won."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        facts = {name: value for name, value in vars(self).items() if name not in ("tuning", "file")}
+        figures = {"before": asdict(self.before), "after": asdict(self.after)}
+        changes = [asdict(change) for change in self.changes]
+        file = None if self.file is None else str(self.file)
+        return {"schema": 1, "kind": "tuning", **facts, **figures, "changes": changes, "file": file}
+
+
+def tune(
+    source: NetworkLike,
+    *,
+    seconds: float = SECONDS,
+    start: Mapping[str, str] | None = None,
+    output: str | Path | None = None,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    profiles: Sequence[Profile] | None = None,
+    precision: str | None = None,
+    backend: str | Backend | None = None,
+    config: BuildConfig | None = None,
+    allow_nonfinite: bool = False,
+    device: str = DEFAULT,
+    progress: Progress | None = None,
+) -> TuneReport:
+    """Finds the lowerings of a network's calls with which its engine moves the fewest bytes, and writes them down.
+
+    Every call that can be lowered in several ways, and whose ``lowering`` the author leaves open, is tried in each:
+    all calls of a function together, then those of each line, then those of equal operands, then each alone. A trial is
+    a network that is defined and built, and is kept where the floor under its time on ``device`` falls
+    (:func:`floor_of`, at the sizes of the first profile), or at the same floor its bytes, and where the interpreter
+    gives the same outputs. No trial begins that would probably end after ``seconds``; Ctrl-C ends the search, and what
+    was found until then is kept.
+
+    The choices stand in ``output``, by default ``NAME.tuning.json`` beside the weights, or else the network's file, or
+    else in the working directory; later definitions take them from there. There is no file where the defaults are best.
+    ``start`` has the lowerings to begin with, by function, in the place of the defaults. The other arguments are those
+    of :func:`build`.
+
+    Raises what ``spec.define`` and the builder raise for the network as it is, and UsageError for a :class:`Network`,
+    which is written already, and for an ``output`` that cannot be written.
+    """
+    began = time.perf_counter()
+    spec = as_spec(source)
+    if isinstance(spec, WrittenSpec):
+        raise UsageError(
+            f"the network {spec.name!r} is written already: tune the spec or the file that it is made from"
+        )
+    if not seconds > 0:
+        raise UsageError(f"a tuning takes more than 0 seconds, not {seconds}")
+    begin = _start(start or {})
+    file = check_writable(Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file))
+    how = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
+    search = Search(
+        spec,
+        {**how, "allow_nonfinite": allow_nonfinite},
+        begin,
+        config or BuildConfig(),
+        find_device(device).name,
+        began + seconds,
+        progress or (lambda phase, done, total: None),
+    )
+    cancelled = False
+    try:
+        search.run()
+    except (CancelledError, KeyboardInterrupt):
+        if search.best is None:
+            raise CancelledError("cancelled before the network was built once; nothing was written") from None
+        cancelled = True
+    return _report(search, spec.case(dims, precision), file, time.perf_counter() - began, cancelled)
+
+
+def _start(given: Mapping[str, str]) -> dict[str, str]:
+    """The lowerings to start with. UsageError for a function or a lowering that there is not."""
+    for function, way in given.items():
+        if function not in LOWERINGS:
+            raise UsageError(f"no function {function!r} has several lowerings: these have {', '.join(LOWERINGS)}")
+        if way not in LOWERINGS[function]:
+            raise UsageError(f"{function} has no lowering {way!r}: it has {', '.join(LOWERINGS[function])}")
+    return dict(given)
+
+
+def _report(search: Search, case: Case, file: Path, seconds: float, cancelled: bool) -> TuneReport:
+    """What a search found, written down."""
+    best, first = search.best, search.first
+    assert best is not None and first is not None
+    backend, name = best.network.backend, search.spec.name
+    measured = {"device": search.device, "before": asdict(first), "after": asdict(best.figures)}
+    variant = Variant(case, tuple(map(Tuned.of, best.sites)), measured)
+    tuning = _earlier(file, name, f"{backend.name} {backend.version}").including(variant)
+    return TuneReport(
+        network=name,
+        case=str(case),
+        device=search.device,
+        calls=len(search.open()),
+        before=first,
+        after=best.figures,
+        changes=tuple(search.changes),
+        untried=tuple(search.left()),
+        skipped=tuple(search.skipped),
+        builds=search.builds,
+        seconds=seconds,
+        cancelled=cancelled,
+        tuning=tuning,
+        file=_write(file, tuning, won=any(site.differs for site in best.sites)),
+    )
+
+
+def tune_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options of :func:`build` that a tuning has, too."""
+    return {name: value for name, value in options.items() if name in inspect.signature(tune).parameters}
+
+
+def _earlier(file: Path, network: str, backend: str) -> Tuning:
+    """The tuning that a file holds already of other cases of this network; an empty one where it says nothing."""
+    try:
+        tuning = read_tuning(file)
+    except ValueError:
+        tuning = None
+    if tuning is None or tuning.stale(network, backend):
+        return Tuning(network, backend, __version__)
+    return tuning
+
+
+def _write(file: Path, tuning: Tuning, *, won: bool) -> Path | None:
+    """Writes the file; where the defaults are best the case leaves it, and a file of no other case goes away."""
+    if won:
+        write_atomically(file, dump(tuning))
+        return file
+    rest = replace(tuning, variants=tuning.variants[:-1])
+    if rest.variants:
+        write_atomically(file, dump(rest))
+    else:
+        file.unlink(missing_ok=True)
+    return None

@@ -1,0 +1,286 @@
+"""``NAME.tuning.json``: the lowerings that ``trtdsl build --tune`` found for the calls of a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...core.backend import Backend
+from ...core.dtypes import as_dtype, dtype_name
+from ...core.errors import TrtdslError, TuningWarning, UsageError
+from ...core.files import file_name, is_file
+from ...core.lazy import torch
+from ...core.version import __version__
+from ...sizes.shape import Dim, Size, shape_text
+from ..precision import as_precision
+from ..settings import as_facts
+from .choices import Choices, Site, SiteKey
+
+if TYPE_CHECKING:
+    from ..network import Input, Network
+
+SCHEMA = 1
+LARGEST = 16 << 20
+"""Bytes of the largest file that is read: one of 40,000 calls."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a definition depends on besides the author's code, as texts that a file can keep."""
+
+    precision: str
+    inputs: Mapping[str, str]
+    """Shape and dtype by name: ``(N, 3, 18) float32``."""
+    dims: Mapping[str, Sequence[int] | None]
+    """The ranges of the dimensions."""
+    settings: Mapping[str, Any]
+    """Of a network that a function of its file makes."""
+
+    @classmethod
+    def of(cls, precision: str | None, inputs: Mapping[str, Input], settings: Mapping[str, Any]) -> Case:
+        """The case of a network with these inputs."""
+        sizes = [size for spec in inputs.values() for size in spec.shape if isinstance(size, Size)]
+        atoms = {atom.name: atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)}
+        return cls(
+            dtype_name(as_precision(precision) or torch.float32),
+            {name: f"{shape_text(spec.shape)} {dtype_name(as_dtype(spec.dtype))}" for name, spec in inputs.items()},
+            {name: None if dim.range is None else list(dim.range) for name, dim in sorted(atoms.items())},
+            as_facts(settings),
+        )
+
+    def __str__(self) -> str:
+        dims = [f"{name}={':'.join(map(str, sizes))}" for name, sizes in self.dims.items() if sizes]
+        settings = [f"{name}={value}" for name, value in self.settings.items()]
+        return " ".join([self.precision, *dims, *settings, *(f"{name} {text}" for name, text in self.inputs.items())])
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One call of a tuned network."""
+
+    key: SiteKey
+    line: int
+    """Where it stood; for the reader alone."""
+    operands: tuple[str, ...]
+    lowering: str
+
+    @classmethod
+    def of(cls, site: Site) -> Tuned:
+        """The call as it was defined."""
+        return cls(site.key, site.location.line if site.location else 0, site.operands, site.lowering)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The calls of a network in one case, each with its lowering, and what was measured."""
+
+    case: Case
+    calls: tuple[Tuned, ...]
+    """Every call that can be lowered in several ways, in the order in which the network makes them."""
+    measured: Mapping[str, Any]
+    """What the tuning won; for the reader alone."""
+
+    def choices(self) -> dict[SiteKey, str]:
+        """The lowerings by the calls' keys."""
+        return {call.key: call.lowering for call in self.calls}
+
+    def difference(self, sites: Sequence[Site]) -> str | None:
+        """What differs in a network that was defined with these choices; None where they are all there."""
+        for call, site in zip(self.calls, sites, strict=False):
+            now = Tuned.of(site)
+            if (now.key, now.operands, now.lowering) != (call.key, call.operands, call.lowering):
+                return f"{site.location}: {_words(now)}, where the tuned network had {_words(call)}"
+        if len(sites) != len(self.calls):
+            return f"the network has {len(sites)} calls with a choice of lowerings, and had {len(self.calls)}"
+        return None
+
+
+def _words(call: Tuned) -> str:
+    return f"{call.key.function} of {', '.join(call.operands)} in {call.key.within}"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a ``NAME.tuning.json`` holds: one variant for each case that was tuned."""
+
+    network: str
+    backend: str
+    """Name and version: the choices hold for no other."""
+    trtdsl: str
+    variants: tuple[Variant, ...] = ()
+
+    def variant(self, case: Case) -> Variant | None:
+        """That of a case."""
+        return next((variant for variant in self.variants if variant.case == case), None)
+
+    def including(self, variant: Variant) -> Tuning:
+        """With a variant in the place of the one of its case."""
+        others = tuple(other for other in self.variants if other.case != variant.case)
+        return replace(self, variants=(*others, variant))
+
+    def stale(self, network: str, backend: str) -> str | None:
+        """Why it says nothing about a network and a version; None where it does."""
+        if self.network != network:
+            return f"it is of the network {self.network!r}, and this one is {network!r}"
+        if self.backend != backend:
+            return f"it holds for {self.backend}, and this is {backend}"
+        if self.trtdsl != __version__:
+            return f"it was made by trtdsl {self.trtdsl}, and this is {__version__}"
+        return None
+
+
+def find_variant(given: Path | Tuning, network: str, backend: str, case: Case) -> Variant | str | None:
+    """The variant of a case, or why there is none; None, with a TuningWarning, where the file is of no use at all."""
+    label = "the tuning" if isinstance(given, Tuning) else str(given)
+    try:
+        tuning = read_tuning(given) if isinstance(given, Path) else given
+    except ValueError as error:
+        warn(f"{label} is not used: {error}")
+        return None
+    reason = tuning.stale(network, backend)
+    if reason is not None:
+        warn(f"{label} is not used: {reason}")
+        return None
+    return tuning.variant(case) or f"{label} has nothing for {case}"
+
+
+def default_file(name: str, *beside: Any) -> Path:
+    """``NAME.tuning.json`` beside the first of some files that has a path; in the working directory without any.
+
+    UsageError for a network's name that no file can have.
+    """
+    paths = (Path(given) for given in beside if isinstance(given, (str, PathLike)))
+    folder = next((path.parent for path in paths), Path())
+    return folder / file_name(name, ".tuning.json", "the network's name")
+
+
+def chosen_file(tuning: object, name: str, *beside: Any) -> Path | None:
+    """The file that is named, or for True the default one where it is."""
+    if isinstance(tuning, (str, PathLike)):
+        if not is_file(tuning):
+            raise UsageError(f"there is no tuning {os.fspath(tuning)}")
+        return Path(tuning)
+    with suppress(UsageError):
+        file = default_file(name, *beside)
+        return file if tuning is True and is_file(file) else None
+    return None
+
+
+def warn(text: str) -> None:
+    """A TuningWarning in one line."""
+    warnings.warn(f"{text}; `trtdsl build --tune` tunes anew", TuningWarning, stacklevel=2)
+
+
+def with_tuning(
+    given: Path | Tuning | None, backend: Backend, name: str, case: Case, defined: Callable[[Choices], Network]
+) -> Network:
+    """The network that ``defined`` makes, with the choices of a tuning where one fits it wholly.
+
+    A tuning that does not (the network was edited since) is not used at all, and a TuningWarning says so.
+    """
+    label = f"{backend.name} {backend.version}"
+    variant = None if given is None else find_variant(given, name, label, case)
+    if variant is None or isinstance(variant, str):
+        plain = Choices()
+        plain.unused = variant
+        return defined(plain)
+    choices = Choices(variant.choices())
+    try:
+        network = defined(choices)
+        reason = variant.difference(choices.sites)
+    except TrtdslError as error:
+        network, reason = None, f"{error.location}: {error.message.splitlines()[0]}"
+    if network is not None and reason is None:
+        choices.tuning = given.name if isinstance(given, Path) else "given"
+        return network
+    network = defined(Choices())
+    warn(f"{given if isinstance(given, Path) else 'the tuning'} is not used: the network is another now: {reason}")
+    return network
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def dump(tuning: Tuning) -> bytes:
+    """The file's text: JSON with a line for each call."""
+    variants = []
+    for variant in tuning.variants:
+        calls = ",\n".join(f"        {json.dumps(_call(call), ensure_ascii=False)}" for call in variant.calls)
+        parts = [
+            f'      "{name}": {json.dumps(value, ensure_ascii=False)}'
+            for name, value in (*vars(variant.case).items(), ("measured", dict(variant.measured)))
+        ]
+        variants.append("    {\n" + ",\n".join([*parts, f'      "calls": [\n{calls}\n      ]']) + "\n    }")
+    head = {"schema": SCHEMA, "kind": "tuning", "network": tuning.network}
+    head |= {"backend": tuning.backend, "trtdsl": tuning.trtdsl}
+    lines = [f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
+    return ("{\n" + ",\n".join([*lines, '  "variants": [\n' + ",\n".join(variants) + "\n  ]"]) + "\n}\n").encode()
+
+
+def _call(call: Tuned) -> dict[str, Any]:
+    return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), "lowering": call.lowering}
+
+
+def read_tuning(path: Path) -> Tuning:
+    """A tuning from its file. ValueError, in one line, where it is not one that trtdsl wrote."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"it is larger than the {LARGEST >> 20} MiB that a tuning may have")
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"it cannot be read: {error.strerror}") from None
+    try:
+        facts = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON: it is damaged, or not a tuning") from None
+    return parse(facts)
+
+
+def parse(facts: Any) -> Tuning:
+    """A tuning from what its file says; ValueError naming the entry that is wrong."""
+    if not isinstance(facts, dict) or facts.get("kind") != "tuning":
+        raise ValueError("it is not a tuning")
+    schema = facts.get("schema")
+    if type(schema) is not int or schema != SCHEMA:
+        raise ValueError(f"it has schema {str(schema)[:20]}, and this trtdsl reads {SCHEMA}")
+    network, backend, made_by = (_entry(facts, name, str) for name in ("network", "backend", "trtdsl"))
+    return Tuning(network, backend, made_by, tuple(_variant(variant) for variant in _entry(facts, "variants", list)))
+
+
+def _variant(facts: Any) -> Variant:
+    inputs, dims = _entry(facts, "inputs", dict), _entry(facts, "dims", dict)
+    if not all(isinstance(text, str) for text in inputs.values()):
+        raise ValueError("'inputs' is not an object of strings")
+    for sizes in dims.values():
+        if sizes is not None and not (isinstance(sizes, list) and [type(size) for size in sizes] == [int] * 3):
+            raise ValueError("'dims' is not an object of ranges")
+    case = Case(_entry(facts, "precision", str), inputs, dims, _entry(facts, "settings", dict))
+    calls = tuple(_tuned(call) for call in _entry(facts, "calls", list))
+    if len({call.key for call in calls}) != len(calls):
+        raise ValueError("'calls' has a call twice")
+    return Variant(case, calls, _entry(facts, "measured", dict))
+
+
+def _tuned(facts: Any) -> Tuned:
+    operands = _entry(facts, "operands", list)
+    if not all(isinstance(text, str) and text.isprintable() for text in operands):
+        raise ValueError("'operands' is not a list of strings")
+    file, within, operation, function = (_entry(facts, name, str) for name in SiteKey._fields[:4])
+    key = SiteKey(file, within, operation, function, _entry(facts, "ordinal", int))
+    return Tuned(key, _entry(facts, "line", int), tuple(operands), _entry(facts, "lowering", str))
+
+
+def _entry(facts: Any, name: str, kind: type) -> Any:
+    """An entry of an object; ValueError where it is missing or of another type."""
+    value = facts.get(name) if isinstance(facts, dict) else None
+    if type(value) is not kind or (isinstance(value, str) and not value.isprintable()):
+        words = {str: "a string of printable characters", int: "a number", list: "a list", dict: "an object"}
+        raise ValueError(f"{name!r} is not {words[kind]}")
+    return value
