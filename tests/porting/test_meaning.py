@@ -186,5 +186,5 @@ def test_operations_with_neutral_numbers_are_not_written():
     spec = td.from_module(NoOps(), {"a": A})
     td.check(spec).raise_for_mismatch()
     text = "".join(linecache.getlines(spec.function.__code__.co_filename))
-    lines = ["x = a + 2", "y = (a > 0).long() * 1.0", "z = a.long() / 1", "return a, x, y, z"]
+    lines = ["a2 = a + 2", "mask = (a > 0).long() * 1.0", "x = a.long() / 1", "return a, a2, mask, x"]
     assert [line.strip() for line in text.splitlines()[-4:]] == lines

@@ -23,7 +23,7 @@ def batch_norm(x, w):
 
 
 def residual(x, w):
-    y = F.relu(batch_norm(F.conv2d(x, w.conv.weight, w.conv.bias, padding=1), w.norm))
+    y = F.relu(batch_norm(F.conv2d(x, w.conv.weight, w.conv.bias, padding=1), w.norm))  # (N, 8, 8, 8)
     return x + y
 
 
@@ -33,7 +33,7 @@ def residual(x, w):
     reference="modules.py:Small",
 )
 def small(image, w):
-    x = F.relu(batch_norm(F.conv2d(image, w.stem[0].weight, stride=2, padding=1), w.stem[1]))
+    x = F.relu(batch_norm(F.conv2d(image, w.stem[0].weight, stride=2, padding=1), w.stem[1]))  # (N, 8, 8, 8)
     for block in w.blocks:
         x = residual(x, block)
     n, c, _, _ = x.shape

@@ -142,7 +142,7 @@ def ported(
     from .given import checked_inputs
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
-    from .verdict import verdict_of
+    from .verdict import finished
     from .writing.write import File
 
     found = Origin.find(target, dict(arguments or {}))
@@ -156,6 +156,5 @@ def ported(
             location=trace.weights[path].location,
         )
     written = File(found, trace, given, name, file, weights)
-    text = written.text()
-    judged = verdict_of(text, written, module) if check else None
+    text, judged = finished(written.text(), written, module, checked=check)
     return Ported(text, written.name, written.missing, module, trace.remarks, judged)

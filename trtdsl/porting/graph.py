@@ -27,6 +27,8 @@ class Value:
     name: str | None = None
     """What the author calls it."""
     producer: Op | None = None
+    hint: str | None = None
+    """What the author calls a list that holds it."""
 
 
 @dataclass(eq=False)

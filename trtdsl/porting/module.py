@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from .graph import leaves, rebuilt
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
 from .tracing.trace import copied
+from .writing.comments import noted
 from .writing.write import File
 
 if TYPE_CHECKING:
@@ -52,12 +53,16 @@ def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:
     )
 
 
-def executed(text: str, name: str, held: Mapping[str, Any]) -> NetworkSpec:
-    """The spec that the text defines; its lines are shown in errors."""
+def executed(
+    text: str, name: str, held: Mapping[str, Any], note: Callable[[int, str, Any], None] | None = None
+) -> NetworkSpec:
+    """The spec that the text defines; its lines are shown in errors. ``note`` is told what each assignment makes."""
     place = f"{name} (ported)"
     linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
     namespace = {"__name__": name, **held}
-    exec(compile(text, place, "exec"), namespace)
+    code, more = (compile(text, place, "exec"), {}) if note is None else noted(text, place, note)
+    namespace.update(more)
+    exec(code, namespace)
     return namespace[name]
 
 

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import TrtdslError
 from .module import executed
 from .tracing.trace import copied
+from .writing.comments import Shapes
 
 if TYPE_CHECKING:
     import torch
 
     from ..checking.check import CheckReport
+    from ..definition.network import Network
+    from ..definition.spec import NetworkSpec
     from .writing.write import File
 
 
@@ -35,18 +38,31 @@ class Verdict:
         return {"passed": self.passed, "text": self.text, "report": report}
 
 
-def verdict_of(text: str, written: File, module: torch.nn.Module) -> Verdict:
-    """Defines and checks the text with the module's own weights."""
-    from ..checking.check import check
+def finished(text: str, written: File, module: torch.nn.Module, *, checked: bool) -> tuple[str, Verdict | None]:
+    """The text with its shapes as comments, and, where it is to be checked, what the check says.
 
+    The text is defined once, with the module's own weights. One that cannot be defined has no comments.
+    """
     if written.missing:
-        return Verdict("not checked: it cannot be defined before what is missing is written", False, 0)
+        unknown = Verdict("not checked: it cannot be defined before what is missing is written", False, 0)
+        return text, unknown if checked else None
+    shapes = Shapes()
     try:
         with _importable():
-            spec = executed(text, written.name, {})
+            spec = executed(text, written.name, {}, shapes.note)
         weights = dict(module.state_dict()) if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
-        report = check(spec)
+        network = spec.define()
+    except TrtdslError as error:
+        return text, Verdict(f"it cannot be checked: {error}", False, error.exit_code) if checked else None
+    return shapes.commented(text), _verdict(spec, network) if checked else None
+
+
+def _verdict(spec: NetworkSpec, network: Network) -> Verdict:
+    from ..checking.check import check
+
+    try:
+        report = check(spec, network=network)
     except TrtdslError as error:
         return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
     for problem in report.problems():

@@ -19,6 +19,7 @@ from ..program import Argument, Copy, Expression, Literal, Loop, Scope, Statemen
 from ..tracing.trace import Trace
 from .instances import Builder, Instance, under, weights_in
 from .loops import rolled
+from .merge import merged
 
 MOST_PARAMETERS = 6
 
@@ -60,7 +61,7 @@ def program_of(trace: Trace, taken: Iterable[str] = ()) -> Program:
     for height in sorted(ordered):
         functions += sharing.group(ordered[height])
     root.inputs = list(trace.inputs.values())
-    root.body, root.results = rolled(root.body, root.results, builder.counts)
+    root.body, root.results = rolled(merged(root.body, root.results), root.results, builder.counts)
     used = {value.path for value in builder.uses if isinstance(value, Weight)}
     main = Function("", trace.root, root.inputs, root.body, root.results, bool(used))
     main.argument_names = dict(enumerate(trace.inputs))
@@ -98,7 +99,8 @@ class _Sharing:
         """Functions of instances of one height; each instance's statement calls its function from now on."""
         groups: dict[Any, list[Instance]] = {}
         for instance in instances:
-            instance.body, instance.results = rolled(instance.body, instance.results, self.counts)
+            body = merged(instance.body, instance.results)
+            instance.body, instance.results = rolled(body, instance.results, self.counts)
             instance.key, instance.holes, instance.numbers = template(instance)
             groups.setdefault(instance.key, []).append(instance)
         result = []
@@ -147,12 +149,15 @@ class _Sharing:
         ):
             return [first.expression.name]
         if isinstance(module, Helper):
-            return [name.strip("_")]
+            name = name.strip("_")
+            sizes = [item.name for item in instance.inputs if isinstance(item, SizeOf) and item.name]
+            return [name, *([f"{name}_of_{'_and_'.join(sizes)}"] if sizes else []), name]
         other = self.first_of.setdefault(instance.call.kind, module)
         mine = [child for child, part in module.named_children() if _has_weights(part)]
         extra = [child for child in mine if not _has_weights(getattr(other, child, None))]
         extra += [key for key, value in vars(module).items() if value is True and getattr(other, key, None) is False]
-        return [name, *(f"{name}_{each}" for each in extra if each.isidentifier()), name]
+        held = [word for word in instance.call.path.split(".") if not word.isdigit()][-1:]  # twins: by where they stand
+        return [name, *(f"{name}_{each}" for each in (*extra, *held) if each.isidentifier()), name]
 
 
 def _has_weights(part: Any) -> bool:
@@ -310,7 +315,7 @@ def snake(name: str) -> str:
 def _argument_names(instance: Instance) -> dict[int, str]:
     """forward's parameters for what goes in, by place among the inputs."""
     result: dict[int, str] = {}
-    if instance.call.room.startswith("torch.nn."):
+    if instance.call.room.startswith("torch.nn.") and len(instance.inputs) < 2:
         return {0: "x"} if instance.inputs else {}
     for index, item in enumerate(instance.inputs):
         key = item if isinstance(item, Value) else size_key(item)

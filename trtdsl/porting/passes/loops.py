@@ -30,10 +30,10 @@ def rolled(body: list[Any], results: list[Value], counts: Mapping[str, int]) -> 
                 if uses[first]:  # the input is needed later, so the loop changes a copy
                     copy = Value(first.shape, first.dtype, name=again.name)
                     written.append(Copy(copy, first))
-                    _substitute(loop.body, {first: copy})
+                    substitute(loop.body, {first: copy})
                     loop.carried[index] = (copy, again)
         back = {last: first for first, last in loop.last.items()}
-        _substitute(after, back)
+        substitute(after, back)
         results = [back.get(value, value) for value in results]
         written.append(loop)
         rest = after
@@ -182,7 +182,9 @@ class _Match:
         return uses_of(self.body[begin:], [])[value] > 0
 
 
-def _substitute(body: list[Any], values: dict[Value, Value]) -> None:
+def substitute(body: list[Any], values: dict[Value, Value]) -> None:
+    """Writes other values in the place of some, in all statements."""
+
     def change(leaf: Any) -> Any:
         if isinstance(leaf, Value):
             return values.get(leaf, leaf)

@@ -107,6 +107,23 @@ UNCHANGED = {
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
 # What a network computes in where torch computes in a dtype that TensorRT does not have.
 NARROWED = {"float64": "float32", "complex128": "complex64"}
+# Functions that ask for a tensor's values.
+PEEKS = {
+    "array",
+    "item",
+    "tolist",
+    "bool",
+    *("int", "float"),
+    "index",
+    "equal",
+    "allclose",
+    "is_nonzero",
+    "numpy",
+    "contains",
+}
+FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
+RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}
+RANDOM |= {"multinomial", "normal", "uniform", "exponential", "poisson", "cauchy", "geometric", "log_normal", "random"}
 CONVERSIONS = {"to", "type", "float", "half", "bfloat16", "double", "int", "long", "bool", "type_as"}
 GETTERS = {"T", "mT", "H", "mH", "real", "imag"}
 

@@ -19,7 +19,7 @@ from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
 from .frames import authors_frame, helper_frames, here, place_of
 from .modes import modes, storage_of, tensors_of
-from .names import canonical, in_place, keeps_value, narrowed
+from .names import FOLDED, PEEKS, RANDOM, canonical, in_place, keeps_value, narrowed
 from .scalars import READ, number_of
 from .sizes import TracedFloat, TracedInt, expression_of, traced
 from .unknown import sized
@@ -439,25 +439,14 @@ class Recorder:
                     value.name = name
             elif isinstance(held, TracedInt) and isinstance(held.expression, SizeOf) and held.expression.name is None:
                 held.expression.name = name
+            elif isinstance(held, (list, tuple)):
+                for item in held[:MOST_NUMBERS]:
+                    value = self.values.get(id(item)) if isinstance(item, torch.Tensor) else None
+                    if value is not None and value.hint is None:
+                        value.hint = name
 
 
-PEEKS = {
-    "array",
-    "item",
-    "tolist",
-    "bool",
-    *("int", "float"),
-    "index",
-    "equal",
-    "allclose",
-    "is_nonzero",
-    "numpy",
-    "contains",
-}
 MOST_NUMBERS = 64  # that are written out in a file
-FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
-RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}
-RANDOM |= {"multinomial", "normal", "uniform", "exponential", "poisson", "cauchy", "geometric", "log_normal", "random"}
 
 
 def _bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

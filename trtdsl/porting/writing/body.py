@@ -14,6 +14,7 @@ from ..passes.functions import Function
 from ..program import Copy, Expression, Loop, Statement, Unpack, expressions, flat, parts, size_key
 from .nest import WIDTH, nested
 from .render import Renderer
+from .roles import GENERIC, keeps_meaning, roles, singular
 
 RESERVED = {"F", "td", "torch", "math", "w", "range", "zip", "list", "self"}
 
@@ -31,18 +32,27 @@ class Span:
 class Body:
     """The lines of one function.
 
-    ``taken`` are names that variables must not have; ``counts`` has the numbered parts of each path in the weights.
+    ``taken`` are names that variables must not have; ``counts`` has the numbered parts of each path in the weights,
+    ``called`` the names of outputs.
     """
 
-    def __init__(self, function: Function, taken: set[str], counts: Mapping[str, int]):
+    def __init__(
+        self,
+        function: Function,
+        taken: set[str],
+        counts: Mapping[str, int],
+        called: Mapping[Value, str] | None = None,
+    ):
         self.function, self.counts = function, counts
         self.prefix = f"{function.call.path}." if function.call.path else ""
         self.taken = taken | RESERVED | set(function.literals)
         self.items, self.results = nested(function.body, function.results, self.prefix), function.results
+        self.called = called or {}
         self.input_keys = {_key(item) for item in function.inputs}
         self._unpack()
         self.parent: dict[Any, Any] = {}
         self.spans: dict[Any, Span] = {}
+        self.hints: dict[Value, list[str]] = {}  # of the lists in which the author keeps values
         self.positions: dict[int, int] = {}
         self._measure()
         self._name()
@@ -167,6 +177,8 @@ class Body:
         else:
             for value in item.results:
                 self._define(self._find(value), position, value.name)
+                if value.hint and value.hint.strip("_") and (not value.name or value.name in GENERIC):
+                    self.hints.setdefault(self._find(value), []).append(singular(value.hint))
 
     def _needs(self, item: Any) -> Iterator[Any]:
         if isinstance(item, Unpack):
@@ -216,13 +228,24 @@ class Body:
         done: list[Span] = []
         for key, span in sorted(self.spans.items(), key=lambda item: item[1].start):
             names = [self._clean(name, key) for name in span.names]
-            if key in firsts and not names:
-                names += self._inherited(firsts[key], span)
-            names += [] if isinstance(key, tuple) else ["x", "y", "z"]
-            names = names or ["n"]
+            if key in firsts and (not names or names[0] in GENERIC):
+                names = self._described(key, firsts[key], span, names)
+            names = names or ["n" if isinstance(key, tuple) else "x"]
             free = (name for name in self._numbered(names) if all(self._apart(span, name, other) for other in done))
             span.name = next(free)
             done.append(span)
+
+    def _described(self, key: Value, statement: Statement, span: Span, names: list[str]) -> list[str]:
+        """Names for a value to which its author gave none, or one that says nothing."""
+        own = [self.called[value] for value in statement.results if value in self.called]
+        if own and len(statement.results) == 1:
+            return [*own, *names]
+        hints = [self._clean(name, None) for name in self.hints.get(key, [])]
+        names = [*(name for name in hints if name not in GENERIC), *names]
+        inherited = self._inherited(statement, span)
+        if inherited and (keeps_meaning(statement.expression) or inherited[0] in GENERIC):
+            names += [*inherited, "x"]
+        return names or [self._clean(name, None) for name in roles(statement, self.prefix)] or ["x"]
 
     def _numbered(self, names: list[str]) -> Iterator[str]:
         yield from (name for name in names if name not in self.taken)
@@ -246,8 +269,10 @@ class Body:
         name = name.lower() if name.upper() == name or len(name) == 1 else name
         if name == "l":  # which some fonts show as a 1
             return "length"
+        if isinstance(key, tuple) and name in ("h", "w"):
+            return {"h": "height", "w": "width"}[name]
         if name == "w":
-            return "width" if isinstance(key, tuple) else "weight"
+            return "weight"
         if not name.isidentifier() or keyword.iskeyword(name) or name in self.taken:
             return f"{name}_" if name.isidentifier() else "x"
         return name
@@ -341,7 +366,8 @@ class Body:
         variables, sources = [], []
         used = self.taken | {span.name for span in self.spans.values()}
         for container in loop.containers:
-            name = _singular(container.rpartition(".")[2])
+            name = container.rpartition(".")[2].rstrip("0123456789_")
+            name = singular(name) if name else "part"
             name = next(each for each in (name, "layer", "part", f"{name}_part") if each not in used)
             used = used | {name}
             variables.append(name)
@@ -353,7 +379,7 @@ class Body:
         return f"for {', '.join(variables)} in {source}:", dict(zip(loop.containers, variables))
 
 
-AXES = {2: ["n", "c"], 3: ["n", "length", "c"], 4: ["n", "c", "h", "width"], 5: ["n", "c", "t", "h", "width"]}
+AXES = {2: ["n", "c"], 3: ["n", "length", "c"], 4: ["n", "c", "height", "width"], 5: ["n", "c", "t", "height", "width"]}
 
 
 def wrapped(head: str, expression: Expression, renderer: Renderer, indent: int) -> list[str]:
@@ -438,12 +464,3 @@ def _tree_sizes(tree: Any, inputs: set[Any]) -> Iterator[SizeOf]:
 
 def _key(item: Any) -> Any:
     return item if isinstance(item, Value) else size_key(item)
-
-
-def _singular(name: str) -> str:
-    if name.isdigit() or not name:
-        return "part"
-    name = name.rstrip("0123456789_") or "part"
-    if name.endswith("ies"):
-        return f"{name[:-3]}y"
-    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name

@@ -53,7 +53,7 @@ def _may_wait(statement: Statement, uses: Counter[Value], kept: set[Value]) -> b
     if statement.several or statement.note or len(statement.results) != 1:
         return False
     (value,) = statement.results
-    return uses[value] == 1 and value.name is None and value not in kept
+    return uses[value] == 1 and value.name is None and value.hint is None and value not in kept
 
 
 def _take_in(

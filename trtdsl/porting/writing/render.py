@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from ... import functional
 from ...core.lazy import torch
 from ..graph import SizeOf, SizeOp, Value, Weight
 from ..program import Argument, Expression, Literal, Scope, same, size_key
@@ -16,6 +19,8 @@ from ..program import Argument, Expression, Literal, Scope, same, size_key
 BINDING = {"==": 1, "!=": 1, ">": 1, ">=": 1, "<": 1, "<=": 1, "|": 2, "^": 3, "&": 4, "+": 5, "-": 5}
 BINDING |= {"*": 6, "/": 6, "//": 6, "%": 6, "@": 6, "**": 8}
 UNARY, ATOM = 7, 9
+MOST_POSITIONAL = 7  # arguments of a function without their names, else all but BY_PLACE have theirs
+BY_PLACE = 3
 
 
 class Renderer:
@@ -63,6 +68,10 @@ class Renderer:
         scopes = [argument for argument in expression.arguments if isinstance(argument.tree, Scope)]
         positional = [argument for argument in expression.arguments if argument.keyword is None]
         named = [argument for argument in expression.arguments if argument.keyword and argument not in scopes]
+        if expression.form == "function" and len(positional) > MOST_POSITIONAL:
+            names = list(inspect.signature(getattr(functional, expression.name)).parameters)
+            pairs = list(zip(names, positional))[BY_PLACE:]
+            positional[BY_PLACE:] = [replace(argument, keyword=name) for name, argument in pairs]
         return positional + scopes + named
 
     def arguments(self, arguments: list[Argument]) -> list[str]:

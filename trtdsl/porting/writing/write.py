@@ -60,7 +60,9 @@ class File:
         taken = {function.name for function in self.functions} | {self.name}
         counts = numbered_parts([*self.module.state_dict(), *self.trace.weights])
         blocks = [self._function(function, Body(function, taken, counts)) for function in self.functions]
-        blocks.append(self._network(Body(self.main, taken, counts)))
+        results = self.trace.results
+        called = {value: self._output(name) for name, value in results.items()} if isinstance(results, dict) else {}
+        blocks.append(self._network(Body(self.main, taken, counts, called)))
         body = "\n\n\n".join(blocks)
         return "\n\n\n".join([*self._head(body), body]) + "\n"
 

@@ -1,0 +1,88 @@
+"""What a ported file reads like: names, shapes and functions, of networks as engineers write them."""
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from trtdsl import porting
+
+FILE = Path(__file__).parent / "readable_modules.py"
+PORTED = runpy.run_path(str(FILE))["PORTED"]
+
+
+@pytest.fixture(scope="module")
+def texts():
+    ported = {name: porting.ported(f"{FILE}:{name}", inputs, dims=dims) for name, (inputs, dims) in PORTED.items()}
+    assert not any(each.missing or each.notes for each in ported.values())
+    return {name: each.text for name, each in ported.items()}
+
+
+def has(text, *lines):
+    for line in lines:
+        assert line in text.splitlines(), line
+
+
+def test_values_are_called_after_the_part_that_makes_them(texts):
+    has(
+        texts["ResNetFPN"],
+        "    stem = F.relu(batch_norm(F.conv2d(image, w.stem[0].weight, stride=2, padding=3), w.stem[1]))"
+        "  # (N, 8, 4*H, 4*W)",
+        "    feature = block(x2, w.stages[1][1])",
+        "    side = F.conv2d(feature, w.lateral[1].weight, w.lateral[1].bias)  # (N, 8, H, W)",
+    )
+    has(
+        texts["Detr"],
+        "    q = tgt + query_pos  # (N, 10, 16)",
+        "    hs = F.stack([intermediate, intermediate2, intermediate3])  # (3, N, 10, 16)",
+    )
+    has(texts["YoloHead"], "    anchors = F.cat([anchor, anchor2, anchor3]).transpose(0, 1)  # (2, 21*H*W)")
+
+
+def test_outputs_have_their_own_names(texts):
+    has(texts["ResNetFPN"], '    return {"p2": p2, "p3": p3, "p4": p4}')
+    has(texts["Detr"], '    return {"pred_logits": pred_logits, "pred_boxes": pred_boxes}')
+    has(texts["YoloHead"], "    return boxes, cls")
+
+
+def test_twins_are_called_by_what_sets_them_apart(texts):
+    functions = {name: re.findall(r"^def (\w+)", text, re.MULTILINE) for name, text in texts.items()}
+    assert functions["ResNetFPN"] == ["batch_norm", "block", "block_downsample", "res_net_fpn"]
+    assert functions["Detr"] == ["multihead_attention", "multihead_attention_cross_attn", "decoder_layer", "detr"]
+
+
+def test_many_arguments_have_their_names_and_equal_calls_are_made_once(texts):
+    has(texts["Detr"], "        num_heads=4,", "        training=False,")
+    assert "\n    query = query.transpose(1, 0)  # (10, N, 16)\n    value = value.transpose(1, 0)\n" in texts["Detr"]
+
+
+def test_nothing_is_written_that_does_nothing(texts):
+    assert texts["UNet"].endswith('    return {"output": F.conv2d(x, w.outc.weight, w.outc.bias)}\n')
+
+
+@pytest.mark.parametrize("name", PORTED)
+def test_an_input_is_not_the_name_of_something_else(texts, name):
+    """An input's name may stay with what is only another form of it, and with nothing else."""
+    function = ast.parse(texts[name]).body[-1]
+    inputs = {argument.arg for argument in function.args.args} - {"x", "w"}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            targets = {each.id for each in ast.walk(node.targets[0]) if isinstance(each, ast.Name)}
+            read = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
+            assert not (targets & inputs) - read, ast.unparse(node)
+
+
+def test_shapes_are_written_where_they_change(texts):
+    """Worked by hand: two halvings and two doublings of a side of 4*H, and widths 4, 8, 16, 8, 4."""
+    network = texts["UNet"][texts["UNet"].index("def u_net") :]
+    assert re.findall(r"  # (\(.*\))$", network, re.MULTILINE) == [
+        "(N, 4, 4*H, 4*W)", "(N, 4, 2*H, 2*W)", "(N, 8, 2*H, 2*W)", "(N, 8, H, W)", "(N, 16, H, W)",
+        "(N, 8, 2*H, 2*W)", "(N, 4, 4*H, 4*W)",
+    ]  # fmt: skip
+
+
+def test_a_function_with_two_shapes_has_no_comment(texts):
+    double = texts["UNet"][texts["UNet"].index("def double") : texts["UNet"].index("def up")]
+    assert "#" not in double
