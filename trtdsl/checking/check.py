@@ -25,6 +25,7 @@ from .coverage import TIES, Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
 from .judging.evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
+from .judging.noise import Noise
 from .report import Case, CheckReport
 from .sizes import Sizes, sizes_to_try
 
@@ -139,8 +140,8 @@ class _Run:
     exercise: Exercise = field(default_factory=Exercise)
     kept: list[tuple[str, Evidence]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
-    noise: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Torch's own error in float64 for normal values, by output: at how many elements fed, and how great."""
+    noise: dict[str, Noise] = field(default_factory=dict)
+    """Torch's own error for normal values, by output."""
 
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
@@ -156,10 +157,11 @@ class _Run:
     # -- what is fed -----------------------------------------------------------------------------------------------
 
     def drawn_cases(self, points: Sequence[dict[str, int]]) -> Iterator[Planned]:
-        """Normal values at every size, then the other kinds of values at the cheapest one."""
+        """Normal values at every size, the cheapest first, then the other kinds of values at the cheapest one."""
         self._open_reference()
-        for place, env in enumerate(points):
-            yield env, "normal", lambda env=env, place=place: self._drawn(env, "normal", corner=place < 3)
+        corners = points[:3]
+        for env in sorted(points, key=self._elements):
+            yield env, "normal", lambda env=env: self._drawn(env, "normal", corner=env in corners)
         cheapest = min(points, key=self._elements)
         draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
         for draw in draws or ["again"] * bool(self.network.inputs):
@@ -212,9 +214,16 @@ class _Run:
         with authors_errors(self.reference.module.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
             move = draw not in EXACT_DRAWS or not self.called.isdisjoint(TIES)
             names = list(self.network.outputs)
-            fed = sum(feed.numel() for feed in feeds.values())
-            noise = {name: part for name, (size, part) in self.noise.items() if size < fed and draw == "normal"}
-            return gather(self.reference, feeds, names, self.rules, seed=self.seed, move_inputs=move, noise=noise)
+            noise = self.noise if draw == "normal" else {}
+            how: dict[str, Any] = {"move_inputs": move, "noise": noise, "first": self._first_samples(env)}
+            return gather(self.reference, feeds, names, self.rules, seed=self.seed, **how)
+
+    def _first_samples(self, env: Mapping[str, int]) -> int:
+        """How many samples stand for all in float64: a quarter, where inputs and outputs are batches of one size."""
+        tensors = (*self.network.inputs.values(), *self.network.outputs.values())
+        batch = {shape[0] if shape else 1 for shape in (tensor.shape for tensor in tensors)}
+        size = self.network.input_shape(next(iter(self.network.inputs)), env)[0] if len(batch) == 1 else 1
+        return 0 if size < 4 or isinstance(next(iter(batch)), int) else max(2, size // 4)
 
     # -- judging ---------------------------------------------------------------------------------------------------
 
@@ -236,12 +245,12 @@ class _Run:
         return results
 
     def _learn(self, case: Case, evidence: Evidence) -> None:
-        """Keeps torch's own error at the greatest size at which it was measured."""
-        fed = sum(feed.numel() for feed in evidence.feeds.values())
+        """Keeps torch's own error for the sizes that follow, which are greater."""
         for output in case.outputs:
-            measured = case.draw == "normal" and output.passed and output.truth in ("float64", "perturbed")
-            if measured and fed > self.noise.get(output.name, (0, 0.0))[0]:
-                self.noise[output.name] = fed, output.own_part
+            if case.draw == "normal" and output.passed:
+                shape = self.network.outputs[output.name].shape
+                moving = [axis for axis, size in enumerate(shape) if not isinstance(size, int)]
+                evidence.teach(output.name, self.noise.setdefault(output.name, Noise(moving)))
 
     def _executed(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> Mapping[str, torch.Tensor]:
         try:

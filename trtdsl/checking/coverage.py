@@ -190,6 +190,10 @@ def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # otherwise torch imports its compiler, which takes a second, to keep it out of the method
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = func._schema.name.partition("::")[2]
             in_place = name.endswith("_") and not name.startswith("_")

@@ -9,6 +9,7 @@ import trtdsl.functional as F
 from trtdsl.checking.judging.evidence import Rules, as_tolerances, gather
 from trtdsl.checking.judging.isolate import Reference
 from trtdsl.checking.judging.judge import Tolerance
+from trtdsl.checking.judging.noise import Noise
 
 
 def evidence(module, feeds, rules=None, **options):
@@ -38,12 +39,44 @@ def test_float64_is_run_only_where_it_decides(linear):
 def test_the_error_measured_at_smaller_sizes_stands_for_that_of_greater_ones(linear):
     module, feeds = linear
     own = module(feeds["x"]).detach()
-    found = evidence(module, feeds, noise={"y": 3e-7})
+    noise = Noise(moving=[0])
+    noise.learn(own.double() * (1 + 3e-7), own.double())
+    found = evidence(module, feeds, noise={"y": noise})
     result = found.compare({"y": (own.double() * (1 + 5e-7)).float()})[0]
     assert result.passed
     assert result.truth == "smaller"
     assert "truth" not in vars(found)
     assert not found.compare({"y": own * 1.0001})[0].passed
+
+
+def test_what_is_known_of_one_channel_says_nothing_of_another():
+    """Noise is kept by static places: a channel of exact results stays exact, however loud the other one is."""
+    noise = Noise(moving=[0])
+    truth = torch.rand(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
+    noise.learn(truth * torch.tensor([1 + 1e-4, 1.0]), truth)
+    values = torch.rand(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) + 0.5
+    error = noise.at(values, torch.ones(30, 2, dtype=torch.bool))
+    assert error[:, 1].max() == 0
+    assert 0.5e-4 < float(error[:, 0].mean()) < 2e-4
+
+
+def test_what_is_known_of_small_samples_is_small():
+    noise = Noise(moving=[0])
+    truth = torch.rand(20, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
+    noise.learn(truth * (1 + 1e-4), truth)
+    values = truth * torch.logspace(-3, 0, 20, dtype=torch.float64)[:, None]
+    error = noise.at(values, torch.ones(20, 8, dtype=torch.bool))
+    parts = error.square().mean(1).sqrt() / values.square().mean(1).sqrt()
+    assert float(parts.min()) > 0.7e-4
+    assert float(parts.max()) < 1.4e-4
+
+
+def test_nothing_is_known_of_another_width():
+    noise = Noise(moving=[0])
+    truth = torch.ones(4, 8, dtype=torch.float64)
+    assert noise.at(truth, truth > 0) is None
+    noise.learn(truth * (1 + 1e-4), truth)
+    assert noise.at(torch.ones(4, 9, dtype=torch.float64), torch.ones(4, 9, dtype=torch.bool)) is None
 
 
 def test_integers_of_equal_values_may_be_others():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,10 +12,12 @@ from ...core.errors import UsageError
 from ...core.lazy import torch
 from .isolate import Reference
 from .judge import OutputComparison, Tolerance, judge
+from .noise import Noise
 from .structure import Leaves, Other, leaves, match
 
 PERTURBED = 3  # how many more times torch's own error is measured where it would refuse a network
 WITHOUT_TRUTH = 10.0  # times the floor, for a reference that does not run in float64
+LOUDER = 30.0  # times the error at smaller sizes that torch may have at a greater one, where it computes otherwise
 EXACT_DRAWS = ("ties", "sparse")  # these feeds are tried for their exact values: inputs are not moved
 
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
@@ -71,13 +73,20 @@ class Evidence:
     """What gives the results in float64; None where there are none."""
     moved: Callable[[], list[dict[str, torch.Tensor]]] = list
     """What gives torch's results for moved feeds and weights."""
-    noise: Mapping[str, float] = field(default_factory=dict)
-    """Torch's own error at smaller sizes, as a part of each output."""
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+    """Torch's own error at smaller sizes, by output."""
+    first: Callable[[], tuple[int, dict[str, torch.Tensor] | None]] = lambda: (0, None)
+    """What gives the results in float64 for the first samples alone, and how many these are."""
 
     @cached_property
     def truth(self) -> dict[str, torch.Tensor] | None:
         """The results in float64."""
         return self.wide()
+
+    @cached_property
+    def start(self) -> tuple[int, dict[str, torch.Tensor] | None]:
+        """The number of first samples, and the results in float64 for these alone."""
+        return self.first()
 
     @cached_property
     def others(self) -> list[dict[str, torch.Tensor]]:
@@ -118,10 +127,10 @@ class Evidence:
         if first.passed or first.problem:
             return first
         if name in self.noise and "truth" not in vars(self):
-            known = self.noise[name]
-            result = judge(name, got, own, known=known, tolerance=tolerance, precision=self.precision)
-            if result.passed:
-                return result
+            for known, source in self._known(name, own):
+                result = judge(name, got, own, known=known, tolerance=tolerance, precision=self.precision)
+                if result.passed:
+                    return replace(result, truth=source)
         truth = (self.truth or {}).get(name)
         if truth is not None and truth.shape != own.shape:
             truth = None
@@ -137,6 +146,24 @@ class Evidence:
             floor = WITHOUT_TRUTH * tolerance.floor_of(dtype_name(self.precision or own.dtype))
             tolerance = replace(tolerance, floor=floor)
         return judge(name, got, own, truth, others, tolerance=tolerance, precision=self.precision)
+
+    def _known(self, name: str, own: torch.Tensor) -> Iterator[tuple[Noise, str]]:
+        """What is known of torch's own error without float64 for all: from smaller sizes, from the first samples."""
+        smaller = self.noise[name]
+        yield smaller, "smaller"
+        count, truth = self.start
+        if truth is None or name not in truth or truth[name].shape[1:] != own.shape[1:]:
+            return
+        known = Noise(smaller.moving)
+        known.learn(own[:count], truth[name])
+        if 0 < known.level <= LOUDER * smaller.level:  # otherwise the samples may depend on each other
+            yield known, "start"
+
+    def teach(self, name: str, noise: Noise) -> None:
+        """Adds torch's own error to what is known of an output, where float64 was run."""
+        truth, own = (self.truth or {}).get(name) if "truth" in vars(self) else None, self.own.get(name)
+        if truth is not None and isinstance(own, torch.Tensor):
+            noise.learn(self._plain(own), truth)
 
     def _is_near(self, result: OutputComparison) -> bool:
         """Whether another measurement of torch's own error, which finds a multiple of it, could change the result."""
@@ -156,9 +183,10 @@ def gather(
     *,
     seed: int = 0,
     move_inputs: bool = True,
-    noise: Mapping[str, float] | None = None,
+    noise: Mapping[str, Noise] | None = None,
+    first: int = 0,
 ) -> Evidence:
-    """The evidence that a reference gives for some feeds."""
+    """The evidence that a reference gives for some feeds; of ``first`` samples alone there may be float64 first."""
 
     def named(returned: Any) -> dict[str, torch.Tensor | Other]:
         found: Leaves = leaves(returned).without(rules.leave_out)
@@ -171,8 +199,12 @@ def gather(
         returned = reference.truth(feeds)
         return None if returned is None else tensors(returned)
 
+    def start() -> tuple[int, dict[str, torch.Tensor] | None]:
+        returned = reference.truth({name: feed[:first] for name, feed in feeds.items()}) if first else None
+        return first, None if returned is None else tensors(returned)
+
     def moved() -> list[dict[str, torch.Tensor]]:
         results = (reference.perturbed(feeds, seed + index, inputs=move_inputs) for index in range(PERTURBED))
         return [tensors(result) for result in results if result is not None]
 
-    return Evidence(feeds, names, rules, reference.precision, named(reference(feeds)), wide, moved, noise or {})
+    return Evidence(feeds, names, rules, reference.precision, named(reference(feeds)), wide, moved, noise or {}, start)

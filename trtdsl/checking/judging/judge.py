@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
+from .noise import OUTLIER, Noise
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,6 @@ PLAIN = Tolerance(floor=1e-5)
 
 # A small slice has few errors to measure torch's own by: (elements, factor on the tolerance's factors).
 FEW = ((16, 1.0), (8, 3.0), (4, 10.0))
-OUTLIER = 1e3  # times the median: greater elements are judged apart, so that they hide no other error
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class OutputComparison:
     """The root mean square of torch's own errors, as a part of that of the output."""
     truth: str = "torch"
     """What was judged by: ``torch`` (its own result, which was near enough), ``smaller`` (the same, with the error that
-    torch had at smaller sizes), ``float64``, or ``perturbed`` (float64, and torch's own error measured several times).
+    torch had at smaller sizes), ``start`` (with its error for the first samples), ``float64``, or ``perturbed``
+    (float64, and torch's own error measured several times).
     """
 
 
@@ -104,7 +105,7 @@ def judge(
     truth: torch.Tensor | None = None,
     others: Sequence[torch.Tensor] = (),
     *,
-    known: float = 0.0,
+    known: Noise | None = None,
     tolerance: Tolerance | None = None,
     precision: torch.dtype | None = None,
 ) -> OutputComparison:
@@ -112,7 +113,7 @@ def judge(
 
     ``truth`` is the reference's result in float64; without it, ``own`` is the truth. ``others`` are torch's results for
     feeds and weights moved by half a unit in their last place: further measures of torch's own error. ``known`` is
-    torch's own error where there is no ``truth``, as a part of the output. ``precision`` is the dtype that the network
+    torch's own error at smaller sizes, where there is no ``truth``. ``precision`` is the dtype that the network
     computes in, where it is not the output's.
 
     NaN and infinities, and extreme values that repeat (masks), must be exactly torch's. Integers and bool must be the
@@ -220,7 +221,7 @@ class _Verdict:
     others: Sequence[torch.Tensor]
     tolerance: Tolerance
     floor: float
-    known: float
+    known: Noise | None
     tiny: float
 
     def comparison(self, name: str, source: str) -> OutputComparison:
@@ -263,8 +264,10 @@ class _Verdict:
 
     def _noise(self, o: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Torch's own error at each element: the root mean square and the greatest of its results."""
-        if self.known:
-            noise = torch.where(exact, 0.0, self.known * b.abs())
+        if self.known is not None:
+            counts = ~exact & self._ordinary(b.abs(), ~exact)
+            noise = self.known.at(b, counts)
+            noise = torch.zeros_like(b) if noise is None else torch.where(counts, noise, 0.0)
             return noise, noise
         squares, greatest, count = torch.zeros_like(b), torch.zeros_like(b), 0
         for result in (o, *(other.double() for other in self.others if other.shape == b.shape)):
@@ -275,16 +278,18 @@ class _Verdict:
             count += self.truth is not None or result is not o  # without a truth, torch's own result is it
         return (squares / max(count, 1)).sqrt_(), greatest
 
+    def _ordinary(self, size: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        """The elements that are not much greater than the others."""
+        nonzero = size[counts & (size > 0)]
+        return counts & (size <= OUTLIER * float(nonzero.median())) if nonzero.numel() else counts
+
     def _slices(
         self, error: torch.Tensor, noise: tuple[torch.Tensor, torch.Tensor], size: torch.Tensor, counts: torch.Tensor
     ) -> tuple[str | None, float, torch.Tensor]:
         """The slice that exceeds its allowed error most, by how much, and the allowed error of each element."""
         allowed = torch.full_like(error, math.inf)
         worst: tuple[str | None, float] = (None, 0.0)
-        ordinary = counts
-        nonzero = size[counts & (size > 0)]
-        if nonzero.numel():
-            ordinary = counts & (size <= OUTLIER * float(nonzero.median()))
+        ordinary = self._ordinary(size, counts)
         groups = [("", ordinary)]
         if bool((counts & ~ordinary).any()):
             groups.append((" of what is much greater than the rest", counts & ~ordinary))
