@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -327,22 +326,24 @@ def test_doctor(trtdsl):
     assert json.loads(trtdsl("doctor", "--json").stdout)["packages"]["trtdsl"] != "not installed"
 
 
-def test_ctrl_c_leaves_nothing_behind(small):
+def test_ctrl_c_leaves_nothing_behind(small, tmp_path):
+    began = tmp_path / "began"
     text = (small / "small.py").read_text()
-    (small / "small.py").write_text(
-        text.replace("    x = F.conv2d", "    import time\n    time.sleep(20)\n    x = F.conv2d")
-    )
+    waiting = f"    import pathlib, time\n    pathlib.Path({str(began)!r}).touch()\n    time.sleep(600)\n"
+    (small / "small.py").write_text(text.replace("    x = F.conv2d", waiting + "    x = F.conv2d"))
     process = subprocess.Popen(
         [sys.executable, "-m", "trtdsl.cli.main", "build", "small.py"],
         cwd=small, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test runner's workers may ignore it
     )  # fmt: skip
-    for line in process.stderr:
-        if "defining" in line:
-            break
-    time.sleep(1.0)
-    os.kill(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=30)
+    try:
+        while process.poll() is None and not began.exists():  # the network is being defined
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert began.exists(), error
     assert process.returncode == 130, error
     assert "cancelled" in error
     assert "Traceback" not in error

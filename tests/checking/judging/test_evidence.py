@@ -8,7 +8,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.checking.judging.evidence import Rules, as_tolerances, gather
 from trtdsl.checking.judging.isolate import Reference
-from trtdsl.checking.judging.judge import Tolerance
+from trtdsl.checking.judging.judge import Tolerance, judge
 from trtdsl.checking.judging.noise import Noise
 
 
@@ -77,6 +77,17 @@ def test_nothing_is_known_of_another_width():
     assert noise.at(truth, truth > 0) is None
     noise.learn(truth * (1 + 1e-4), truth)
     assert noise.at(torch.ones(4, 9, dtype=torch.float64), torch.ones(4, 9, dtype=torch.bool)) is None
+
+
+def test_one_cause_of_all_errors_of_a_slice_is_expected_in_every_slice():
+    """Each sample is off by its own mean: of sixteen samples, torch's is nearly exact in one by chance."""
+    truth = torch.randn(16, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    means = torch.linspace(0.5e-3, 1.5e-3, 16, dtype=torch.float64)
+    own = (truth + means[:, None] * torch.tensor([1e-3] + [1.0] * 15, dtype=torch.float64)[:, None]).float()
+    got = (truth + means[:, None]).float()
+    assert not judge("y", got, own, truth).passed
+    assert judge("y", got, own, truth, [own]).passed
+    assert not judge("y", (truth + 10 * means[:, None]).float(), own, truth, [own]).passed
 
 
 def test_integers_of_equal_values_may_be_others():

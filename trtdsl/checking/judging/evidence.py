@@ -15,7 +15,8 @@ from .judge import OutputComparison, Tolerance, judge
 from .noise import Noise
 from .structure import Leaves, Other, leaves, match
 
-PERTURBED = 3  # how many more times torch's own error is measured where it would refuse a network
+PERTURBED = (3, 12)  # how many more times torch's own error is measured where it would refuse a network, and nearly so
+NEARLY = 3.0  # times what is allowed
 WITHOUT_TRUTH = 10.0  # times the floor, for a reference that does not run in float64
 LOUDER = 30.0  # times the error at smaller sizes that torch may have at a greater one, where it computes otherwise
 EXACT_DRAWS = ("ties", "sparse")  # these feeds are tried for their exact values: inputs are not moved
@@ -71,10 +72,12 @@ class Evidence:
     """What torch gives in the network's precision, by the network's output names."""
     wide: Callable[[], dict[str, torch.Tensor] | None]
     """What gives the results in float64; None where there are none."""
-    moved: Callable[[], list[dict[str, torch.Tensor]]] = list
-    """What gives torch's results for moved feeds and weights."""
+    moved: Callable[[int], dict[str, torch.Tensor] | None] = lambda index: None
+    """What gives torch's results for moved feeds and weights; None where it does not run with these."""
     noise: Mapping[str, Noise] = field(default_factory=dict)
-    """Torch's own error at smaller sizes, by output."""
+    """Torch's own error for normal values at smaller sizes, by output."""
+    made: list[dict[str, torch.Tensor] | None] = field(default_factory=list)
+    """What ``moved`` gave."""
     first: Callable[[], tuple[int, dict[str, torch.Tensor] | None]] = lambda: (0, None)
     """What gives the results in float64 for the first samples alone, and how many these are."""
 
@@ -88,10 +91,10 @@ class Evidence:
         """The number of first samples, and the results in float64 for these alone."""
         return self.first()
 
-    @cached_property
-    def others(self) -> list[dict[str, torch.Tensor]]:
-        """Further results in the network's precision."""
-        return self.moved()
+    def others(self, count: int) -> list[dict[str, torch.Tensor]]:
+        """Up to ``count`` further results in the network's precision."""
+        self.made += [self.moved(index) for index in range(len(self.made), count)]
+        return [result for result in self.made[:count] if result is not None]
 
     def compare(self, got: Mapping[str, torch.Tensor]) -> list[OutputComparison]:
         """Compares a network's results with the reference's. An output that only one side has fails."""
@@ -139,13 +142,17 @@ class Evidence:
             second = judge(name, got, own, truth, tolerance=tolerance, precision=self.precision)
             if second.passed or not self._is_near(second):
                 return second
-        others = [self._plain(other[name]) for other in self.others if name in other]
-        if not others:
-            return second
         if truth is None and self.precision is None:  # moved feeds show less of torch's own error than float64 does
             floor = WITHOUT_TRUTH * tolerance.floor_of(dtype_name(self.precision or own.dtype))
             tolerance = replace(tolerance, floor=floor)
-        return judge(name, got, own, truth, others, tolerance=tolerance, precision=self.precision)
+        result = second
+        for count in PERTURBED:
+            if result.passed or (count > PERTURBED[0] and result.ratio > NEARLY):
+                break
+            others = [self._plain(other[name]) for other in self.others(count) if name in other]
+            if others:
+                result = judge(name, got, own, truth, others, tolerance=tolerance, precision=self.precision)
+        return result
 
     def _known(self, name: str, own: torch.Tensor) -> Iterator[tuple[Noise, str]]:
         """What is known of torch's own error without float64 for all: from smaller sizes, from the first samples."""
@@ -203,8 +210,10 @@ def gather(
         returned = reference.truth({name: feed[:first] for name, feed in feeds.items()}) if first else None
         return first, None if returned is None else tensors(returned)
 
-    def moved() -> list[dict[str, torch.Tensor]]:
-        results = (reference.perturbed(feeds, seed + index, inputs=move_inputs) for index in range(PERTURBED))
-        return [tensors(result) for result in results if result is not None]
+    def moved(index: int) -> dict[str, torch.Tensor] | None:
+        returned = reference.perturbed(feeds, seed + index, inputs=move_inputs)
+        return None if returned is None else tensors(returned)
 
-    return Evidence(feeds, names, rules, reference.precision, named(reference(feeds)), wide, moved, noise or {}, start)
+    return Evidence(
+        feeds, names, rules, reference.precision, named(reference(feeds)), wide, moved, noise or {}, first=start
+    )
