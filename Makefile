@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup stgcn test docs lint bench contents
+.PHONY: setup stgcn test docs lint bench contents page
 
 NEWER := import sys; sys.exit(sys.version_info < (3, 11) and "make needs Python 3.11 or newer, as the versions in \
 	constraints.txt do: say which with make PYTHON=python3.11. On 3.10, pip install -e . takes other versions")
@@ -37,3 +37,6 @@ contents: $(READY)  ## what follows from the functions: contents pages, Tensor's
 
 bench: $(READY)
 	for bench in tools/bench/[a-z]*.py; do $(BIN)/python $$bench; done
+
+page:  ## the script and the style of `trtdsl view`, from tools/view
+	cd tools/view && npm ci && npm run build

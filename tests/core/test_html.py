@@ -59,12 +59,14 @@ def shown(net):
         "Summary": td.summarize(net),
         "Program": td.program(net),
         "EinsumPlan": td.explain_einsum("ij,jk->ik", (2, 3), (3, 4)),
+        "ComplexTensor": F.view_as_complex(net.outputs[EVIL].reshape(-1, 2, 2)),
     }
 
 
 def test_every_value_is_one_folded_line_in_which_nothing_from_outside_is_a_tag(net):
+    values = shown(net)
     layers = net.definition.num_layers
-    for title, value in shown(net).items():
+    for title, value in values.items():
         text = value._repr_html_()
         page = Page(text)
         assert page.tags[:3] == ["details", "summary", "code"]
@@ -83,6 +85,18 @@ def test_what_the_lines_say(net):
     assert "ELEMENTWISE" in Page(values["Summary"]._repr_html_()).text
     assert ": 1 launch, " in Page(values["Program"]._repr_html_()).text
     assert str(values["EinsumPlan"]) in Page(values["EinsumPlan"]._repr_html_()).text
+
+
+def test_the_text_beside_is_one_short_line(net):
+    for title in ("Network", "Tensor", "ComplexTensor", "CheckReport", "Summary", "Program"):
+        text = repr(shown(net)[title])
+        assert text.startswith(f"{title}(") and "\n" not in text and len(text) < 300
+
+
+def test_unfinished_values_are_shown_too(net):
+    empty = td.Network()
+    for value in (empty, td.summarize(empty), empty.input("x", ("N",)), empty.inputs["x"].reshape(1, -1)):
+        assert Page(value._repr_html_()).text
 
 
 def test_a_constant_is_shown_without_becoming_a_layer():

@@ -113,16 +113,19 @@ class Summary:
     def __str__(self) -> str:
         return "\n".join([as_text(self.layout()), *self.fallbacks])
 
-    def _repr_html_(self) -> str:
+    def __repr__(self) -> str:
         totals = (
             f"{len(self.layers)} layers, {number(self.parameters) or 0} parameters, {number(self.flops) or 0} FLOPs"
         )
+        return f"Summary({self.network}: {totals})"
+
+    def _repr_html_(self) -> str:
         rows = [
             (each.name, each.type, ", ".join(map(str, each.outputs)), number(each.flops), each.location or "")
             for each in self.layers
         ]
         parts = [table(["layer", "type", "outputs", "FLOPs", "line"], rows), *map(preformatted, self.fallbacks)]
-        return folded(f"Summary({self.network}: {totals})", *parts)
+        return folded(repr(self), *parts)
 
 
 def number(value: int | None) -> str:

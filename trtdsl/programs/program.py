@@ -215,9 +215,11 @@ class Program:
         rows = [
             (share.name, share.launches, share.bytes, share.rearranged_bytes, share.flops) for share in self.by("line")
         ]
+        return folded(repr(self), table(["line", *head], rows))
+
+    def __repr__(self) -> str:
         launches = f"{self.launch_count} launch{'es' * (self.launch_count != 1)}"
-        title = f"Program({self.network}: {launches}, {self.bytes} bytes moved)"
-        return folded(title, table(["line", *head], rows))
+        return f"Program({self.network}: {launches}, {self.bytes} bytes moved)"
 
     def totals(self) -> dict[str, int]:
         """The figures of the whole."""

@@ -102,6 +102,6 @@ function around([a, b], lane) {
   );
 }
 
-export const MARKERS = ["value", "size", "back", "lit"]
+export const MARKERS = ["value", "size", "back"]
   .map((kind) => `<marker id="arrow-${kind}" class="${kind}" viewBox="0 0 8 8" refX="4.6" refY="4" markerUnits="userSpaceOnUse" markerWidth="9" markerHeight="9" orient="auto"><path d="M0 .6L7 4L0 7.4z"/></marker>`)
   .join("");

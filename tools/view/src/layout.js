@@ -7,7 +7,7 @@ import { cut, shape, width } from "./text.js";
 export const HEADER = 30;
 const PAD = 16;
 const LANE = 14;
-const MANY = 6; // tensors that enter or leave a box at places of their own
+const MANY = 14; // tensors that enter or leave a box at places of their own
 const LABEL = 13;
 const SMALL = 11;
 const WIDEST = 250;
@@ -67,7 +67,7 @@ export class Layout {
     const kids = this.graph.shown(box, this.aside);
     const here = new Set(kids);
     const local = (this.graph.local.get(box) || []).filter(([from, to, e]) => {
-      if (!this.aside && model.edges[e][3] === "size") return false;
+      if (!this.aside && this.#isAside(e)) return false;
       return (from < 0 || here.has(from)) && (to < 0 || here.has(to));
     });
     const port = (side) => {
@@ -90,6 +90,14 @@ export class Layout {
     }
     const placed = this.#run(kids, [...merged.values()]);
     return this.#assemble(box, kids, placed, [...merged.values()], [...back.values()], ports);
+  }
+
+  // Whether an edge carries a size, or comes from or goes to a box that is not shown.
+  #isAside(e) {
+    const { items, model } = this.graph;
+    const [source, target, , kind] = model.edges[e];
+    const hidden = (index) => items[index].aside || (items[index].parent >= 0 && items[items[index].parent].aside);
+    return kind === "size" || hidden(source) || hidden(target);
   }
 
   #run(kids, edges) {

@@ -31,7 +31,7 @@ export class Program {
     if (!graph) return;
     const byLine = new Map();
     graph.items.forEach((item, index) => {
-      if (!item.line || graph.hasInside(index)) return;
+      if (!item.line || item.kind !== "call") return;
       if (!byLine.has(item.line)) byLine.set(item.line, []);
       byLine.get(item.line).push(index);
     });
@@ -49,7 +49,9 @@ export class Program {
   }
 
   launchesOf(index) {
-    return [...(this.ofBox.get(index) || [])].sort((a, b) => a - b);
+    const { items } = this.app.graph;
+    const at = items[index].kind === "layer" ? items[index].parent : index;
+    return [...(this.ofBox.get(at) || [])].sort((a, b) => a - b);
   }
 
   list(numbers, most = 8) {

@@ -26,7 +26,7 @@ SIZES = {
     "SHAPE", "GATHER", "SLICE", "CONCATENATION", "ELEMENTWISE", "UNARY", "SHUFFLE", "SQUEEZE", "UNSQUEEZE", "CAST",
     "CONSTANT", "SELECT", "IDENTITY", "REDUCE",
 }  # fmt: skip
-"""Types of layers that compute with sizes where all their operands are sizes."""
+"""Types of layers that compute with sizes where all their operands are sizes or constants."""
 FEW = 16
 
 
@@ -103,7 +103,7 @@ class Facts:
         before = [self.values[name].maker for name in node.needs if name in self.values]
         computed = [self.layers[index] for index in before if index >= 0 and not self.layers[index].is_constant]
         small = all(self._is_small(self.values[name]) for name in node.makes)
-        of_sizes = bool(computed) and len(before) == len(node.needs) and all(each.is_size for each in computed)
+        of_sizes = bool(before) and len(before) == len(node.needs) and all(each.is_size for each in computed)
         layer.is_size = node.type == "SHAPE" or (node.type in SIZES and small and of_sizes)
 
     @staticmethod

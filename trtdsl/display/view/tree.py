@@ -171,10 +171,14 @@ BOUNDARY = {
 
 
 def _main(network: Network, layers: Sequence[Layer]) -> Layer:
-    """The layer that a call is named after: one with weights of a module, or the last that is no constant."""
+    """The layer that a call is named after: that with the weights of the innermost module, or the last one."""
     shown = [layer for layer in layers if not layer.is_constant] or list(layers)
-    owning = [layer for layer in shown if network.owners.get(layer.node.name)]
-    return owning[0] if owning else shown[-1]
+    depth = {
+        layer.index: max(owner.count(".") for owner in owners)
+        for layer in shown
+        if (owners := network.owners.get(layer.node.name))
+    }
+    return max(shown, key=lambda layer: depth.get(layer.index, -1)) if depth else shown[-1]
 
 
 def _scope_of(network: Network, name: str, call: object) -> str:

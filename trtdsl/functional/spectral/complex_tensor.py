@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.html import folded
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import operation
@@ -66,6 +67,9 @@ class ComplexTensor:
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""
         return self.real.size(dim)
+
+    def _repr_html_(self) -> str:
+        return folded(repr(self), self.real._repr_html_(), self.imag._repr_html_())
 
     def __repr__(self) -> str:
         return f"ComplexTensor({shape_text(self.shape)})"

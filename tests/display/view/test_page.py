@@ -1,0 +1,255 @@
+"""The page in a real browser: it shows every network, opens and closes, finds, links, and never complains."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.core.author import load_module
+
+ROOT = Path(__file__).parents[3]
+GALLERY = sorted(path.stem for path in (ROOT / "networks").glob("*.py"))
+
+
+OVERLAPPING = """() => {
+  const at = [...document.querySelectorAll('#graph .card .area')].map((area) => area.getBoundingClientRect());
+  const apart = (a, b) => a.left > b.right - 1 || b.left > a.right - 1 || a.top > b.bottom - 1 || b.top > a.bottom - 1;
+  return at.some((a, place) => at.slice(place + 1).some((b) => !apart(a, b)));
+}"""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    pytest.importorskip("playwright")
+    with load_module(ROOT / "tools/view/browser.py").open_browser() as opened:
+        if opened is None:
+            pytest.skip("no Chromium here: apt-get install chromium-headless-shell, or playwright install chromium")
+        yield opened
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Opens a view; at the end there must have been no complaint and no request but for the file itself."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+    context.set_default_timeout(10_000)
+    complaints, asked = [], []
+
+    def opened(view):
+        file = tmp_path / "view.html"
+        file.write_text(view.html, encoding="utf-8")
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=20_000)
+        return page
+
+    yield opened
+    context.close()
+    assert complaints == []
+    assert {url.rpartition("/")[2] for url in asked} <= {"view.html"}
+
+
+def gallery(name):
+    """A network of the gallery with its reference's fresh weights, since their values are not shown."""
+    spec = td.load_spec(str(ROOT / "networks" / f"{name}.py"))
+    return spec.define(weights=spec.reference_module(None).state_dict())
+
+
+def boxes(page):
+    return page.locator("#graph [data-i]").count()
+
+
+def labels(page):
+    return page.locator("#graph .box:not(.frame) .label").all_text_contents()
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_every_network_of_the_gallery(show, name):
+    view = td.view(gallery(name))
+    assert len(view.html) < 5_000_000
+    page = show(view)
+    assert page.locator("h1").text_content() == view.model["name"]
+    page.locator("[data-do=close]").click()
+    folded = boxes(page)
+    assert folded == sum(item["parent"] == 0 and not item.get("aside") for item in view.model["network"]["items"])
+    page.locator("[data-do=open]").click()
+    shown = [item for item in view.model["network"]["items"][1:] if not item.get("aside")]
+    assert folded < boxes(page) <= len(shown)
+    overlapping = page.evaluate(OVERLAPPING)
+    assert not overlapping
+
+
+def test_a_module_opens_and_closes_by_clicking(show):
+    page = show(td.view(gallery("stgcn")))
+    page.locator("[data-do=close]").click()
+    page.locator(".card.module", has_text="st_gcn_networks").click()
+    before = labels(page)
+    page.locator(".card", has_text="st_gcn_networks.4").click()
+    new = set(labels(page)) - set(before)
+    assert new and "tcn" in {label.partition(".")[0] for label in new}
+    assert page.locator("aside h2").text_content() == "st_gcn_networks.4"
+    assert page.locator("#crumbs .link").all_text_contents() == ["stgcn", "st_gcn_networks", "st_gcn_networks.4"]
+    page.locator(".frame .head", has_text="st_gcn_networks.4").click()
+    assert labels(page) == before
+
+
+def test_a_layer_is_found_and_shown_with_its_code(show):
+    page = show(td.view(gallery("stgcn")))
+    page.keyboard.press("/")
+    page.keyboard.type("networks.7 tcn conv2d")
+    page.keyboard.press("Enter")
+    assert page.locator(".selected .label").text_content() == "tcn.2.conv2d"
+    aside = page.locator("aside")
+    assert "st_gcn_networks.7.tcn.2" in aside.text_content()
+    assert "2*N × 256 × 75 × 18" in aside.text_content()  # the fourth and the seventh block halve the frames
+    assert "F.conv2d(x, conv.weight, conv.bias" in page.locator(".code .here").text_content()
+    assert "st_gcn_networks.7.tcn.2.weight" in page.locator(".weight").all_text_contents()
+
+
+def test_a_launch_lights_its_calls_up_and_back(show):
+    net = td.Network("two")
+    x = net.input("x", (64, 128))
+    y = F.softmax(F.matmul(x, net.constant(torch.randn(128, 32))), 1)
+    net.output(F.matmul(y, net.constant(torch.randn(32, 256))), "y")
+    page = show(td.view(net, build=True))
+    page.keyboard.press("2")
+    rows = page.locator("tr[data-launch]")
+    assert rows.count() == len(td.program(net).launches)
+    rows.first.click()
+    page.get_by_text("Show in the network").click()
+    lit = page.locator(".box.lit .label").all_text_contents()
+    assert lit and set(lit) <= {"matmul", "softmax"}
+    page.locator(".box.lit").first.click()
+    page.locator("aside [data-launch]").first.click()
+    assert page.locator("#program").is_visible() and page.locator("tr.selected").count() == 1
+
+
+def test_the_table_of_launches_is_sorted_by_a_click(show):
+    net = td.Network()
+    x = net.input("x", (8, 8))
+    for size in (64, 8, 256):
+        x = F.matmul(x, net.constant(torch.randn(int(x.shape[1]), size)))
+    net.output(x, "y")
+    page = show(td.view(net, build=True))
+    page.locator("[data-tab=program]").first.click()
+    page.locator("th.moved").click()
+    view = td.view(net, build=True).model["program"]["launches"]
+    order = sorted(range(len(view)), key=lambda index: (-view[index]["moved"], -index))
+    assert [int(text) for text in page.locator("tbody .index").all_text_contents()] == order
+
+
+def test_the_keyboard_walks_opens_and_zooms(show):
+    page = show(td.view(gallery("vit")))
+    page.locator(".card.input").click()
+    page.keyboard.press("ArrowDown")
+    below = page.locator("aside h2").text_content()
+    page.keyboard.press("ArrowUp")
+    assert page.locator("aside h2").text_content() == "x" != below
+    transform = page.locator(".world").get_attribute("transform")
+    page.keyboard.press("+")
+    assert page.locator(".world").get_attribute("transform") != transform
+    page.keyboard.press("c")
+    folded = boxes(page)
+    page.keyboard.press("e")
+    assert boxes(page) > folded
+    page.keyboard.press("Escape")
+    assert page.locator(".selected").count() == 0
+
+
+def test_the_error_is_a_colour(show, small):
+    file = small / "small.py"
+    file.write_text(file.read_text().replace("F.relu(", "F.tanh("))
+    page = show(td.view(file, check=True))
+    assert page.locator("#colour").input_value() == "error"
+    styles = {card.text_content(): card.get_attribute("style") for card in page.locator(".card").all()}
+    (tanh,) = [style for text, style in styles.items() if text.startswith(("tanh", "bn.tanh"))]
+    assert tanh == "--own:var(--bad)"
+    assert page.locator("aside .bad").count() == 1
+    page.locator("aside .link", has_text="tanh").click()
+    assert "torch" in page.locator("aside .state").text_content()
+
+
+def test_loops_and_branches_are_drawn_as_such(show):
+    net = td.Network()
+    x, which = net.input("x", (3,)), net.input("which", (), "bool")
+
+    def looped(x):
+        return td.while_loop(lambda s: s.sum() < 10, lambda s: (s * 2,), (x,))[0]
+
+    net.output(td.cond(which, looped, lambda x: F.neg(x), (x,)), "y")
+    page = show(td.view(net))
+    page.locator("[data-do=open]").click()
+    assert page.locator(".frame.conditional").count() == 1 and page.locator(".frame.branch").count() == 2
+    assert page.locator(".frame.branch .note").count() == 0 and page.locator(".frame.loop").count() == 1
+    assert "while a condition holds" in page.locator(".frame.loop").text_content()
+    assert page.locator(".edge.back").count() == 1
+
+
+def test_names_are_never_markup(show):
+    odd = "<img src=x onerror=window.hacked=1></script>&amp;\"'\u2028层"
+    net = td.Network(odd)
+    with net.scope(odd.replace(".", "")):
+        x = F.relu(F.exp(net.input("输入", ("N", 3))))
+    net.output(x, odd)
+    page = show(td.view(net))
+    assert page.title() == f"{odd} · trtdsl view".replace("\u2028", page.title()[len(odd) - 2 :][:1])
+    assert "输入" in labels(page) and page.evaluate("window.hacked") is None and page.locator("img").count() == 0
+    page.locator("#search").fill("输入")
+    assert page.locator("#found b").first.text_content() == "输入"
+
+
+def test_very_large_networks_stay_folded(show):
+    net = td.Network("large")
+    x = net.input("x", (2, 2))
+    for name in (f"wide.m{index}" for index in range(800)):
+        x = F.matmul(x, net.constant(torch.eye(2), source=f"{name}.weight"))
+    for _ in range(4000):
+        x = F.exp(x)
+    net.output(x, "y")
+    page = show(td.view(net))
+    assert boxes(page) < 150
+    page.locator(".card.module").first.click()
+    assert boxes(page) < 200
+    page.locator("[data-do=open]").click()
+    assert 1000 < boxes(page) <= 2600 and "stays folded" in page.locator("#note").text_content()
+
+
+def test_an_engine_alone_and_a_network_of_nothing(show, tmp_path, small):
+    engine = tmp_path / "small.engine"
+    td.build(small / "small.py", engine, run_check=False)
+    page = show(td.view(engine))
+    assert page.locator("tr[data-launch]").count() > 0 and page.locator("[role=tab]").count() == 1
+    assert "scores" in page.locator("aside").text_content()
+    page.locator("tr[data-launch]").first.click()
+    assert "launch 0 of" in page.locator("aside").text_content()
+    assert show(td.view(td.Network("empty"))).locator("h1").text_content() == "empty"
+
+
+def test_light_and_dark(browser, tmp_path):
+    net = td.Network()
+    net.output(F.exp(net.input("x", (3,))), "y")
+    file = td.view(net).save(tmp_path / "v.html")
+    colours = set()
+    for scheme in ("light", "dark"):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto(file.as_uri())
+        colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        page.close()
+    assert len(colours) == 2
+
+
+def test_the_frame_of_a_notebook(browser, tmp_path):
+    net = td.Network("inline")
+    net.output(F.exp(net.input("x", (3,))), "y")
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{td.view(net)._repr_html_()}")
+    page = browser.new_page()
+    page.goto((tmp_path / "notebook.html").as_uri())
+    frame = page.frame_locator("iframe")
+    assert frame.locator("h1").text_content() == "inline"
+    assert json.loads(frame.locator("#model").text_content())["name"] == "inline"
+    page.close()
