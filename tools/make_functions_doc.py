@@ -27,9 +27,11 @@ Written by `tools/make_functions_doc.py`; a test fails when it is not current.
 row is one of them, tested with the samples of torch's own OpInfo (every float32 sample, int64 and bool where torch
 takes them; samples of our own for the few functions that torch has none of). Each sample is a real TensorRT network,
 interpreted, and its result is torch's; a sample that is *refused* raises `UnsupportedError` with a reason given in
-the last column. *Dynamic* counts the samples (the first 40 of a function) that were run once more with named
-dimensions in place of the sizes of their inputs: all of them or, where a size must be known (the channels of a
-convolution, the number of parts of a split), those of one axis.
+the last column. Samples that torch itself computes at random (dropout in training: another result for each seed)
+are refused as well; they have no result to compare with, and stand apart as *random*. *Dynamic* counts the samples
+(the first 40 of a function) that were run once more with named dimensions in place of the sizes of their inputs: all
+of them or, where a size must be known (the channels of a convolution, the number of parts of a split), those of one
+axis.
 """
 
 
@@ -48,7 +50,7 @@ def elsewhere() -> str:
 
 def main(*wanted: str) -> None:
     known = {name: row for name, row in table_of(PAGE.read_text()).items() if wanted and name not in wanted}
-    lines, total, passed, refused, dynamic = [], 0, 0, 0, 0
+    lines, total, passed, refused, dynamic, random = [], 0, 0, 0, 0, 0
     for title, records in FAMILIES.items():
         lines += [
             "",
@@ -61,11 +63,12 @@ def main(*wanted: str) -> None:
             row = known.get(record.name) or _measured(record)
             lines.append(line_of(record.name, row))
             total, passed, refused = total + 1, passed + row["passed"], refused + row["refused"]
-            dynamic += row["dynamic"]
+            dynamic, random = dynamic + row["dynamic"], random + row["random"]
             print(f"{record.name}: {row['passed']} passed, {row['refused']} refused", file=sys.stderr)
     summary = (
         f"\n{total} functions; {passed + refused} samples, of which {passed} equal torch and {refused} "
-        f"({refused / (passed + refused):.1%}) are refused; {dynamic} dynamic ones equal torch."
+        f"({refused / (passed + refused):.1%}) are refused; {random} more are random; {dynamic} dynamic ones equal "
+        "torch."
     )
     PAGE.write_text(HEAD + summary + "\n" + "\n".join(lines) + "\n" + elsewhere())
 

@@ -387,11 +387,13 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    if training:
-        raise UnsupportedError(f"{name}(training=True): an engine is for inference; leave training out")
     _refuse_inplace(inplace)
     if not 0 <= p <= 1:
         raise UnsupportedError(f"{name}: p is a probability, not {p}")
+    if training and p == 1:
+        return scaled(input, 0)  # nothing is left, at random or not
+    if training and p:
+        raise UnsupportedError(f"{name}(training=True): an engine is for inference; leave training out")
     return input
 
 
@@ -399,7 +401,9 @@ dropout, dropout1d, dropout2d, dropout3d, alpha_dropout, feature_alpha_dropout =
     _dropout,
     dropout=(
         "dropout",
-        """``input`` itself: an engine is for inference. ``training=True`` is refused; it is the default in torch.
+        """``input`` itself: an engine is for inference.
+
+        ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
         >>> F.dropout(td.Network().input("x", (2, 3)), 0.5).name
         'x'

@@ -117,7 +117,7 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
     modes = {"constant": "FILL", "reflect": "REFLECT", "replicate": "CLAMP", "circular": "WRAP"}
     if mode not in modes:
         raise DefinitionError(f"pad: mode is one of {', '.join(modes)}, not {mode!r}")
-    if value is not None and mode != "constant":
+    if value and mode != "constant":  # torch takes a value of 0
         raise DefinitionError(f"pad: a value goes with mode='constant', not {mode!r}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ShapeError(f"pad needs two numbers for each of at most {input.ndim} dimensions, not {tuple(pad)}")

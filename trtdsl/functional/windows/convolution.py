@@ -40,11 +40,13 @@ def _convolution(
     if x.ndim == ndim + 1:
         batched = L.unsqueeze(x, [0])
         return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
-    _check_static(weight, groups)
+    depthwise = weight.shape[0] == groups == x.shape[1] and is_static(weight.shape[1:])
+    if not depthwise:
+        _check_static(weight, groups)
     strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pre, post = _paddings(padding, ndim, weight.shape[2:], strides, dilations)
-    if not x.dtype.is_floating_point:
-        result = _of_integers(x, weight, strides, pre, post, dilations, groups)
+    if not x.dtype.is_floating_point or not is_static((groups, *weight.shape)):
+        result = _by_products(x, weight, strides, pre, post, dilations, groups)
         return result if bias is None else _add_bias(result, bias)
     late_bias = bias is not None and not bias.is_constant
     if ndim == 1:
@@ -117,16 +119,16 @@ def _check_static(weight: Tensor, groups: Any) -> None:
         )
 
 
-def _of_integers(
+def _by_products(
     x: Tensor,
     weight: Tensor,
     stride: Sequence[int],
     pre: Sequence[int],
     post: Sequence[int],
     dilation: Sequence[int],
-    groups: int,
+    groups: Any,
 ) -> Tensor:
-    """IConvolutionLayer takes no integers.
+    """IConvolutionLayer takes no integers, and no number of channels that is open.
 
     ISliceLayer, IGatherLayers of the windows, IElementWiseLayer PROD, IReduceLayer SUM.
     """
@@ -140,7 +142,7 @@ def _of_integers(
         deltas = x.network.constant(torch.tensor([stride[k], dilation[k]]))
         x = L.gather(x, L.linspace(x.network, (counts[k], size[k]), zero, deltas, dtype=torch.int64), 2 + k)
     windows, elements = ([2 + 2 * k + part for k in range(ndim)] for part in (0, 1))
-    batch, maps = x.shape[0], int(weight.shape[0])
+    batch, maps = x.shape[0], weight.shape[0]
     taps, places = int(weight.shape[1]) * math.prod(size), product(counts)
     columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, 1, taps, places))
     kernel = L.shuffle(weight, reshape=(1, groups, maps // groups, taps, 1))
