@@ -22,6 +22,10 @@ SCATTERED = 1.2  # a transposition that moves the innermost dimension reads or w
 TILE_BYTES = 512  # the least cost of one matrix of a batch
 
 
+class TooDear(Exception):
+    """A draft costs more than a plan that is complete."""
+
+
 class Draft:
     """The operations so far, with the dimensions of every value in labels; sizes are those to tune for."""
 
@@ -42,7 +46,7 @@ class Draft:
         self.flops = 0
         self.moved = 0
         self.largest = 0
-        self.known: dict[tuple[Axes, Axes], int] = {}  # shape layers of a reshape: the same in all copies
+        self.bound = [math.inf]  # the cost of the best plan that is complete: the same in all copies
         self.tried: dict[Any, Any] = {}  # ways to go on from here, and what came of them
 
     def copy(self) -> Draft:
@@ -101,6 +105,8 @@ class Draft:
             self.flops += flops
             self.moved += moved
             self.cost += cost
+            if self.cost > self.bound[0]:
+                raise TooDear
             self.layers += 1
             self.largest = max(self.largest, self.elements[value])
         return value
@@ -149,32 +155,8 @@ class Draft:
         if operation.first is not None:
             before = tuple(before[axis] for axis in operation.first)
         if operation.axes is not None and not self.constant[value]:
-            self.layers += self._shape_layers(before, operation.axes)
+            self.layers += _shape_layers(before, operation.axes, self.dynamic, self.trivial)
         return self._append(operation, target, [value], flops=0, moved=moved, cost=cost)
-
-    def shape_layers(self, value: int, target: Axes) -> int:
-        """Layers of a shape tensor that it takes to bring the value to the dimensions ``target``."""
-        if not self.dynamic:
-            return 0
-        source = self.axes[value]
-        order = _permutation(source, target)
-        return 0 if order is None else self._shape_layers(tuple([source[axis] for axis in order]), target)
-
-    def _shape_layers(self, before: Axes, after: Axes) -> int:
-        """Layers of a shape tensor that the reshape needs: none while the placeholders 0 and -1 express it."""
-        if not self.dynamic:
-            return 0
-        known = self.known.get((before, after))
-        if known is not None:
-            return known
-        odd = [
-            axis
-            for k, axis in enumerate(after)
-            if self.dynamic.intersection(axis) and (k >= len(before) or before[k] != axis)
-        ]
-        only_ones = [axis for axis in before if self.core(axis)] == [axis for axis in after if self.core(axis)]
-        layers = self.known[before, after] = 0 if len(odd) <= 1 or only_ones else 2 + 2 * len(odd)
-        return layers
 
     def _fine(self, labels: Labels, target: Axes) -> Axes:
         """The labels apart, as far as the order of ``target`` asks for it."""
@@ -301,6 +283,24 @@ class Draft:
 
 def _flat(axes: Iterable[Labels]) -> Labels:
     return tuple(itertools.chain.from_iterable(axes))
+
+
+def shape_layers(source: Axes, target: Axes, dynamic: frozenset[str], trivial: frozenset[str]) -> int:
+    """Layers of a shape tensor that it takes to bring a value with the dimensions ``source`` to ``target``."""
+    order = _permutation(source, target)
+    return 0 if order is None else _shape_layers(tuple([source[axis] for axis in order]), target, dynamic, trivial)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shape_layers(before: Axes, after: Axes, dynamic: frozenset[str], trivial: frozenset[str]) -> int:
+    """Layers of a shape tensor that a reshape needs: none while the placeholders 0 and -1 express it."""
+    odd = [
+        axis for k, axis in enumerate(after) if dynamic.intersection(axis) and (k >= len(before) or before[k] != axis)
+    ]
+    only_ones = [axis for axis in before if not trivial.issuperset(axis)] == [
+        axis for axis in after if not trivial.issuperset(axis)
+    ]
+    return 0 if len(odd) <= 1 or only_ones else 2 + 2 * len(odd)
 
 
 @functools.lru_cache(maxsize=4096)

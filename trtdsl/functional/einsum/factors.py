@@ -20,7 +20,7 @@ from ..products.folding import PendingProduct, deferred
 from .emit import emit
 from .equation import Equation, Labels
 from .plan import EinsumPlan
-from .search import Order, make_plan
+from .search import Order, make_plan, plan_within
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Given:
     constants: tuple[bool, ...]
     orders: tuple[Order | None, ...]
 
-    def plan(self, paths: tuple[tuple[tuple[int, int], ...], ...] | None = None) -> EinsumPlan:
+    def plan(self) -> EinsumPlan:
         """The plan that costs least."""
-        return make_plan(self.equation, self.shapes, self.constants, orders=self.orders, paths=paths)
+        return make_plan(self.equation, self.shapes, self.constants, orders=self.orders)
 
 
 def merge_of(given: Given, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | None:
@@ -142,8 +142,8 @@ def _chosen(given: Given, operand: Operand) -> EinsumPlan | None:
     alone = Equation((flat, weights), tuple(label for names in operand.labels for label in names))
     apart = given.plan().cost + Given(alone, (shape, kernel), (False, True), (order, None)).plan().cost
     # First the input and what is not its weights; two constants together would be a greater one.
-    plan = whole.plan((((0, 1), (0, 1)),) if len(whole.shapes) == 3 else None)
-    return plan if plan.cost <= apart else None
+    paths = (((0, 1), (0, 1)),) if len(whole.shapes) == 3 else None
+    return plan_within(apart, whole.equation, whole.shapes, whole.constants, orders=whole.orders, paths=paths)
 
 
 _static_choice = functools.lru_cache(maxsize=256)(_chosen)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...core.errors import UnsupportedError
 from ...sizes.shape import Shape, Size, hint
-from .draft import Draft
+from .draft import Draft, TooDear, shape_layers
 from .equation import Equation, Labels, label_sizes
+from .paths import Path, greatest
+from .paths import paths as paths_of
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 UNROLL = 4  # the longest contraction that is written product by product
-Path = Sequence[tuple[int, int]]
-
-
 Order = tuple[int, ...]
 
 
@@ -43,37 +43,104 @@ def make_plan(
     >>> [type(operation).__name__ for operation in plan.operations]
     ['Shuffle', 'Shuffle', 'MatrixMultiply']
     """
+    plan = plan_within(math.inf, equation, shapes, constants, integers=integers, orders=orders, paths=paths)
+    assert plan is not None
+    return plan
+
+
+def plan_within(
+    most: float,
+    equation: Equation,
+    shapes: Sequence[Shape],
+    constants: Sequence[bool] | None = None,
+    *,
+    integers: bool = False,
+    orders: Sequence[Order | None] | None = None,
+    paths: Sequence[Path] | None = None,
+) -> EinsumPlan | None:
+    """As :func:`make_plan`; None where every plan costs more than ``most``."""
     shapes = tuple(tuple(shape) for shape in shapes)
     constants = tuple(constants) if constants is not None else (False,) * len(shapes)
-    draft, values, want = _start(equation, shapes, constants)
+    known = _known(equation, shapes)
+    chosen = (tuple(orders) if orders is not None else None, tuple(paths) if paths is not None else None)
+    found = _searched(equation, known, constants, integers, *chosen, most)
+    if found is None:
+        return None
+    draft, result = found
+    return _finished(draft, result, equation, shapes, constants)
+
+
+Known = tuple[tuple[tuple[str, int], ...], frozenset[str], tuple[Axes, ...]]
+
+
+def _known(equation: Equation, shapes: Sequence[Shape]) -> Known:
+    """What a search depends on: each label's size to tune for, which are dynamic, and each operand's dimensions."""
+    sizes = label_sizes(equation, shapes)
+    # A dimension of size 1 is left out, unless it is one in the output too.
+    ones = {label for label, size in sizes.items() if size == 1 and label in equation.output}
+    operands = []
+    for labels, shape in zip(equation.terms, shapes, strict=True):
+        own = own_sizes(labels, shape)
+        operands.append(tuple((label,) if label in own or label in ones else () for label in labels))
+    dynamic = frozenset(label for label, size in sizes.items() if isinstance(size, Size))
+    return tuple((label, hint(size)) for label, size in sizes.items()), dynamic, tuple(operands)
+
+
+@functools.lru_cache(maxsize=512)
+def _searched(
+    equation: Equation,
+    known: Known,
+    constants: tuple[bool, ...],
+    integers: bool,
+    orders: tuple[Order | None, ...] | None,
+    paths: tuple[Path, ...] | None,
+    most: float,
+) -> tuple[Draft, int] | None:
+    """The draft that costs least, and its result: the same for all networks. None where it costs more than ``most``."""
+    draft, values, want = _start(equation, known, constants)
     wanted = [(equation.output, want)]
     if orders is not None and any(order is not None for order in orders):
         values = [_follow(draft, value, order) for value, order in zip(values, orders, strict=True)]
         last = (*equation.output[:1], *equation.output[2:], *equation.output[1:2])
         wanted.insert(0, (last, tuple((label,) for label in last)))
     values = [_alone(draft, equation, value, values) for value in values]
-    finished = []
+    draft.bound[0] = most
+    complete: list[tuple[tuple[float, ...], Draft, int]] = []
+    problem: UnsupportedError | None = None
     for prefer, target in wanted:
-        for state, value in _pairs(draft, values, equation, constants, integers, prefer, paths):
-            finished.append(_finish(state, value, target, want))
-    best, result = min(finished, key=lambda item: (item[0].cost, item[0].layers))
-    return _finished(best, result, equation, shapes, constants)
+        for path in paths_of(draft, values, equation, constants) if paths is None else paths:
+            finish = functools.partial(_finished_for, complete, target, want)
+            try:
+                _along(draft, values, equation, path, integers, prefer, finish)
+            except UnsupportedError as error:  # this path needs too many dimensions; another may not
+                problem = error
+    if not complete:
+        if problem is not None:
+            raise problem
+        return None
+    _, best, result = min(complete, key=lambda plan: plan[0])
+    best.tried = {}
+    return best, result
 
 
-def _start(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]) -> tuple[Draft, list[int], Axes]:
+def _finished_for(
+    complete: list[tuple[tuple[float, ...], Draft, int]], target: Axes, want: Axes, draft: Draft, value: int
+) -> None:
+    """Adds the plan that a draft becomes to those that are complete, unless it costs more than one of them."""
+    rank = (draft.cost, draft.layers)  # decides between plans that cost the same
+    try:
+        draft, value = _finish(draft, value, target, want)
+    except TooDear:
+        return
+    draft.bound[0] = min(draft.bound[0], draft.cost)
+    complete.append(((draft.cost, draft.layers, *rank, len(complete)), draft, value))
+
+
+def _start(equation: Equation, known: Known, constants: Sequence[bool]) -> tuple[Draft, list[int], Axes]:
     """A draft with the operands, diagonals taken, and the dimensions that the result will have."""
-    sizes = label_sizes(equation, shapes)
-    draft = Draft(
-        {label: hint(size) for label, size in sizes.items()},
-        {label for label, size in sizes.items() if isinstance(size, Size)},
-    )
-    # A dimension of size 1 is left out, unless it is one in the output too.
-    ones = {label for label, size in sizes.items() if size == 1 and label in equation.output}
-    values = []
-    for labels, shape, constant in zip(equation.terms, shapes, constants, strict=True):
-        own = own_sizes(labels, shape)
-        axes = tuple((label,) if label in own or label in ones else () for label in labels)
-        values.append(draft.operand(axes, constant))
+    sizes, dynamic, operands = known
+    draft = Draft(dict(sizes), dynamic)
+    values = [draft.operand(axes, constant) for axes, constant in zip(operands, constants, strict=True)]
     for k, labels in enumerate(equation.terms):
         if len(set(labels)) < len(labels):
             recorder = _Recorder(draft, "diagonal", (k,))
@@ -100,9 +167,9 @@ def _finished(
 
 def naive_plan(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]) -> EinsumPlan:
     """The usual rewrite, for comparison: all operands reshaped to all labels, multiplied, and summed at the end."""
-    draft, values, want = _start(equation, shapes, constants)
+    draft, values, want = _start(equation, _known(equation, shapes), constants)
     summed = {label for value in values for label in draft.labels(value)} - set(equation.output)
-    order = merge([equation.output, *(draft.labels(value) for value in values)])
+    order = merge((equation.output, *(draft.labels(value) for value in values)))
     order = tuple(label for label in order if label not in summed) + tuple(label for label in order if label in summed)
     order = tuple(label for label in order if any(label in draft.labels(value) for value in values))
     recorder = _Recorder(draft, "multiply everything and sum", tuple(values), contracted=tuple(sorted(summed)))
@@ -185,83 +252,19 @@ class _Recorder:
 # -- the order of pairs ------------------------------------------------------------------------------------------------
 
 
-def _pairs(
+def _along(
     draft: Draft,
     values: list[int],
     equation: Equation,
-    constants: Sequence[bool],
+    path: Path,
     integers: bool,
     prefer: Labels,
-    paths: Sequence[Path] | None,
-) -> list[tuple[Draft, int]]:
-    if len(values) == 1:
-        return [(draft, values[0])]
-    results = []
-    problem: UnsupportedError | None = None
-    for path in _paths(draft, values, equation, constants) if paths is None else paths:
-        try:
-            results += _along(draft, values, equation, path, integers, prefer)
-        except UnsupportedError as error:  # this path needs too many dimensions; another may not
-            problem = error
-    if not results:
-        assert problem is not None
-        raise problem
-    return results
-
-
-def _paths(draft: Draft, values: list[int], equation: Equation, constants: Sequence[bool]) -> Iterator[Path]:
-    """opt_einsum's path; also with the constants contracted first, since that costs nothing."""
-    terms = [frozenset(draft.labels(value)) for value in values]
-    yield _optimal(terms, frozenset(equation.output), draft.sizes)
-    known = [k for k, constant in enumerate(constants) if constant]
-    if 1 < len(known) < len(values):
-        merged = frozenset().union(*(terms[k] for k in known))
-        outside = frozenset(equation.output).union(*(terms[k] for k in range(len(terms)) if k not in known))
-        if draft.count(merged & outside) > max(draft.count(terms[k]) for k in range(len(terms))):
-            return
-        first = _optimal([terms[k] for k in known], outside, draft.sizes)
-        rest = [term for k, term in enumerate(terms) if k not in known]
-        steps: list[tuple[int, int]] = []
-        order = list(range(len(terms)))
-        inner = list(known)
-        for step, (i, j) in enumerate(first):
-            a, b = inner[i], inner[j]
-            steps.append((order.index(a), order.index(b)))
-            new = len(terms) + step
-            inner = [k for k in inner if k not in (a, b)] + [new]
-            order = [k for k in order if k not in (a, b)] + [new]
-        yield [*steps, *_optimal([*rest, merged & outside], frozenset(equation.output), draft.sizes)]
-
-
-def _optimal(terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Mapping[str, int]) -> Path:
-    """Pairs of positions in a list from which both are taken and to which the result is appended."""
-    if len(terms) < 3:
-        return [(0, 1)] if len(terms) == 2 else []
-    from opt_einsum import get_symbol
-    from opt_einsum.paths import auto_hq
-
-    known = set().union(*terms)
-    symbols = {label: get_symbol(k) for k, label in enumerate(sorted(known))}
-    path = auto_hq(
-        [frozenset(symbols[label] for label in term) for term in terms],
-        frozenset(symbols[label] for label in output & known),
-        {symbols[label]: max(sizes[label], 1) for label in known},
-    )
-    pairs: list[tuple[int, int]] = []
-    count = len(terms)
-    for step in path:
-        taken = sorted(step)
-        while len(taken) > 1:  # three at a time: the first two, then their product with the next
-            pairs.append((taken[0], taken[1]))
-            count -= 1
-            taken = [k - 2 for k in taken[2:]] + ([count - 1] if len(taken) > 2 else [])
-    return pairs
-
-
-def _along(
-    draft: Draft, values: list[int], equation: Equation, path: Path, integers: bool, prefer: Labels
-) -> list[tuple[Draft, int]]:
-    limit = _greatest(draft, values, equation, path)
+    finish: Callable[[Draft, int], None],
+) -> None:
+    """Contracts the pairs of a path, and finishes what may cost least."""
+    if not path:
+        finish(draft, values[0])
+    limit = greatest(draft, values, equation, path)
     states = [(draft, list(values))]
     for number, (i, j) in enumerate(path):
         final = number == len(path) - 1
@@ -277,24 +280,13 @@ def _along(
                 problem = error
                 continue
             found += [(next_state, [*rest, value]) for next_state, value in made]
-        if not found:
-            assert problem is not None
+            if final:  # at once, since what costs more than a complete plan need not be tried
+                for next_state, value in made:
+                    finish(next_state, value)
+        if not found and problem is not None:
             raise problem
         found.sort(key=lambda item: (item[0].cost, item[0].layers))
-        states = found if final else found[:BEAM]
-    return [(state, current[0]) for state, current in states]
-
-
-def _greatest(draft: Draft, values: Sequence[int], equation: Equation, path: Path) -> int:
-    """The elements of the largest of the path's intermediates, the operands and the output."""
-    terms = [frozenset(draft.labels(value)) for value in values]
-    output = frozenset(equation.output)
-    greatest = max(draft.count(term) for term in terms)
-    for i, j in path:
-        rest = [term for k, term in enumerate(terms) if k not in (i, j)]
-        terms = [*rest, (terms[i] | terms[j]) & output.union(*rest)]
-        greatest = max(greatest, draft.count(terms[-1]))
-    return greatest
+        states = found[:BEAM]
 
 
 # -- one pair ----------------------------------------------------------------------------------------------------------
@@ -323,7 +315,8 @@ def contract(
     small = draft.count(every) <= limit
     if products and not integers:
         options += [
-            ("matrix product", functools.partial(layout, a=a, b=b)) for layout in _layouts(draft, a, b, kinds, prefer)
+            ("matrix product", functools.partial(layout, a=a, b=b))
+            for layout in _layouts(one, two, *kinds.values(), prefer)
         ]
     if products and not small and _unrolls(draft, contracted):
         options += [
@@ -364,8 +357,8 @@ def _cheapest(
         found = draft.tried.get(way)
         if found is None:
             found = draft.tried[way] = _tried(_Recorder(draft.copy(), kind, pair, **kinds), option)
-        if isinstance(found, UnsupportedError):
-            problem = found
+        if not isinstance(found, tuple):
+            problem = found if isinstance(found, UnsupportedError) else problem
             continue
         recorder, value = found
         state = recorder.draft
@@ -373,8 +366,7 @@ def _cheapest(
         known = best.get(state.axes[value])
         if known is None or key < known[0]:
             best[state.axes[value]] = (key, recorder, value)
-    if not best:
-        assert problem is not None
+    if not best and problem is not None:
         raise problem
     kept = sorted(best.values(), key=lambda item: item[0])
     for _, recorder, value in kept:
@@ -382,10 +374,10 @@ def _cheapest(
     return [(recorder.draft, value) for _, recorder, value in kept]
 
 
-def _tried(recorder: _Recorder, option: functools.partial[int]) -> tuple[_Recorder, int] | UnsupportedError:
+def _tried(recorder: _Recorder, option: functools.partial[int]) -> tuple[_Recorder, int] | UnsupportedError | TooDear:
     try:
         return recorder, option(recorder.draft)
-    except UnsupportedError as error:
+    except (UnsupportedError, TooDear) as error:
         return error
 
 
@@ -396,7 +388,8 @@ def _orders(one: Labels, two: Labels, prefer: Labels) -> list[Labels]:
     return list(dict.fromkeys(merge(order) for order in itertools.permutations((one, two, wanted))))
 
 
-def merge(sequences: Iterable[Labels]) -> Labels:
+@functools.lru_cache(maxsize=4096)
+def merge(sequences: tuple[Labels, ...]) -> Labels:
     """All labels: in the order of the first sequence, those of the next ones put in after their predecessors there."""
     result: list[str] = []
     for sequence in sequences:
@@ -410,16 +403,19 @@ def merge(sequences: Iterable[Labels]) -> Labels:
     return tuple(result)
 
 
-def _layouts(draft: Draft, a: int, b: int, kinds: Mapping[str, Labels], prefer: Labels) -> list[Callable[..., int]]:
+@functools.lru_cache(maxsize=1024)
+def _layouts(
+    one: Labels, two: Labels, both: Labels, contracted: Labels, left: Labels, right: Labels, prefer: Labels
+) -> list[Callable[..., int]]:
     """Matrix products of both orders of operands, over the layouts that may save a transposition."""
     layouts: dict[tuple[object, ...], Callable[..., int]] = {}
     for swap in (False, True):
-        x, y = (draft.labels(b), draft.labels(a)) if swap else (draft.labels(a), draft.labels(b))
-        rows, columns = (kinds["right"], kinds["left"]) if swap else (kinds["left"], kinds["right"])
+        x, y = (two, one) if swap else (one, two)
+        rows, columns = (right, left) if swap else (left, right)
         for (batch_x, m), (batch_y, n) in itertools.product(_splits(rows, x, prefer), _splits(columns, y, prefer)):
-            batch = {*kinds["batch"], *batch_x, *batch_y}
+            batch = {*both, *batch_x, *batch_y}
             for order in _orders_of(batch, x, y, prefer):
-                for k in dict.fromkeys(_ordered(kinds["contracted"], by) for by in (x, y)):
+                for k in dict.fromkeys(_ordered(contracted, by) for by in (x, y)):
                     key = (swap, order, m, n, k)
                     layouts[key] = functools.partial(_product, swap=swap, batch=order, m=m, n=n, k=k)
     return list(layouts.values())
@@ -461,14 +457,27 @@ def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels
 
     The last bool says whether it had to be moved.
     """
-    labels = draft.labels(value)
+    target, inner_first, moves = _placed(draft.axes[value], batch, free, inner, draft.dynamic, draft.trivial)
+    return draft.arrange(value, target, why), inner_first, moves
+
+
+@functools.lru_cache(maxsize=4096)
+def _placed(
+    axes: Axes, batch: Labels, free: Labels, inner: Labels, dynamic: frozenset[str], trivial: frozenset[str]
+) -> tuple[Axes, bool, bool]:
+    """The dimensions that a matrix gets, whether ``inner`` comes first, and whether elements move."""
+
+    def core(labels: Iterable[str]) -> Labels:
+        return tuple(label for label in labels if label not in trivial)
+
+    labels = {label for axis in axes for label in axis}
     own = tuple((label,) if label in labels else () for label in batch)
     before = tuple(label for label in batch if label in labels)
     straight, turned = (*own, free, inner), (*own, inner, free)
-    lies = draft.core(labels)
-    inner_first = lies == draft.core((*before, *inner, *free))
-    moves = not inner_first and lies != draft.core((*before, *free, *inner))
+    lies = core(label for axis in axes for label in axis)
+    inner_first = lies == core((*before, *inner, *free))
+    moves = not inner_first and lies != core((*before, *free, *inner))
     if moves:  # without a shape tensor where one way needs none; then so that what lies closest together stays so
-        ways = [(draft.shape_layers(value, target), target is not straight) for target in (straight, turned)]
+        ways = [(shape_layers(axes, target, dynamic, trivial), target is not straight) for target in (straight, turned)]
         inner_first = min(ways, key=lambda way: (way[0], way[1] is not (lies[-1] in free)))[1]
-    return draft.arrange(value, turned if inner_first else straight, why), inner_first, moves
+    return turned if inner_first else straight, inner_first, moves
