@@ -24,10 +24,8 @@ def raft(page):
     """The loop of RAFT, opened, and one of its calls."""
     page.locator("[data-do=close]").click()
     page.locator(".card.loop").click()
-    page.keyboard.press("/")
-    page.keyboard.type("update_block")
-    page.keyboard.press("Enter")
-    page.keyboard.press("-")
+    page.keyboard.press("f")
+    page.locator(".card.sampling", has_text="bilinear_sample").nth(1).click()
 
 
 def stgcn(page):

@@ -192,3 +192,25 @@ def test_deep_modules():
     for index, item in enumerate(model["items"][1:], 1):
         depth[index] = depth[item["parent"]] + 1
     assert max(depth.values()) >= 29 and no_circle(model)
+
+
+def test_a_module_that_is_unrolled_is_a_box_for_each_turn():
+    net = td.Network("unrolled")
+    w = weights(net, "update.a.weight", "update.b.weight")
+    x = net.input("x", ("N", 4))
+    for _ in range(3):
+        x = F.softmax(F.linear(F.tanh(F.linear(x, w["update.a.weight"])), w["update.b.weight"]), 1)
+    net.output(x, "y")
+    model = make_model(net)
+    uses = [item for item in model["items"] if item["label"] == "update"]
+    assert [item["note"] for item in uses] == ["use 1 of 3", "use 2 of 3", "use 3 of 3"]
+    assert no_circle(model)
+
+
+def test_parts_of_one_weight_are_one_use():
+    net = td.Network("parts")
+    w = net.constant(torch.randn(12, 4), source="m.qkv.weight")
+    x = net.input("x", ("N", 4))
+    q, k, v = (F.linear(x, w[4 * part : 4 * part + 4]) for part in range(3))
+    net.output(q + k + v, "y")
+    assert all("use" not in item.get("note", "") for item in make_model(net)["items"])

@@ -34,7 +34,7 @@ export class Canvas {
   }
 
   place(index) {
-    const chain = [...this.graph.ancestors(index), index];
+    const chain = [...this.graph.ancestors(index), index]; // of the whole network, the place is that of the picture
     let [x, y] = [0, 0];
     for (let i = 1; i < chain.length; i++) {
       if (!this.layout.open.has(chain[i - 1])) return null;
@@ -172,6 +172,16 @@ export class Canvas {
     this.#apply();
   }
 
+  // Fits one box into the view.
+  frame(index) {
+    const at = this.place(this.standing(index));
+    if (!at) return;
+    const { clientWidth: w, clientHeight: h } = this.host;
+    const k = Math.min((w - 60) / at.w, (h - 120) / at.h, 1.4);
+    this.view = { k, x: (w - at.w * k) / 2 - at.x * k, y: 54 + (h - 120 - at.h * k) / 2 - at.y * k };
+    this.#apply();
+  }
+
   zoom(factor, cx = this.host.clientWidth / 2, cy = this.host.clientHeight / 2) {
     const { x, y, k } = this.view;
     const next = Math.min(Math.max(k * factor, 0.02), 4);
@@ -268,6 +278,7 @@ export class Canvas {
     else if (event.key === "+" || event.key === "=") this.zoom(1.25);
     else if (event.key === "-") this.zoom(0.8);
     else if (event.key === "0") this.fitWhole();
+    else if (event.key === "f") this.frame(Math.max(this.selected, 0));
     else return false;
     return true;
   }

@@ -40,7 +40,7 @@ function frame(layout, index, x, y, { w, h }) {
   );
 }
 
-const mark = (kind) => (kind === "loop" ? "↻ " : kind === "conditional" ? "⑂ " : "");
+const mark = (kind) => (kind === "loop" ? "↻ " : kind === "conditional" ? "◇ " : "");
 
 function card(layout, index, x, y, colour) {
   const { graph } = layout;

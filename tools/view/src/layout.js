@@ -115,10 +115,14 @@ export class Layout {
     const tops = [...names].filter((name) => name.startsWith("in"));
     const bottoms = [...names].filter((name) => name.startsWith("out"));
     const plain = kids.map(String);
-    if (tops.length) { // the ports stand above everything else
+    const begins = (name) => this.graph.items[name].category === "control"; // what a turn begins with stands at the top
+    if (tops.length || plain.some(begins)) { // the ports stand above everything else
       g.setNode("top", { width: 1, height: 1 });
       for (const name of tops) g.setEdge("top", name, { weight: 60 }, "pin");
-      for (const name of plain) if (!g.inEdges(name).length) g.setEdge("top", name, { weight: 0, minlen: 2 }, "pin");
+      for (const name of plain) {
+        const before = g.inEdges(name).filter(({ v }) => !v.startsWith("in"));
+        if (!before.length) g.setEdge("top", name, { weight: begins(name) ? 20 : 0, minlen: 2 }, "pin");
+      }
     }
     if (bottoms.length) {
       g.setNode("bottom", { width: 1, height: 1 });
@@ -161,12 +165,22 @@ export class Layout {
       const { w: kw, h: kh } = this.of(kid);
       at[kid] = { x: node.x + shift - kw / 2, y: node.y + dy - kh / 2, w: kw, h: kh };
     }
+    const rows = new Map(); // the band of each rank: what leaves a low box beside a tall one goes straight down first
+    for (const name of all) {
+      const { rank, y, height } = g.node(name);
+      const band = rows.get(rank) || [Infinity, -Infinity];
+      rows.set(rank, [Math.min(band[0], y - height / 2), Math.max(band[1], y + height / 2)]);
+    }
+    const edgeOfRow = (name, side) => rows.get(g.node(name).rank)[side] + dy;
     const portAt = (name) => (g.hasNode(name) ? g.node(name).x + shift : w / 2);
     const edges = merged.map((edge, index) => {
       const points = g.edge(edge.a, edge.b, String(index)).points.map(({ x, y }) => ({ x: x + shift, y: y + dy }));
       const first = edge.from === IN ? { x: portAt(edge.a), y: head } : this.#end(at[edge.from], edge.start, points[0], true);
       const last = edge.to === OUT ? { x: portAt(edge.b), y: h } : this.#end(at[edge.to], edge.end, points[points.length - 1], false);
-      return { points: [first, ...points.slice(1, -1), last], edges: edge.edges, from: edge.from, to: edge.to, ends: edge.end === null && edge.to !== OUT };
+      const inner = points.slice(1, -1);
+      if (edge.from !== IN) inner.unshift({ x: first.x, y: Math.max(first.y, edgeOfRow(edge.a, 1)) });
+      if (edge.to !== OUT) inner.push({ x: last.x, y: Math.min(last.y, edgeOfRow(edge.b, 0)) });
+      return { points: [first, ...inner, last], edges: edge.edges, from: edge.from, to: edge.to, ends: edge.end === null && edge.to !== OUT };
     });
     back.forEach((edge, index) => {
       const source = this.#end(at[edge.from], edge.start, { x: at[edge.from].x + at[edge.from].w / 2 }, true);

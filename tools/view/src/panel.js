@@ -76,7 +76,7 @@ export class Panel {
       section("Outputs", long(ends("output"), "outputs")) +
       section("Dimensions", dims && `<table>${dims}</table>`) +
       section("FLOPs by operation", bars) +
-      section("Keys", `<p class="keys"><kbd>/</kbd> search <kbd>↵</kbd> open or close <kbd>↑↓←→</kbd> walk <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom <kbd>e</kbd><kbd>c</kbd> expand, collapse <kbd>1</kbd><kbd>2</kbd> tabs <kbd>Esc</kbd> let go</p>`)
+      section("Keys", `<p class="keys"><kbd>/</kbd> search <kbd>↵</kbd> open or close <kbd>↑↓←→</kbd> walk <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom <kbd>f</kbd> fill the view <kbd>e</kbd><kbd>c</kbd> expand, collapse <kbd>1</kbd><kbd>2</kbd> tabs <kbd>Esc</kbd> let go</p>`)
     );
   }
 
@@ -127,12 +127,21 @@ export class Panel {
       `<dl>${row("layers", graph.hasInside(index) ? item.count : "")}${row("runs", times)}</dl>` +
       (check ? section("Against torch", this.#error(index)) : "") +
       section("Code", line ? code(line, item.line) : "", line ? `<span class="mono">${escape(item.line)}</span>` : "") +
-      section("Reads", long(near.in.map((e) => end(e, "in")), "tensors")) +
-      section("Gives", long(near.out.map((e) => end(e, "out")), "tensors") || (item.tensor !== undefined ? `<div class="tensor">${tensorText(network.tensors[item.tensor])}</div>` : "")) +
+      section("Reads", this.#ends(near.in, (e) => end(e, "in"))) +
+      section("Gives", this.#ends(near.out, (e) => end(e, "out")) || (item.tensor !== undefined ? `<div class="tensor">${tensorText(network.tensors[item.tensor])}</div>` : "")) +
       section("Weights", long(weights, "weights")) +
       section("Launches", launches.length ? program.list(launches) : "", launches.length ? `${launches.length} of this line` : "") +
       section(item.layers && item.layers.length > 1 ? "Layers" : "Layer", long(this.#layers(index), "layers"))
     );
+  }
+
+  // Values first; sizes are folded away.
+  #ends(edges, text) {
+    const { network } = this.app.model;
+    const isSize = (e) => network.edges[e][3] === "size";
+    const sizesOnly = edges.filter(isSize).map(text);
+    const folded = sizesOnly.length ? `<details class="more"><summary>${sizesOnly.length} ${sizesOnly.length === 1 ? "size" : "sizes"}</summary>${sizesOnly.join("")}</details>` : "";
+    return long(edges.filter((e) => !isSize(e)).map(text), "tensors") + folded;
   }
 
   #error(index) {

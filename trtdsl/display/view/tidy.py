@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -75,6 +75,7 @@ def tidy(root: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> No
     """Arranges the boxes. ``edges`` are those between the boxes that hold no others, without those back in a loop."""
     _keep_modules(root, network)
     _let_out(root, network, edges)
+    _split_repeats(root, edges, network)
     _split_cycles(root, edges, network)
     _keep_modules(root, network)
     _count_uses(root)
@@ -117,11 +118,7 @@ STAYS = {"ACTIVATION", "ELEMENTWISE", "UNARY", "NORMALIZATION", "SOFTMAX", "SCAL
 
 def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> None:
     """Puts what follows a module's last weight, and is no activation or the like, beside the module."""
-    readers: dict[Item, list[Item]] = {}
-    makers: dict[Item, list[Item]] = {}
-    for source, target in edges:
-        readers.setdefault(source, []).append(target)
-        makers.setdefault(target, []).append(source)
+    makers = _neighbours(edges, False)
 
     def visit(item: Item) -> None:
         for child in list(item.children):
@@ -149,6 +146,43 @@ def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) ->
         item.parent.children[place + 1 : place + 1] = out
 
     visit(box)
+
+
+def _split_repeats(box: Item, edges: Sequence[tuple[Item, Item]], network: Network) -> None:
+    """A module whose weights are used again and again, each time all of them, becomes a box for each time."""
+    for child in list(box.children):
+        if child.kind == "module":
+            groups = _turns(child, edges, network)
+            if len(groups) > 1:
+                place = box.children.index(child)
+                made = [copy for leaves in groups if (copy := _copied(child, leaves)) is not None]
+                for copy in made:
+                    copy.parent = box
+                box.children[place : place + 1] = made
+                continue
+        if child.kind != "call":
+            _split_repeats(child, edges, network)
+
+
+def _turns(module: Item, edges: Sequence[tuple[Item, Item]], network: Network) -> list[set[Item]]:
+    """The leaves of a module by how often its weights were used before; one group where not all are used each time."""
+    inside = set(module.leaves())
+    makers = _neighbours([(a, b) for a, b in edges if a in inside and b in inside], False)
+    last: dict[str, Item] = {}
+    turn: dict[Item, int] = {}
+    for leaf in sorted(inside, key=lambda leaf: leaf.order):
+        names = _weights(leaf, network)
+        earlier = {last[name] for name in names if name in last and _call(last[name]) is not _call(leaf)}
+        again = [turn[other] + 1 for other in earlier & _reached(leaf, makers)] if earlier else []
+        turn[leaf] = max((*again, *(turn[other] for other in makers.get(leaf, ()) if other in turn)), default=0)
+        last.update(dict.fromkeys(names, leaf))
+    found: list[set[Item]] = [set() for _ in range(max(turn.values(), default=0) + 1)]
+    for leaf, number in turn.items():
+        found[number].add(leaf)
+    weights = [{name for leaf in leaves for name in _weights(leaf, network)} for leaves in found]
+    follows = {turn[target] for target in makers for source in makers[target] if turn[source] == turn[target] - 1}
+    alike = all(each == weights[0] for each in weights) and len(follows) == len(found) - 1
+    return found if alike else [inside]
 
 
 def _split_cycles(box: Item, edges: Sequence[tuple[Item, Item]], network: Network) -> None:
@@ -185,7 +219,7 @@ def _arrange(
         return False
     weights = [{name for leaf in leaves for name in _weights(leaf, network)} for leaves in groups]
     if sum(map(len, weights)) == len(set().union(*weights)):  # no weight is used twice: it is one use
-        around = _reached(child, between, True) & _reached(child, between, False)
+        around = _reached(child, _neighbours(between, True)) & _reached(child, _neighbours(between, False))
         if all(other.kind == "call" and not _weights(other, network) for other in around):
             parent.children = [each for each in parent.children if each not in around]
             for call in sorted(around, key=lambda call: call.order):
@@ -208,12 +242,8 @@ def _weights(item: Item, network: Network) -> set[str]:
     return {name for layer in item.all_layers() for name in network.weight_names.get(layer.node.name, ())}
 
 
-def _reached(item: Item, edges: set[tuple[Item, Item]], forward: bool) -> set[Item]:
+def _reached(item: Item, after: Mapping[Item, Sequence[Item]]) -> set[Item]:
     """What can be reached from an item, without itself."""
-    after: dict[Item, list[Item]] = {}
-    for a, b in edges:
-        source, target = (a, b) if forward else (b, a)
-        after.setdefault(source, []).append(target)
     found: set[Item] = set()
     waiting = [item]
     while waiting:
@@ -223,11 +253,23 @@ def _reached(item: Item, edges: set[tuple[Item, Item]], forward: bool) -> set[It
     return found - {item}
 
 
+def _neighbours(edges: Iterable[tuple[Item, Item]], forward: bool) -> dict[Item, list[Item]]:
+    """The items to which edges lead from each, or, backwards, from which they come."""
+    found: dict[Item, list[Item]] = {}
+    for a, b in edges:
+        source, target = (a, b) if forward else (b, a)
+        found.setdefault(source, []).append(target)
+    return found
+
+
+def _call(leaf: Item) -> Item | None:
+    """The call that a box is, or is a layer of."""
+    return leaf.parent if leaf.kind == "layer" else leaf
+
+
 def _by_use(child: Item, owner: Mapping[Item, Item], edges: Sequence[tuple[Item, Item]]) -> list[set[Item]]:
     """The leaves of a box, in groups such that no path leaves a group and comes back to it."""
-    inputs: dict[Item, list[Item]] = {}
-    for source, target in edges:
-        inputs.setdefault(target, []).append(source)
+    inputs = _neighbours(edges, False)
     level: dict[Item, int] = {}
     for leaf in sorted(owner, key=lambda leaf: leaf.order):
         inside = owner[leaf] is child
@@ -258,13 +300,10 @@ def _on_cycles(items: Sequence[Item], edges: set[tuple[Item, Item]]) -> set[Item
     """The items that lie on a cycle: what is left when those without inputs or outputs are taken away repeatedly."""
     left = set(items)
     for forward in (True, False):
-        after: dict[Item, list[Item]] = {}
+        after = _neighbours([(a, b) for a, b in edges if a in left and b in left], forward)
         count = dict.fromkeys(left, 0)
-        for a, b in edges:
-            source, target = (a, b) if forward else (b, a)
-            if source in left and target in left:
-                after.setdefault(source, []).append(target)
-                count[target] += 1
+        for target in (target for targets in after.values() for target in targets):
+            count[target] += 1
         free = [item for item in left if not count[item]]
         while free:
             item = free.pop()
