@@ -214,3 +214,18 @@ def test_parts_of_one_weight_are_one_use():
     q, k, v = (F.linear(x, w[4 * part : 4 * part + 4]) for part in range(3))
     net.output(q + k + v, "y")
     assert all("use" not in item.get("note", "") for item in make_model(net)["items"])
+
+
+def test_the_sum_that_ends_a_residual_block_stands_in_it():
+    net = td.Network("residual")
+    w = weights(net, *(f"blocks.{block}.{name}.weight" for block in range(2) for name in "ab"))
+    x = net.input("x", ("N", 4))
+    for block in range(2):
+        y = F.relu(F.linear(x, w[f"blocks.{block}.a.weight"]))
+        x = F.relu(x + F.linear(y, w[f"blocks.{block}.b.weight"]))  # the sum has the scope of the block before
+    net.output(x, "y")
+    model = make_model(net)
+    assert inside(model, "blocks") == ["blocks.0", "blocks.1"]
+    for block in range(2):
+        assert inside(model, f"blocks.{block}") == ["a.linear", "relu", "b.linear", "add", "relu"]
+    assert no_circle(model)

@@ -1,7 +1,7 @@
 // The picture as SVG text: boxes, and curves between them. Works without a browser.
 
 import { HEADER } from "./layout.js";
-import { escape } from "./text.js";
+import { bytes, count, dtype, escape, shape } from "./text.js";
 
 const r = (value) => Math.round(value * 10) / 10;
 
@@ -61,8 +61,14 @@ function card(layout, index, x, y, colour) {
     (has ? `<g data-toggle="${index}"><rect class="hit" width="28" height="${h}"/><path class="chevron" d="M14 ${h / 2 - 4.5}l4.5 4.5l-4.5 4.5"/></g>` : "") +
     `<text x="${tx}" y="${small ? 18 : 19.5}"${anchor} class="label">${mark(item.kind)}${escape(title)}</text>` +
     (small ? `<text x="${tx}" y="34"${anchor} class="${stack ? "note" : "shape"}">${escape(small)}</text>` : "") +
-    `</g>`
+    `<title>${escape(hint(item))}</title></g>`
   );
+}
+
+// What the pointer is told of a box.
+function hint(item) {
+  const facts = [item.parameters && `${count(item.parameters)} parameters`, item.flops && `${count(item.flops)}FLOPs`, item.bytes && `${bytes(item.bytes)}`, item.line];
+  return [[item.scope, item.label].filter(Boolean).join(" · "), facts.filter(Boolean).join(", ")].filter(Boolean).join("\n");
 }
 
 function curve(graph, edge, x, y) {
@@ -77,9 +83,14 @@ function curve(graph, edge, x, y) {
   const path = edge.back ? around(points, edge.lane + x) : smooth(points, edge.ends);
   const arrow = edge.ends || edge.back ? ` marker-end="url(#arrow-${kind})"` : "";
   return (
-    `<g class="edge ${kind}" data-e="${edge.edges.join(" ")}"><path class="wide" d="${path}"/>` +
+    `<g class="edge ${kind}" data-e="${edge.edges.join(" ")}"><title>${escape(tensorHint(model, tensors))}</title><path class="wide" d="${path}"/>` +
     `<path class="line" d="${path}" stroke-width="${r(wide)}"${arrow}/></g>`
   );
+}
+
+function tensorHint(model, tensors) {
+  const lines = [...tensors].slice(0, 4).map((t) => `${model.tensors[t].name}: ${shape(model.tensors[t])} ${dtype(model.tensors[t].dtype)}`);
+  return lines.join("\n") + (tensors.size > 4 ? `\nand ${tensors.size - 4} more` : "");
 }
 
 function smooth(points, arrow) {

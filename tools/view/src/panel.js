@@ -110,11 +110,6 @@ export class Panel {
     const { network } = model;
     const item = graph.items[index];
     const near = graph.crossing(index);
-    const end = (e, side) => {
-      const [source, target, tensor, kind] = network.edges[e];
-      const other = side === "in" ? source : target;
-      return `<div class="tensor ${kind}">${link(other, escape(graph.items[other].label))}${tensorText(network.tensors[tensor])}${kind === "value" ? "" : `<em>${kind === "back" ? "next turn" : "size"}</em>`}</div>`;
-    };
     const sort = { call: item.category || "call", layer: item.category || "layer", part: "part of a long list", branch: "branch" }[item.kind] || item.kind;
     const times = item.times === undefined ? "" : item.times == null ? "as often as the loop turns" : item.times;
     const weights = (item.weights || []).map((name) => `<div class="weight">${escape(name)}</div>`);
@@ -127,21 +122,34 @@ export class Panel {
       `<dl>${row("layers", graph.hasInside(index) ? item.count : "")}${row("runs", times)}</dl>` +
       (check ? section("Against torch", this.#error(index)) : "") +
       section("Code", line ? code(line, item.line) : "", line ? `<span class="mono">${escape(item.line)}</span>` : "") +
-      section("Reads", this.#ends(near.in, (e) => end(e, "in"))) +
-      section("Gives", this.#ends(near.out, (e) => end(e, "out")) || (item.tensor !== undefined ? `<div class="tensor">${tensorText(network.tensors[item.tensor])}</div>` : "")) +
+      section("Reads", this.#ends(near.in, "in")) +
+      section("Gives", this.#ends(near.out, "out") || (item.tensor !== undefined ? `<div class="tensor">${tensorText(network.tensors[item.tensor])}</div>` : "")) +
       section("Weights", long(weights, "weights")) +
       section("Launches", launches.length ? program.list(launches) : "", launches.length ? `${launches.length} of this line` : "") +
       section(item.layers && item.layers.length > 1 ? "Layers" : "Layer", long(this.#layers(index), "layers"))
     );
   }
 
-  // Values first; sizes are folded away.
-  #ends(edges, text) {
-    const { network } = this.app.model;
-    const isSize = (e) => network.edges[e][3] === "size";
-    const sizesOnly = edges.filter(isSize).map(text);
-    const folded = sizesOnly.length ? `<details class="more"><summary>${sizesOnly.length} ${sizesOnly.length === 1 ? "size" : "sizes"}</summary>${sizesOnly.join("")}</details>` : "";
-    return long(edges.filter((e) => !isSize(e)).map(text), "tensors") + folded;
+  // Each tensor once for each call at its other end; values first, and what only carries sizes folded away.
+  #ends(edges, side) {
+    const { graph, model } = this.app;
+    const { network } = model;
+    const once = new Map();
+    for (const e of edges) {
+      const [source, target, tensor, kind] = network.edges[e];
+      const end = side === "in" ? source : target;
+      const { kind: sort, parent } = graph.items[end];
+      const other = sort === "layer" ? parent : end;
+      const key = `${other} ${tensor}`;
+      const folded = kind === "size" || graph.items[other].aside;
+      if (once.has(key) && (folded || !once.get(key).folded)) continue;
+      const text = `<div class="tensor ${kind}">${link(other, escape(graph.items[other].label))}${tensorText(network.tensors[tensor])}${kind === "back" ? "<em>next turn</em>" : ""}</div>`;
+      once.set(key, { folded, text });
+    }
+    const all = [...once.values()];
+    const sizes = all.filter(({ folded }) => folded).map(({ text }) => text);
+    const more = sizes.length ? `<details class="more"><summary>${sizes.length} of sizes and constants</summary>${sizes.join("")}</details>` : "";
+    return long(all.filter(({ folded }) => !folded).map(({ text }) => text), "tensors") + more;
   }
 
   #error(index) {

@@ -78,6 +78,7 @@ def tidy(root: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> No
     _split_repeats(root, edges, network)
     _split_cycles(root, edges, network)
     _keep_modules(root, network)
+    _take_in(root, edges, network)
     _count_uses(root)
     _shorten(root)
     _divide(root)
@@ -314,6 +315,49 @@ def _on_cycles(items: Sequence[Item], edges: set[tuple[Item, Item]]) -> set[Item
                     if not count[target]:
                         free.append(target)
     return left
+
+
+def _take_in(box: Item, edges: Sequence[tuple[Item, Item]], network: Network) -> None:
+    """Puts the sum that ends a residual block into the block, with its activation.
+
+    It has the scope of its first operand, which may be that of the block before.
+    """
+    makers, readers = _neighbours(edges, False), _neighbours(edges, True)
+
+    def visit(item: Item) -> None:
+        taken: dict[Item, Item] = {}
+        for call in [child for child in item.children if child.kind == "call" and not _weights(child, network)]:
+            leaves = set(call.leaves())
+            operands = {other for leaf in leaves for other in makers.get(leaf, ()) if other not in leaves}
+            types = {layer.node.type for layer in call.all_layers()} - {"CONSTANT"}
+            if types == {"ACTIVATION"} and len(operands) == 1:
+                (sum_,) = operands
+                module = taken.get(sum_)
+            elif types == {"ELEMENTWISE"} and len(operands) > 1:
+                module = _ended_by(item, operands, readers)
+            else:
+                module = None
+            if module is not None:
+                item.children.remove(call)
+                module.add(call)
+                taken.update(dict.fromkeys(leaves, module))
+        for child in item.children:
+            if child.kind != "call":
+                visit(child)
+
+    visit(box)
+
+
+def _ended_by(box: Item, operands: set[Item], readers: Mapping[Item, Sequence[Item]]) -> Item | None:
+    """The one module in a box that gives some of the operands and reads the others; None where there is not one."""
+    found = []
+    for child in box.children:
+        if child.kind == "module" and len(child.children) > 1:
+            inside = set(child.leaves())
+            outside = operands - inside
+            if outside != operands and all(any(x in inside for x in readers.get(other, ())) for other in outside):
+                found.append(child)
+    return found[0] if len(found) == 1 else None
 
 
 def _count_uses(box: Item) -> None:
