@@ -306,7 +306,7 @@ from .scanning.recurrent_layers import rnn_relu as rnn_relu
 from .scanning.recurrent_layers import rnn_tanh as rnn_tanh
 from .scanning.scan import associative_scan as associative_scan
 from .scanning.scan import linear_recurrence as linear_recurrence
-from .scanning.scan import selective_scan as selective_scan
+from .scanning.selective import selective_scan as selective_scan
 from .shaping.allocate import as_tensor as as_tensor
 from .shaping.allocate import empty as empty
 from .shaping.allocate import empty_like as empty_like

@@ -59,7 +59,7 @@ def convolution_shape(
 ) -> Shape:
     """The shape of :func:`convolution`'s result; ShapeError where there is none."""
     size = _kernel_size(x, kernel)
-    _check_channels(x.shape[1], kernel.shape[1], groups, kernel)
+    check_channels(x.shape[1], kernel.shape[1], groups, kernel)
     spatial: list[SizeLike] = []
     for axis, length in enumerate(x.shape[2:]):
         extent, padding = dilation[axis] * (size[axis] - 1) + 1, pre_padding[axis] + post_padding[axis]
@@ -176,7 +176,8 @@ def _kernel_size(x: Tensor, kernel: Tensor) -> tuple[int, ...]:
     return tuple(int(size) for size in kernel.shape[2:])
 
 
-def _check_channels(channels: SizeLike, per_group: SizeLike, groups: int, kernel: Tensor) -> None:
+def check_channels(channels: SizeLike, per_group: SizeLike, groups: int, kernel: Tensor) -> None:
+    """Raises ShapeError where a kernel is for another number of channels."""
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
         raise ShapeError(
             f"the kernel {shape_text(kernel.shape)} with {groups} groups is for {per_group * groups} channels, "

@@ -16,7 +16,7 @@ import trtdsl.functional as F
 from trtdsl.compiling.compiler import compile_engine
 
 LOWERINGS = ["parallel", "loop"]
-SELECTIVE = [*LOWERINGS, "chunked"]
+SELECTIVE = [*LOWERINGS, "chunked", "blocks"]
 T = td.Dim("T", min=1, opt=16, max=70)
 
 
@@ -211,7 +211,7 @@ def test_chunks_of_any_length(length, dynamic):
     assert_close(last, state)
 
 
-@pytest.mark.parametrize(("longest", "loops"), [(256, False), (257, True)])
+@pytest.mark.parametrize(("longest", "loops"), [(1024, False), (1025, True)])
 def test_long_lengths_are_computed_in_chunks(longest, loops):
     net = td.Network()
     t = td.Dim("T", min=1, opt=16, max=longest)
@@ -228,7 +228,9 @@ def test_refusals():
     with pytest.raises(td.UnsupportedError, match="unknown lowering 'fast'; there are auto, parallel, loop"):
         F.linear_recurrence(x, x, 1, lowering="fast")
     w, b = net.input("w", (1, 8, 5)), net.input("projection", (1, 4, 5))
-    with pytest.raises(td.UnsupportedError, match="unknown lowering 'fast'; there are auto, parallel, chunked, loop"):
+    with pytest.raises(
+        td.UnsupportedError, match="unknown lowering 'fast'; there are auto, blocks, parallel, chunked, loop"
+    ):
         F.selective_scan(w, w, net.constant(-torch.ones(8, 4)), b, b, lowering="fast")
     with pytest.raises(td.UnsupportedError, match="combine_mode"):
         F.associative_scan(F.maximum, x, 1, combine_mode="generic")

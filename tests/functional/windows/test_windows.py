@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from support import assert_close, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -63,3 +64,30 @@ def test_windows_are_refused_as_by_torch(function):
 def test_refusals_say_what_does_not_fit(function, message):
     with pytest.raises(td.DefinitionError, match=rf"test_windows.py:\d+: {message}"):
         function(td.Network().input("x", (1, 4, 5, 5)))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    "options", [{}, {"padding": 3}, {"stride": 2, "padding": 1}, {"dilation": 2, "padding": 4}, {"padding": "valid"}]
+)
+def test_a_depthwise_conv1d_is_multiplied_out(options, dtype, dynamic):
+    """One kernel with what is around it, where a convolution would have both of its sides rearranged."""
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(2, 6, 19), torch.randn(6, 1, 4), torch.randn(6)
+    net = td.Network()
+    given = net.input("x", ("N", 6, td.Dim("L", min=9, opt=19, max=30)) if dynamic else x.shape, dtype)
+    y = F.conv1d(given, net.constant(weight, dtype), net.constant(bias, dtype), groups=6, **options)
+    net.output(F.silu(y), "y")
+    assert "CONVOLUTION" not in layer_types(net)
+    x, weight, bias = (value.to(dtype).double() for value in (x, weight, bias))
+    want = torch.nn.functional.silu(torch.nn.functional.conv1d(x, weight, bias, groups=6, **options)).to(dtype)
+    assert_close(td.interpret(net, {"x": x.to(dtype)})["y"], want, 1e-6 if dtype == torch.float32 else 2e-3)
+    if not dynamic:
+        assert td.program(net).launch_count == 1
+
+
+def test_a_depthwise_conv1d_of_other_channels_is_refused():
+    net = td.Network()
+    with pytest.raises(td.ShapeError, match="is for 6 channels, not 12"):
+        F.conv1d(net.input("x", (2, 12, 9)), net.constant(torch.ones(6, 1, 3)), groups=6)

@@ -11,13 +11,14 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.tensor import Tensor
 from ...layers.base import channels_last
-from ...layers.convolution import convolution_shape, deconvolution_shape
+from ...layers.convolution import check_channels, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
 from ...sizes.shape import is_static, product, shape_text
 from ..family import family
 from ..operands import binary, per_axis
 from ..products.folding import deferred
 
+TAPS = 16  # the widest kernel of a depthwise conv1d that is multiplied out
 Sizes = int | Sequence[int]  # one value, or one per spatial dimension
 
 
@@ -49,6 +50,9 @@ def _convolution(
         result = _by_products(x, weight, strides, pre, post, dilations, groups)
         return result if bias is None else _add_bias(result, bias)
     late_bias = bias is not None and not bias.is_constant
+    depthwise = weight.shape[:2] == (groups, 1) and weight.is_constant and not (x.is_constant or late_bias)
+    if ndim == 1 and depthwise and int(weight.shape[2]) <= TAPS and x.dtype == weight.dtype:
+        return _by_taps(x, weight, bias, strides[0], pre[0], post[0], dilations[0])
     if ndim == 1:
         x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
         strides, dilations, pre, post = (1, *strides), (1, *dilations), (0, *pre), (0, *post)
@@ -78,7 +82,9 @@ conv1d, conv2d, conv3d = family(
         1,
         """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
 
-        IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three.
+        IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three. Where each
+        channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
+        each value, summed in float32.
 
         >>> net = td.Network()
         >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
@@ -109,6 +115,37 @@ conv1d, conv2d, conv3d = family(
         """,
     ),
 )
+
+
+def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pre: int, post: int, dilation: int) -> Tensor:
+    """A convolution of each channel by itself, summed in float32: one kernel, which what is around it may join.
+
+    IConvolutionLayer would have its input and its result rearranged.
+    """
+    check_channels(x.shape[1], 1, int(weight.shape[0]), weight)
+    taps = int(weight.shape[2])
+    length = count_windows(x.network, x.shape[2], dilation * (taps - 1) + 1, stride, pre + post)
+    shape = (*x.shape[:2], length)
+
+    def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
+        wide = L.cast(x, torch.float32)
+        zero, total = x.network.constant(torch.tensor(0.0)), None
+        for tap in range(taps):
+            start = tap * dilation - pre
+            inside = start >= 0 and post <= (taps - 1 - tap) * dilation
+            whole = start == 0 and stride == 1 and length == x.shape[2]
+            mode, fill = ("STRICT_BOUNDS", None) if inside else ("FILL", zero)
+            part = wide if whole else L.slice(wide, (0, 0, start), shape, (1, 1, stride), mode, fill)
+            factor = kernel.data[:, 0, tap].float().reshape(1, -1, 1)
+            own = Tensor(x.network, tuple(factor.shape), factor.dtype, data=factor, weight_names=kernel.weight_names)
+            product = L.elementwise(part, own, "PROD")
+            total = product if total is None else L.elementwise(total, product, "SUM")
+        assert total is not None
+        if bias is not None:
+            total = _add_bias(total, L.cast(bias, torch.float32))
+        return L.cast(total, x.dtype)
+
+    return deferred(add, x, weight, bias, shape, None, axis=0, channel=1)
 
 
 def _check_static(weight: Tensor, groups: Any) -> None:

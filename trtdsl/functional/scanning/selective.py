@@ -1,0 +1,277 @@
+"""Mamba's selective scan: by blocks, at once, in chunks, in a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import ShapeError
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ...definition.tensor import Tensor
+from ...sizes.shape import bounds, shape_text
+from ..einsum import einsum
+from ..einsum.equation import label_sizes, parse
+from ..lowerings import lowering_of
+from ..pointwise.activation import silu, softplus
+from ..pointwise.arithmetic import add, mul, sub
+from ..pointwise.elementary import exp
+from ..shaping.create import filled
+from ..shaping.reshape import reshape
+from .scan import Decays, decay, passes, scalar, shifted
+
+BLOCK = 4  # steps of which F.selective_scan keeps the last state
+CHUNK = 64  # steps that are combined at once, where a loop runs over chunks of them
+# The longest length of which F.selective_scan computes y at once by default. Chunks move twice as many bytes at this
+# length, in ten times as many launches, and take half the memory; docs/benchmarks.md, "Scans".
+AT_ONCE = 1024
+
+
+@operation
+def selective_scan(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    z: Tensor | None = None,
+    delta_bias: Tensor | None = None,
+    delta_softplus: bool = False,
+    return_last_state: bool = False,
+    *,
+    lowering: str = "auto",
+) -> Any:
+    """Mamba's recurrence: ``h[t] = exp(delta[t] A) h[t-1] + delta[t] B[t] u[t]``, ``y[t] = C[t] h[t] + D u[t]``.
+
+    ``u``, ``delta`` and ``z`` are (batch, dim, length), ``A`` (dim, state); ``B`` and ``C`` are (dim, state),
+    (batch, state, length) or (batch, groups, state, length); ``D`` and ``delta_bias`` (dim,). ``z`` gates the result
+    with ``silu(z)``. ``return_last_state`` gives (result, last h) with h (batch, dim, state). Computed in float32; the
+    result has the dtype of ``u``. As ``selective_scan_fn`` of https://github.com/state-spaces/mamba (Gu and Dao, 2023).
+
+    ``lowering="blocks"`` keeps h at the end of every fourth step, and computes y from those and from the steps between;
+    ``"parallel"`` computes h for all t at once, as :func:`linear_recurrence`, in values of (batch, dim, length, state);
+    ``"chunked"`` is an ILoop over chunks of 64 steps, each of which is computed so from the last h of the one before;
+    ``"loop"`` an ILoop that holds one h. ``"auto"`` is "chunked" where the length may be greater than 1024, otherwise
+    "blocks".
+
+    Raises ShapeError naming the label whose sizes disagree, UnsupportedError as :func:`linear_recurrence`.
+
+    >>> net = td.Network()
+    >>> T = td.Dim("T", min=1, max=64)
+    >>> u, delta = net.input("u", ("N", 8, T)), net.input("delta", ("N", 8, T))
+    >>> b, c = net.input("b", ("N", 4, T)), net.input("c", ("N", 4, T))
+    >>> F.selective_scan(u, delta, net.constant(-torch.ones(8, 4)), b, c, delta_softplus=True).shape
+    (N, 8, T)
+    """
+    if u.ndim != 3 or A.ndim != 2:
+        raise ShapeError(
+            "selective_scan takes u of (batch, dim, length) and A of (dim, state), "
+            f"not {shape_text(u.shape)} and {shape_text(A.shape)}"
+        )
+    label_sizes(parse("bdl,dn,bdl->bdln", (3, 2, 3)), [u.shape, A.shape, delta.shape])
+    best = "chunked" if bounds(u.shape[2])[1] > AT_ONCE else "blocks"
+    lowering = lowering_of("selective_scan", lowering, u, delta, A, B, C, default=best)
+    dtype = u.dtype
+    u, delta, A, B, C = (L.cast(x, torch.float32) for x in (u, delta, A, B, C))
+    if delta_bias is not None:
+        delta = add(delta, L.unsqueeze(L.cast(delta_bias, torch.float32), [1]))
+    if delta_softplus:
+        delta = softplus(delta)
+    y, last = SELECTIVE[lowering](u, delta, A, _Projection("B", B), _Projection("C", C), return_last_state)
+    if D is not None:
+        y = add(y, mul(u, L.unsqueeze(L.cast(D, torch.float32), [1])))
+    if z is not None:
+        y = mul(y, silu(L.cast(z, torch.float32)))
+    y = L.cast(y, dtype)
+    return (y, last) if return_last_state else y
+
+
+class _Projection:
+    """B or C: fixed (d n), by time (b n l), or by time and group of channels (b g n l)."""
+
+    def __init__(self, name: str, value: Tensor):
+        if value.ndim not in (2, 3, 4):
+            raise ShapeError(f"{name} has 2, 3 or 4 dimensions, not {shape_text(value.shape)}")
+        self.value = value
+        self.varies = value.ndim > 2
+        self.groups = value.shape[1] if value.ndim == 4 else None
+
+    def at(self, loop: L.Loop) -> _Projection:
+        """The same at the loop's iteration."""
+        here = object.__new__(_Projection)
+        here.__dict__.update(self.__dict__)
+        here.value = loop.iterator(self.value, self.value.ndim - 1) if self.varies else self.value
+        return here
+
+    def chunk(self, loop: L.Loop) -> _Projection:
+        """The same for the loop's chunk of time."""
+        here = object.__new__(_Projection)
+        here.__dict__.update(self.__dict__)
+        here.value = _chunk(loop, self.value) if self.varies else self.value
+        return here
+
+    def made(self, value: Tensor) -> _Projection:
+        """The same of another value."""
+        other = object.__new__(_Projection)
+        other.__dict__.update(self.__dict__)
+        other.value = value
+        return other
+
+    def back(self, steps: int) -> _Projection:
+        """The same of that many steps before, within a block."""
+        if not (self.varies and steps):
+            return self
+        value = self.value
+        return self.made(shifted(value, value.ndim - 1, steps, False, mode="FILL", fill=scalar(value, 0.0)))
+
+    def spread(self, x: Tensor, time: str) -> Tensor:
+        """``x`` (b d, and l) times the projection: with n at the end."""
+        if self.groups is None:
+            own = f"bn{time}" if self.varies else "dn"
+            return einsum(f"bd{time},{own}->bd{time}n", x, self.value)
+        result = einsum(f"bgh{time},bgn{time}->bgh{time}n", self._grouped(x), self.value)
+        return reshape(result, (*x.shape, result.shape[-1]))
+
+    def times(self, h: Tensor, time: str) -> Tensor:
+        """``h`` (b d, perhaps l, n) times the projection."""
+        if self.groups is None:
+            own = f"bn{time}" if self.varies else "dn"
+            return einsum(f"bd{time}n,{own}->bd{time}n", h, self.value)
+        result = einsum(f"bgh{time}n,bgn{time}->bgh{time}n", self._grouped(h), self.value)
+        return reshape(result, h.shape)
+
+    def gathered(self, h: Tensor, time: str) -> Tensor:
+        """``h`` (b d, perhaps l, n) times the projection, summed over n."""
+        if self.groups is None:
+            own = f"bn{time}" if self.varies else "dn"
+            return einsum(f"bd{time}n,{own}->bd{time}", h, self.value)
+        result = einsum(f"bgh{time}n,bgn{time}->bgh{time}", self._grouped(h), self.value)
+        return reshape(result, h.shape[:-1])
+
+    def _grouped(self, x: Tensor) -> Tensor:
+        assert self.groups is not None
+        channels = x.shape[1]
+        if isinstance(channels, int) and isinstance(self.groups, int) and channels % self.groups:
+            raise ShapeError(f"{channels} channels do not divide into {self.groups} groups")
+        return reshape(x, (x.shape[0], self.groups, channels // self.groups, *x.shape[2:]))
+
+
+def _selective_parallel(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
+) -> tuple[Tensor, Tensor | None]:
+    h = passes(Decays(delta, _by_channel(A, 4)), B.spread(mul(delta, u), "l"), 2)
+    last = None
+    if return_last_state:
+        start = (0, 0, u.shape[2] - 1, 0)
+        last = L.squeeze(L.slice(h, start, (*h.shape[:2], 1, h.shape[3])), [2])
+    return C.gathered(h, "l"), last
+
+
+def _selective_blocks(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
+) -> tuple[Tensor, Tensor | None]:
+    """The states at the ends of blocks by passes; every other one from the block's steps and the state before it.
+
+    What a step adds to a later state is ``exp(A * d)`` times what it adds to its own, d the sum of delta between them:
+    so no state but those of the ends is kept. Steps that are added at the end have delta 0 and change nothing.
+    """
+    driven, step = _blocks(mul(delta, u)), _blocks(delta)
+    B, C = B.made(_blocks(B.value)) if B.varies else B, C.made(_blocks(C.value)) if C.varies else C
+    after, whole = _sums_after(step)
+    inside, between = _by_channel(A, 5), _by_channel(A, 4)
+    # In another order of factors than below: what both would share would be kept.
+    ends = L.reduce(B.times(mul(decay(after, inside), L.unsqueeze(driven, [4])), "cl"), "SUM", [3])
+    states = passes(Decays(whole, between), ends, 2)
+    before = shifted(states, 2, 1, False, mode="FILL", fill=scalar(states, 0.0))
+    total, here, since = None, driven, None
+    for back in range(BLOCK):
+        part = B.back(back).spread(here, "cl")
+        part = part if since is None else mul(decay(since, inside), part)
+        total = part if total is None else add(total, part)
+        earlier = shifted(step, 3, back, False, mode="FILL", fill=scalar(step, 0.0)) if back else step
+        since = earlier if since is None else add(since, earlier)
+        here = shifted(driven, 3, back + 1, False, mode="FILL", fill=scalar(step, 0.0))
+    assert total is not None and since is not None
+    h = add(total, mul(decay(since, inside), L.unsqueeze(before, [3])))
+    y = L.shuffle(C.gathered(h, "cl"), reshape=(*u.shape[:2], step.shape[2] * BLOCK))
+    y = L.slice(y, (0, 0, 0), u.shape)
+    if not return_last_state:
+        return y, None
+    end = L.slice(states, (0, 0, step.shape[2] - 1, 0), (*states.shape[:2], 1, states.shape[3]))
+    return y, L.squeeze(end, [2])
+
+
+def _blocks(x: Tensor) -> Tensor:
+    """The last dimension, which zeros make a multiple of their size, as blocks."""
+    length, lead = x.shape[-1], x.shape[:-1]
+    count = (length + (BLOCK - 1)) // BLOCK
+    if count * BLOCK != length:
+        x = L.slice(x, (0,) * x.ndim, (*lead, count * BLOCK), mode="FILL", fill=scalar(x, 0.0))
+    return L.shuffle(x, reshape=(*lead, count, BLOCK))
+
+
+def _sums_after(step: Tensor) -> tuple[Tensor, Tensor]:
+    """For each step of a block the sum of those after it, and the sum of the whole block."""
+    after, by = None, 1
+    zero, axis = scalar(step, 0.0), step.ndim - 1
+    run = step  # of `by` steps, that begin here
+    while by < BLOCK:
+        run = add(run, shifted(run, axis, -by, False, mode="FILL", fill=zero))
+        by *= 2
+    after = sub(run, step)
+    whole = L.slice(run, (0,) * step.ndim, (*step.shape[:-1], 1))
+    return after, L.squeeze(whole, [axis])
+
+
+def _by_channel(A: Tensor, ndim: int) -> Tensor:
+    return L.unsqueeze(A, [0, *range(2, ndim - 1)])
+
+
+def _selective_loop(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
+) -> tuple[Tensor, Tensor | None]:
+    length = u.shape[2]
+    loop = L.Loop(u.network)
+    loop.count(length)
+    step, driven = loop.iterator(delta, 2), loop.iterator(mul(delta, u), 2)
+    before = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
+    after = add(mul(exp(einsum("bd,dn->bdn", step, A)), before), B.at(loop).spread(driven, ""))
+    loop.next(before, after)
+    y = loop.concatenate(C.at(loop).gathered(after, ""), length, 2)
+    return y, loop.last_value(before) if return_last_state else None
+
+
+def _selective_chunks(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
+) -> tuple[Tensor, Tensor | None]:
+    """A step that is added at the end, with delta 0, leaves h as it is: exp(0) h + 0."""
+    length = u.shape[2]
+    loop = L.Loop(u.network)
+    count = (length + (CHUNK - 1)) // CHUNK
+    loop.count(count)
+    step, driven = _chunk(loop, delta), _chunk(loop, mul(delta, u))
+    state = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
+    h = passes(Decays(step, _by_channel(A, 4)), B.chunk(loop).spread(driven, "l"), 2, state)
+    end = L.slice(h, (0, 0, CHUNK - 1, 0), (*h.shape[:2], 1, h.shape[3]))
+    loop.next(state, L.squeeze(end, [2]))
+    y = loop.concatenate(C.chunk(loop).gathered(h, "l"), count, 2)
+    y = L.shuffle(y, reshape=(*u.shape[:2], count * CHUNK))
+    return L.slice(y, (0, 0, 0), u.shape), loop.last_value(state) if return_last_state else None
+
+
+def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
+    """The loop's chunk of the last dimension, which zeros make a multiple of its size."""
+    length, lead = x.shape[-1], x.shape[:-1]
+    count = (length + (CHUNK - 1)) // CHUNK
+    padded = L.slice(x, (0,) * x.ndim, (*lead, count * CHUNK), mode="FILL", fill=scalar(x, 0.0))
+    chunks = L.shuffle(padded, reshape=(*lead, count, CHUNK))
+    return loop.iterator(chunks, x.ndim - 1)
+
+
+SELECTIVE = {
+    "blocks": _selective_blocks,
+    "parallel": _selective_parallel,
+    "loop": _selective_loop,
+    "chunked": _selective_chunks,
+}
