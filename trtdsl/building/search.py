@@ -125,6 +125,7 @@ class Search:
         self.skipped: list[str] = []
         self.builds = 0
         self._known: dict[str, Figures] = {}
+        self._tried: dict[tuple[frozenset[SiteKey], str], int] = {}  # with the number of changes before each
         self._longest = 0.0
         self._weights: dict[str, int] = {}
         self._truth: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] | None = None
@@ -144,12 +145,12 @@ class Search:
         """Tries every group of calls in every lowering, as long as there is time."""
         self.best = self._trial({})
         self.first = self.best.figures
-        tried: set[tuple[frozenset[SiteKey], str]] = set()
         for level, common in enumerate(LEVELS):
-            for group in self._groups(common):
-                for way in group.ways:
-                    if (group.keys, way) not in tried:
-                        tried.add((group.keys, way))
+            changes = -1
+            while changes != len(self.changes):  # a change may make another one better
+                changes = len(self.changes)
+                for group in self._groups(common):
+                    for way in group.ways:
                         self._try(group, way, level)
 
     def _groups(self, common: Callable[[Site], tuple[Any, ...]]) -> Iterator[Group]:
@@ -168,13 +169,16 @@ class Search:
         best = self.best
         assert best is not None
         now = {site.key: site for site in best.sites}
-        moved = [now[key] for key in group.keys if key in now and way in now[key].ways and now[key].lowering != way]
-        if not moved:
+        moved = [site for key, site in now.items() if key in group.keys and way in site.ways and site.lowering != way]
+        known = frozenset(site.key for site in moved), way
+        if not moved or self._tried.get(known) == len(self.changes):
             return
         label = f"{_label(moved)} as {way!r}"
         if time.perf_counter() + self._longest > self.deadline:
-            self.untried[level].append(label)
+            if known not in self._tried:
+                self.untried[level].append(label)
             return
+        self._tried[known] = len(self.changes)
         self.tell(f"tuning: {label}", 0, 1)
         try:
             trial = self._trial({**best.choices, **{site.key: way for site in moved}})

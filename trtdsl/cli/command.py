@@ -27,7 +27,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from ..core.errors import TrtdslError
+from ..core.errors import TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
@@ -67,6 +67,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def call(**given: Any) -> None:
         out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
         with warnings.catch_warnings(), errors(out):
+            warnings.simplefilter("default", TuningWarning)
             warnings.showwarning = _show_warning
             for name, group in groups.items():
                 given[name] = group(**{member.name: given.pop(member.name) for member in members[name]})

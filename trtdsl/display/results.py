@@ -109,6 +109,11 @@ def print_comparison(comparison: Comparison) -> None:
     print_line(f"floor: {LEFT_OUT}")
 
 
+def shortened(path: object) -> str:
+    """A path from the working directory on, where it is below it."""
+    return str(path).removeprefix(os.getcwd() + os.sep)
+
+
 def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
     """A line for each change that was kept, the totals, and what there was no time for; with ``verbose`` all of it."""
     from .program import figures_text
@@ -130,7 +135,11 @@ def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
         print_line(f"  no time for {len(report.untried) - len(shown)} more (-v prints them)")
     for text in report.skipped if verbose else ():
         print_line(f"  not possible: {text}")
-    print_line(f"  written to {report.file}" if report.file else "  the default lowerings are the best that were found")
+    print_line(
+        f"  written to {shortened(report.file)}"
+        if report.file
+        else "  the default lowerings are the best that were found"
+    )
 
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:

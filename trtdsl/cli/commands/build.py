@@ -11,7 +11,7 @@ import trtdsl as td
 
 from ...building.tune import SECONDS, tune_options
 from ...core.errors import CancelledError, UsageError
-from ...display.results import print_build, print_outcome, print_tuning
+from ...display.results import print_build, print_outcome, print_tuning, shortened
 from ...display.terminal import print_error
 from ...programs.devices import DEFAULT
 from ..command import Output, command, print_json
@@ -172,7 +172,11 @@ def _tune(
     if not out.json and not out.quiet:
         print_tuning(report, verbose=out.verbose)
     if report.cancelled:
-        kept = f"what was found until then is in {report.file}" if report.file else "nothing was found until then"
+        kept = (
+            f"what was found until then is in {shortened(report.file)}"
+            if report.file
+            else "nothing was found until then"
+        )
         raise CancelledError(f"cancelled while the network was tuned; {kept}, and no engine was built")
     return report
 
