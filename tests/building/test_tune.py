@@ -1,13 +1,17 @@
 """Tuning: what it finds from naive lowerings, what it writes, and what later builds and checks make of that."""
 
 import json
+import pickle
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import trtdsl as td
 from trtdsl.building.tune import tune
 from trtdsl.core.errors import TuningWarning
 from trtdsl.definition.tuning.choices import Choices
+from trtdsl.engine.refit import new_values, recipe, structure, values_hash
 
 MODEL = """
 import torch
@@ -229,6 +233,42 @@ def test_a_network_that_was_edited_is_not_half_tuned(gated, tmp_path):
             found = ways(td.load_spec(str(file)))
         assert "exp" not in found
         assert reason in str(caught[0].message) and "\n" not in str(caught[0].message)
+
+
+def test_another_process_defines_it_alike(gated, tmp_path):
+    tune(gated, seconds=120)
+    (site,) = gated.define().choices.sites
+    for spec, way in (
+        (gated, "exp"),
+        (gated.tuned(False), "sigmoid"),
+        (gated.tuned(Choices({site.key: "exp"})), "exp"),
+    ):
+        assert ways(pickle.loads(pickle.dumps(spec))) == [way]
+
+
+def test_calls_that_are_best_lowered_apart_are_split(tmp_path):
+    """Branches that are added up: the builder joins some of their products, and not all calls want one lowering."""
+    branches = "y = sum(F.silu(F.linear(x, model.a * k)) for k in (1, 2, 3))"
+    spec = written(tmp_path, NETWORK.replace("y = F.silu(F.linear(x, model.a))", branches), "gated")
+    report = tune(spec, seconds=120)
+    both = [td.program(spec.tuned(Choices(start={"silu": way}))) for way in ("sigmoid", "exp")]
+    assert report.after.floor_seconds <= min(td.floor_of(program).seconds for program in both)
+
+
+def test_a_refit_derives_weights_as_the_tuned_engine_has_them(tmp_path):
+    text = NETWORK.replace('reference="model.py:Model"', "weights='w.safetensors'").replace(
+        "gated(x)", "gated(x, model)"
+    )
+    weights = {name: torch.randn(32, 32) for name in "ab"}
+    save_file(weights, tmp_path / "w.safetensors")
+    spec = written(tmp_path, text.replace("    model = Model()\n", ""), "gated")
+    tune(spec, seconds=120)
+    network = spec.define()
+    made = recipe(spec, network, tmp_path / "gated.engine", None, spec.open_weights())
+    (tmp_path / "gated.tuning.json").unlink()
+    assert structure(spec.define()) != made["structure_sha256"]
+    found = new_values(made, weights, backend=network.backend, folder=tmp_path, trust_network_file=True)
+    assert values_hash(found) == made["values_sha256"]
 
 
 def test_choices_are_asked_for_by_code(gated):

@@ -125,7 +125,7 @@ class NetworkSpec:
         """Another process loads the file again; only a spec of a file has one."""
         if self.file is None:
             raise UsageError(f"{self.name} is in no file that another process could load: write it into one")
-        return load_spec, (f"{self.file.resolve()}:{self.name_in_file}", dict(self.settings))
+        return _loaded, (f"{self.file.resolve()}:{self.name_in_file}", dict(self.settings), self.tuning)
 
     @property
     def name_in_file(self) -> str:
@@ -273,6 +273,11 @@ class NetworkSpec:
             f"not {type(returned).__name__}",
             location=self._place,
         )
+
+
+def _loaded(name: str, settings: Mapping[str, Any], tuning: Any) -> NetworkSpec:
+    """The spec as it was in the process that sent it."""
+    return load_spec(name, settings).tuned(tuning)
 
 
 def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:

@@ -36,6 +36,15 @@ def test_a_call_is_named_without_its_line():
     assert site.location.line == twice.__code__.co_firstlineno + 1
 
 
+def test_a_comprehension_is_part_of_the_function_around_it():
+    net = td.Network()
+    x, w = net.input("x", (2, 4, 5)), slopes(net)
+    made = [F.prelu(x, w) for _ in "ab"], {k: F.prelu(x, w) for k in "c"}, tuple(F.prelu(x, w) for _ in "d")
+    assert [len(each) for each in made] == [2, 1, 1]
+    here = "test_a_comprehension_is_part_of_the_function_around_it"
+    assert [(key.within, key.ordinal) for key in keys(net)] == [(here, ordinal) for ordinal in range(4)]
+
+
 def test_two_functions_on_one_line_are_two_calls():
     net = td.Network()
     x, w = net.input("x", (2, 4, 5)), slopes(net)

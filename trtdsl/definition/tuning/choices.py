@@ -15,6 +15,8 @@ from ...core.files import is_file
 from ...core.lazy import torch
 from ...sizes.shape import Shape, shape_text
 
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+
 
 class SiteKey(NamedTuple):
     """What names a call within a network, however its lines move: no line number is part of it."""
@@ -116,6 +118,8 @@ class Choices:
 
     def key(self, frame: FrameType, operation: str, function: str) -> SiteKey:
         """The key of the next call of a function that the author's line in ``frame`` makes."""
+        while frame.f_code.co_name in COMPREHENSIONS and frame.f_back is not None:
+            frame = frame.f_back  # Python 3.12 has no functions for them
         file = frame.f_code.co_filename
         label = self._labels.get(file)
         if label is None:
