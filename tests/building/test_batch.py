@@ -4,6 +4,7 @@ import json
 
 import trtdsl as td
 from trtdsl.building.batch import build_several
+from trtdsl.display.results import print_outcome
 
 TEXT = """
 import torch
@@ -17,7 +18,7 @@ def {name}(x):
 """
 
 
-def test_each_network_is_tuned_before_it_is_built(tmp_path):
+def test_each_network_is_tuned_before_it_is_built(tmp_path, capsys):
     files = [tmp_path / f"{name}.py" for name in ("first", "second")]
     for file in files:
         file.write_text(TEXT.format(name=file.stem))
@@ -27,6 +28,8 @@ def test_each_network_is_tuned_before_it_is_built(tmp_path):
         manifest = json.loads((tmp_path / f"{file.stem}.engine.json").read_text())
         assert manifest["tuning"]["file"] == f"{file.stem}.tuning.json"
         assert manifest["program"]["bytes"] == outcome.tuning["after"]["bytes"] < outcome.tuning["before"]["bytes"]
+    print_outcome(outcome, quiet=False)
+    assert "tuned: 3 → 2 launches" in capsys.readouterr().out
     (outcome,) = build_several([str(files[0])], tmp_path, tuning=False)
     assert outcome.built and outcome.tuning is None
     assert td.load_spec(str(files[0])).tuning_file is not None

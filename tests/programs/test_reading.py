@@ -254,3 +254,9 @@ def test_a_real_plan_is_found_by_its_marks():
     plan = compile_engine(net)
     assert [text[:8] for text in _texts(plan.data)] == ["header {"]
     assert _texts(plan.data[: len(plan.data) // 200]) == []
+
+
+def test_an_input_without_dimensions_is_one_number():
+    net = td.Network()
+    net.output(F.relu(net.input("x", (4, 16))) * net.input("scale", ()), "y")
+    assert td.program(net).bytes == 4 * (64 + 1 + 64)

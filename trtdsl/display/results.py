@@ -191,12 +191,18 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
 
 
 def print_outcome(outcome: Outcome, *, quiet: bool) -> None:
-    """One of several builds: a line when it is done, or its error."""
+    """One of several builds: a line when it is done, what tuning it won, or its error."""
+    from ..building.search import Figures
+    from .program import figures_text
+
     if outcome.error is not None:
         print_error(f"{outcome.network}: {outcome.error}")
     elif not quiet:
         size = "" if outcome.bytes is None else f", {outcome.bytes:,} bytes"
         print_line(f"{outcome.network}: {outcome.engine}{size if outcome.built else ' is up to date'}")
+        if outcome.tuning is not None:
+            before, after = (Figures(**outcome.tuning[name]) for name in ("before", "after"))
+            print_line(f"  tuned: {figures_text(before, after)}")
 
 
 def print_bench(report: BenchReport) -> None:

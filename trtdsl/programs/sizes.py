@@ -129,6 +129,8 @@ def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str,
         tensor = program.tensors.get(name)
         if tensor is None:
             continue
+        if not shape and tuple(tensor.dims) == (1,):  # a plan has no tensors without dimensions
+            continue
         shown = ", ".join("?" if isinstance(size, str) else str(size) for size in tensor.dims)
         if len(shape) != len(tensor.dims):
             raise UsageError(f"the engine's {plain(name)} has the shape ({shown}), not {tuple(shape)}")
