@@ -58,6 +58,7 @@ from .engine import Engine as Engine
 from .engine import load_engine as load_engine
 from .engine.bench import BenchReport as BenchReport
 from .engine.bench import bench as bench
+from .engine.cpp import export_cpp as export_cpp
 from .engine.program import program as program
 from .engine.program import programs_alike as programs_alike
 from .engine.refit import derive_weights as derive_weights
@@ -148,6 +149,7 @@ __all__ = [
     "derive_weights",
     "diagnose",
     "explain_einsum",
+    "export_cpp",
     "export_triton",
     "find_hazards",
     "floor_of",

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -323,7 +324,13 @@ def test_explain_einsum_refuses(trtdsl):
 
 def test_doctor(trtdsl):
     assert "define, check and build networks: yes" in trtdsl("doctor").stdout
-    assert json.loads(trtdsl("doctor", "--json").stdout)["packages"]["trtdsl"] != "not installed"
+    facts = json.loads(trtdsl("doctor", "--json").stdout)
+    assert facts["packages"]["trtdsl"] != "not installed"
+    library = Path(facts["libraries"]["tensorrt-rtx"])
+    assert library.is_file() and library.name.startswith("libtensorrt_rtx.so.")
+    options = ["-DTRTDSL_BACKEND=tensorrt-rtx", f"-Dtensorrt_rtx_LIBRARY={library}"]
+    assert trtdsl("doctor", "--cmake").stdout.split() == options
+    assert json.loads(trtdsl("doctor", "--cmake", "--json").stdout)["cmake"] == options
 
 
 def test_ctrl_c_leaves_nothing_behind(small, tmp_path):

@@ -124,18 +124,40 @@ class Backend:
         return builder
 
     @functools.cached_property
+    def _library(self) -> Any:
+        """The bindings by ctypes, which also looks symbols up in the libraries that they are linked with."""
+        import ctypes
+
+        return ctypes.CDLL(sys.modules[self.trt.Builder.__module__].__file__)
+
+    @functools.cached_property
     def library_version(self) -> tuple[int, ...] | None:
         """Major, minor and patch of the library that the bindings loaded; None when it does not say."""
-        module = sys.modules[self.trt.Builder.__module__]
         try:
-            import ctypes
-
-            library = ctypes.CDLL(
-                module.__file__
-            )  # also looks symbols up in the libraries that the bindings are linked with
-            return tuple(getattr(library, f"getInferLib{part}Version")() for part in ("Major", "Minor", "Patch"))
+            return tuple(getattr(self._library, f"getInferLib{part}Version")() for part in ("Major", "Minor", "Patch"))
         except (AttributeError, OSError, TypeError):
             return None
+
+    @functools.cached_property
+    def library_file(self) -> str | None:
+        """Where the library that the bindings loaded is; None where the system does not say."""
+        import ctypes
+
+        class Found(ctypes.Structure):  # Dl_info of dladdr(3)
+            _fields_ = (
+                ("file", ctypes.c_char_p),
+                ("base", ctypes.c_void_p),
+                ("name", ctypes.c_char_p),
+                ("at", ctypes.c_void_p),
+            )
+
+        found = Found()
+        try:
+            function = ctypes.cast(self._library.getInferLibMajorVersion, ctypes.c_void_p)
+            known = ctypes.CDLL(None).dladdr(function, ctypes.byref(found))
+        except (AttributeError, OSError, TypeError):  # Windows has no dladdr
+            return None
+        return os.path.realpath(os.fsdecode(found.file)) if known and found.file else None
 
     @functools.cached_property
     def cuda_major(self) -> int | None:

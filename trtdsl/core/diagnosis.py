@@ -6,7 +6,7 @@ import platform
 from typing import Any
 
 from .backend import INSTALL, MODULES, cuda_status, get_backend, installed
-from .errors import TrtdslError
+from .errors import BackendError, TrtdslError
 
 PACKAGES = ("trtdsl", "torch", "numpy", "safetensors", "cuda-python", "tensorrt-rtx-cu13", "tensorrt")
 
@@ -15,15 +15,18 @@ def diagnose(backend: str | None = None) -> dict[str, Any]:
     """Versions of what trtdsl uses, the backends and what each can do here, and the CUDA device.
 
     >>> sorted(diagnose())
-    ['abilities', 'backends', 'machine', 'packages']
+    ['abilities', 'backends', 'libraries', 'machine', 'packages']
     """
     backends: dict[str, str] = {}
+    libraries: dict[str, str] = {}
     for name in MODULES:
         if not installed(name):
             backends[name] = f"not installed: {INSTALL[name]}"
             continue
         try:
-            backends[name] = get_backend(name).version
+            found = get_backend(name)
+            backends[name] = found.version
+            libraries[name] = found.library_file or "not known"
         except TrtdslError as error:
             backends[name] = error.message
     device = cuda_status()
@@ -47,8 +50,21 @@ def diagnose(backend: str | None = None) -> dict[str, Any]:
         "machine": machine,
         "packages": {p: _version(p) for p in PACKAGES},
         "backends": backends,
+        "libraries": libraries,
         "abilities": abilities,
     }
+
+
+def cmake_options(backend: str | None = None) -> list[str]:
+    """Options of CMake with which the C++ library links against the library that the Python package loads.
+
+    Raises BackendError where that is not known.
+    """
+    found = get_backend(backend)
+    if found.library_file is None:
+        raise BackendError(f"it is not known where the library of {found.name} is: look into its Python package")
+    name = "tensorrt_rtx" if found.is_rtx else "nvinfer"
+    return [f"-DTRTDSL_BACKEND={found.name}", f"-D{name}_LIBRARY={found.library_file}"]
 
 
 def _version(package: str) -> str:

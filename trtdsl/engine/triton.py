@@ -12,8 +12,8 @@ from typing import Any
 
 from ..core.errors import EngineError, UsageError
 from ..core.files import check_writable, file_name, write_all_atomically
-from .loading.loader import judge, read_engine_file, read_header
-from .loading.manifest import Manifest, read_manifest
+from .loading.loader import read_described
+from .loading.manifest import Manifest
 from .loading.signature import TensorInfo
 
 # Triton's DataType (model_config.proto) for torch's dtypes; it has no float8.
@@ -51,7 +51,7 @@ def export_triton(
         raise UsageError(f"Triton's versions start at 1, not {version}")
     if instances < 1:
         raise UsageError(f"an instance group has at least 1 instance, not {instances}")
-    data, manifest = _read(engine)
+    data, manifest = read_described(engine)
     if manifest.product == "tensorrt-rtx" and not allow_rtx:
         raise EngineError(
             "Triton's TensorRT backend does not load engines of TensorRT-RTX: build it with --backend tensorrt, or say "
@@ -67,16 +67,6 @@ def export_triton(
     plan, described = check_writable(target / "model.plan"), check_writable(folder / "config.pbtxt")
     write_all_atomically({plan: data, described: config.encode()})
     return folder
-
-
-def _read(engine: str | os.PathLike[str]) -> tuple[bytes, Manifest]:
-    """The engine, judged as far as its own product and version matter, but not against the TensorRT that is here."""
-    path = Path(engine)
-    data = read_engine_file(path)
-    header = read_header(data, str(path))
-    manifest = read_manifest(path)
-    judge(data, manifest, header, str(path))
-    return data, manifest
 
 
 def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_delay_us: int | None = None) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import Annotated
+
 import typer
 
 import trtdsl as td
 
+from ...core.diagnosis import cmake_options
 from ...display.results import print_facts
+from ...display.terminal import print_line
 from ..command import Output, command
 from ..options import Backend
 
@@ -15,7 +20,17 @@ app = typer.Typer()
 
 @app.command()
 @command
-def doctor(out: Output, backend: Backend = None) -> None:
+def doctor(
+    out: Output,
+    backend: Backend = None,
+    cmake: Annotated[
+        bool, typer.Option("--cmake", help="Print CMake's options to link with the library in the Python package.")
+    ] = False,
+) -> None:
     """Say what is installed here, what this machine can do with it, and what is missing."""
+    if cmake:
+        options = cmake_options(backend)
+        value = {"schema": 1, "kind": "doctor", "cmake": options}
+        return out.result(value, lambda: print_line(shlex.join(options)))
     facts = td.diagnose(backend)
-    out.result({"schema": 1, "kind": "doctor", **facts}, lambda: print_facts(facts))
+    return out.result({"schema": 1, "kind": "doctor", **facts}, lambda: print_facts(facts))

@@ -49,3 +49,18 @@ def triton(
     )
     value = {"schema": 1, "kind": "export", "folder": str(folder)}
     out.result(value, lambda: print_line(str(folder)))
+
+
+@app.command()
+@command
+def cpp(
+    out: Output,
+    engine: EngineName,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project's.")],
+    name: Annotated[str | None, typer.Option("--name", help="The engine's there; the network's when not said.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the project that is there.")] = False,
+) -> None:
+    """Write a CMake project in C++ around an engine."""
+    written = td.export_cpp(engine, folder, name=name, force=force)
+    value = {"schema": 1, "kind": "export", "folder": str(written)}
+    out.result(value, lambda: print_line(str(written)))

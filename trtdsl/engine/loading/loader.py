@@ -282,6 +282,19 @@ def judge(data: bytes, manifest: Manifest | None, header: Header, label: str) ->
         )
 
 
+def read_described(engine: str | os.PathLike[str]) -> tuple[bytes, Manifest]:
+    """An engine and its manifest, judged against each other and not against the TensorRT that is here.
+
+    Raises the errors of :func:`read_header` and :func:`judge`, ManifestMissingError and ManifestDamagedError.
+    """
+    path = Path(engine)
+    data = read_engine_file(path)
+    header = read_header(data, str(path))
+    manifest = read_manifest(path)
+    judge(data, manifest, header, str(path))
+    return data, manifest
+
+
 def check_plugins(manifest: Manifest | None, backend: Backend) -> None:
     """MissingPluginError naming what the engine needs and TensorRT's registry does not have."""
     for name, version, namespace in manifest.plugins if manifest is not None else ():
