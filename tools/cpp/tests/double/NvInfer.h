@@ -24,6 +24,7 @@ enum class DataType : std::int32_t { kFLOAT = 0, kHALF = 1, kINT8 = 2, kINT32 = 
 enum class TensorLocation : std::int32_t { kDEVICE = 0, kHOST = 1 };
 enum class TensorIOMode : std::int32_t { kNONE = 0, kINPUT = 1, kOUTPUT = 2 };
 enum class OptProfileSelector : std::int32_t { kMIN = 0, kOPT = 1, kMAX = 2 };
+enum class ExecutionContextAllocationStrategy : std::int32_t { kSTATIC = 0 };
 enum class WeightsRole : std::int32_t { kKERNEL = 0, kBIAS = 1, kSHIFT = 2, kSCALE = 3, kCONSTANT = 4, kANY = 5 };
 #ifdef TRT_MAJOR_RTX
 enum class EngineValidity : std::int32_t { kVALID = 0, kSUBOPTIMAL = 1, kINVALID = 2 };
@@ -49,7 +50,7 @@ public:
 class ILogger {
 public:
     enum class Severity : std::int32_t { kINTERNAL_ERROR = 0, kERROR = 1, kWARNING = 2, kINFO = 3, kVERBOSE = 4 };
-    virtual void log(Severity severity, char const* message) noexcept = 0;
+    virtual void log(ILogger::Severity severity, char const* message) noexcept = 0;
     virtual ~ILogger() = default;
 };
 
@@ -115,7 +116,7 @@ public:
     virtual IRuntimeConfig* createRuntimeConfig() noexcept = 0;
     virtual IExecutionContext* createExecutionContext(IRuntimeConfig* config) noexcept = 0;
 #else
-    virtual IExecutionContext* createExecutionContext() noexcept = 0;
+    virtual IExecutionContext* createExecutionContext(ExecutionContextAllocationStrategy strategy = ExecutionContextAllocationStrategy::kSTATIC) noexcept = 0;
 #endif
 };
 

@@ -316,7 +316,7 @@ public:
     IExecutionContext* createExecutionContext(IRuntimeConfig* config) noexcept override {
         if (!device::fails("createExecutionContext")) return new Context(program_, log_, static_cast<RuntimeConfig*>(config));
 #else
-    IExecutionContext* createExecutionContext() noexcept override {
+    IExecutionContext* createExecutionContext(ExecutionContextAllocationStrategy) noexcept override {
         if (!device::fails("createExecutionContext")) return new Context(program_, log_);
 #endif
         return log_.log(ILogger::Severity::kERROR, "Error Code 2: OutOfMemory (Requested size was 7 bytes.)"), nullptr;
