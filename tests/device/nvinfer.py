@@ -511,6 +511,7 @@ class Context:
         for name, address in self._addresses.items():
             if not self._on_host(name) and address % ALIGNMENT:
                 violations.append(f"the address of {name!r} is not aligned to {ALIGNMENT} bytes")
+        self._judge_overlaps(violations)
         if self._config is not None and self._config() is None:
             violations.append("the context's runtime configuration is gone")
         if self.engine._lacking:
@@ -524,6 +525,18 @@ class Context:
             if "WHOLE_GRAPH_CAPTURE" in self._strategies:
                 self._simulated.say("CUDA graphs are not captured from the default stream.", 2)
                 self._simulated.machine.counts["run without the graph that was asked for"] += 1
+
+    def _judge_overlaps(self, violations: list[str]) -> None:
+        """Outputs that share memory with an input or with each other: kernels run in an order of TensorRT's own."""
+        ranges = {}
+        for name, address in self._addresses.items():
+            shape = self.get_tensor_shape(name)
+            if not self._on_host(name) and min(shape, default=0) >= 0:
+                ranges[name] = (address, address + int(np.prod(shape)) * self.engine._torch_dtype(name).itemsize)
+        for name in self.engine._outputs:
+            for other, (low, high) in ranges.items():
+                if name in ranges and name != other and ranges[name][0] < high and low < ranges[name][1]:
+                    violations.append(f"output {name!r} and {other!r} share memory")
 
     def _compile(self, shapes: dict[str, tuple[int, ...]]) -> None:
         if self._cache is not None and "EAGER" in self._strategies:

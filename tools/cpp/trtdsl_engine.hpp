@@ -234,8 +234,8 @@ public:
 
     // Enqueues a run on `stream`, or on the context's own for nullptr; CUDA's default stream is cudaStreamLegacy, and the
     // run is on the context's own between two events then. Memory is used where it lies; only what is not at a multiple
-    // of 256 bytes is copied on the GPU. Inputs must live, and outputs be left alone, until the stream is there. Outputs
-    // that are not given go to memory of the context, until its next run.
+    // of 256 bytes, and an output in the memory of an input, is copied on the GPU. Inputs must live, and outputs be left
+    // alone, until the stream is there. Outputs that are not given go to memory of the context, until its next run.
     // Throws feed-name, -dtype, -rank, -shape, -profile, -place, and what running throws.
     void enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs = {}, Stream stream = nullptr, Profile profile = {});
 

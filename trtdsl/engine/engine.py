@@ -131,8 +131,7 @@ class Engine:
         required = manifest.signature.requirements if manifest is not None else ()
         self.signature = replace(self._loaded.signature, requirements=required)
         self._free: list[Context] = []
-        self._lock = threading.Condition()
-        self._running = 0
+        self._lock = threading.Lock()  # of the pool
         self._eager = False  # whether new contexts compile for a shape before they run it
         self._has_weights = manifest is None or not manifest.stripped
 
@@ -173,6 +172,7 @@ class Engine:
         Raises FeedError (of a kind for each way that a feed or an ``out`` does not fit), OutOfMemoryError,
         ExecutionError.
         """
+        self._loaded.check_process()
         loader.check_stripped(self.manifest, refitted=self._has_weights)
         kind, asked = self._placed(feeds, outputs, stream)
         targets = {name: target_view(name, array) for name, array in (out or {}).items()}
@@ -198,10 +198,11 @@ class Engine:
         overwrites. ``profile`` and the errors are those of :meth:`run`, with UnsupportedError for outputs whose shapes
         depend on values. Without ``graph`` memory is bound in the same way, and each kernel is launched by itself.
         """
+        self._loaded.check_process()
         loader.check_stripped(self.manifest, refitted=self._has_weights)
         kind, _ = self._placed(feeds, outputs, None)
         check_outputs(self.signature, kind, {}, self.device)
-        with cuda.on_device(self.device):
+        with cuda.on_device(self.device), self._loaded.gate.run():
             return Captured(self._loaded, feeds, kind, profile, graph=graph)
 
     def warm_up(self, runs: int = 3) -> None:
@@ -243,7 +244,7 @@ class Engine:
         Raises UsageError for an engine that takes no weights, WeightsError that names all weights that do not fit.
         """
         facts = self.manifest.facts.get("refit") if self.manifest is not None else None
-        if not facts:
+        if not facts or "values" not in facts:
             raise UsageError("this engine takes no new weights: build it with --refit")
         values = new_values(
             facts,
@@ -254,11 +255,12 @@ class Engine:
             trust_network_file=trust_network_file,
         )
         counts = {name: count for name, (count, _) in facts["values"].items()}
-        with cuda.on_device(self.device), self._lock:
-            self._lock.wait_for(lambda: not self._running)
+        self._loaded.check_process()
+        with cuda.on_device(self.device), self._loaded.gate.alone():
             cuda.call("cudaDeviceSynchronize")
             apply(self._loaded.trt, self.backend, values, counts)
-            self._free.clear()  # a context may have captured the old weights
+            with self._lock:
+                self._free.clear()  # a context may have captured the old weights
             self._loaded.generation += 1
             self._has_weights = True
 
@@ -282,28 +284,18 @@ class Engine:
 
     @contextmanager
     def _context(self) -> Iterator[Context]:
-        with self._lock:
-            self._running += 1
-            context = self._free.pop() if self._free else None
-            generation, eager = self._loaded.generation, self._eager
-        try:
+        with self._loaded.gate.run():
+            with self._lock:
+                context = self._free.pop() if self._free else None
+                eager = self._eager
             if context is None:
                 context = Context(self._loaded, eager=eager)
-            yield context
-        finally:
-            with self._lock:
-                self._running -= 1
-                if (
-                    context is not None
-                    and not context.broken
-                    and (generation, eager)
-                    == (
-                        self._loaded.generation,
-                        self._eager,
-                    )
-                ):
-                    self._free.append(context)
-                self._lock.notify_all()
+            try:
+                yield context
+            finally:
+                with self._lock:
+                    if not context.broken and eager == self._eager:
+                        self._free.append(context)
 
     def save_runtime_cache(self) -> None:
         """Writes TensorRT-RTX's runtime cache to the file that :func:`load_engine` was given; nothing without one."""

@@ -169,7 +169,7 @@ def new_values(
                 weights=weights,
                 dims=facts["dims"],
                 profiles=(),  # they do not change the layers
-                precision=facts["precision"],
+                precision=facts.get("precision"),
                 backend=backend,
             )
         )
@@ -197,7 +197,7 @@ def _derived(weights: Source) -> tuple[str, Values] | None:
 
 def _spec(facts: Mapping[str, Any], folder: Path, network: str | None, trusted: bool) -> NetworkSpec:
     place = network
-    if place is None and isinstance(facts["network"], str):
+    if place is None and isinstance(facts.get("network"), str):
         place = os.path.normpath(folder / facts["network"])
     file = (place or "").rpartition(":")[0] or place or ""
     if not file or not is_file(file):

@@ -13,6 +13,11 @@ nvinfer1::Dims dims_of(Shape const& shape) {
     return dims;
 }
 
+bool share(View const& a, View const& b) {
+    auto const from = [](View const& view) { return reinterpret_cast<std::uintptr_t>(view.data); };
+    return from(a) < from(b) + bytes_of(b.shape, b.dtype) && from(b) < from(a) + bytes_of(a.shape, a.dtype);
+}
+
 bool is_known(Shape const& shape) { return std::find(shape.begin(), shape.end(), -1) == shape.end(); }
 
 }  // namespace
@@ -117,12 +122,19 @@ void Lane::bind(Views const& inputs, Views const& outputs, cudaStream_t stream, 
     results_.clear(), copies_.clear(), running_allocators_.clear();
     for (auto const& info : signature.outputs) {
         auto const found = outputs.find(info.name);
-        results_[info.name] = bind_output(info, found == outputs.end() ? nullptr : &found->second);
+        if (found == outputs.end()) {
+            results_[info.name] = bind_output(info, nullptr, false);
+            continue;
+        }
+        auto const meets = [&, &view = found->second](auto const& other) { return &other.second != &view && share(other.second, view); };
+        if (std::any_of(outputs.begin(), outputs.end(), meets)) throw Error("feed-place", "the memory of output '" + info.name + "' is another output's too");
+        results_[info.name] = bind_output(info, &found->second, std::any_of(inputs.begin(), inputs.end(), meets));
     }
 }
 
-// Gives an output its memory: the caller's, or the lane's own, on the CPU where TensorRT writes it there.
-View Lane::bind_output(TensorInfo const& info, View const* given) {
+// Gives an output its memory: the caller's, or the lane's own, on the CPU where TensorRT writes it there. What is `shared`
+// with an input is written to when the run is done.
+View Lane::bind_output(TensorInfo const& info, View const* given, bool shared) {
     char const* const name = info.name.c_str();
     auto const what = "output '" + info.name + "'";
     View view{info.dtype, shape_of(context_->getTensorShape(name)), nullptr};
@@ -148,7 +160,7 @@ View Lane::bind_output(TensorInfo const& info, View const* given) {
         view.data = given->data;
     }
     void* target = view.data;
-    if (!target || (!info.on_host && !is_aligned(target))) {
+    if (!target || (!info.on_host && (shared || !is_aligned(target)))) {
         target = outputs_[info.name].reserve(size, info.on_host, retired_);
         if (view.data) copies_.emplace_back(view, target);
         else view.data = target;

@@ -77,7 +77,7 @@ private:
     void make_context();  // also anew, after a refit or a warm-up
     void release();
     void* address_of(TensorInfo const& info, View const& given, cudaStream_t stream);
-    View bind_output(TensorInfo const& info, View const* given);
+    View bind_output(TensorInfo const& info, View const* given, bool shared);
 
     Loaded& state_;
     std::size_t generation_ = 0;

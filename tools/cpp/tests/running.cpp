@@ -117,6 +117,10 @@ void views(Engine const& engine) {
         CHECK(refused("feed-place", {{"x", {"float32", {2, 2}, host}}}, {}));
         CHECK(refused("feed-place", {{"x", matrix(x)}}, {{"y", {"float32", {2, 2}, host}}}));
         CHECK(refused("feed-place", {{"x", matrix(x)}}, {{"s", {"int64", {2}, y.data()}}}));
+        Floats const in_place({1, 2, 3, 4});
+        for (int i = 0; i < 2; ++i) context.enqueue({{"x", matrix(in_place)}}, {{"y", matrix(in_place)}}, stream.handle);
+        context.finish();
+        CHECK((in_place.now() == std::vector<float>{4, 8, 12, 16}));
         CHECK(refused("feed-profile", {{"x", {"float32", {99, 2}, x.data()}}}, {}));
         CHECK(refused("feed-name", {{"x", matrix(x)}}, {{"z", matrix(y)}}));
         CHECK(refused("feed-dtype", {{"x", matrix(x)}}, {{"y", {"int32", {2, 2}, y.data()}}}));

@@ -12,6 +12,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import ExecutionError, OutOfMemoryError, UsageError
 from .. import cuda
 from . import loader
+from .gate import Gate
 from .loader import Header
 from .manifest import Manifest
 from .runtime_cache import discard, read_runtime_cache, write_runtime_cache
@@ -54,6 +55,8 @@ class Loaded:
         if self.trt is None:
             raise loader.judge_messages(messages, size=len(data), free=cuda.free_memory())
         self.signature = read_signature(self.trt, backend)
+        self.gate = Gate()
+        self.process = os.getpid()
         self.generation = 0
         """How often it got new weights: what was captured before is not used after."""
         self._lock = threading.Lock()
@@ -61,6 +64,14 @@ class Loaded:
         self._cache_for = {"backend": backend.version, "compute_capability": capability}
         self._cache: Any = None
         self._saved: bytes | None = None
+
+    def check_process(self) -> None:
+        """UsageError in a process that was forked after the engine was loaded: CUDA does not survive that."""
+        if os.getpid() != self.process:
+            raise UsageError(
+                "the engine was loaded before this process was forked, and CUDA does not survive that: load it in this "
+                "process (with multiprocessing, the start method 'spawn')"
+            )
 
     def make_context(self, *, graphs: bool, eager: bool) -> tuple[Any, Any]:
         """An execution context of TensorRT's, and the configuration that has to live as long.

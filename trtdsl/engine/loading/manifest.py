@@ -83,6 +83,7 @@ def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:
         raise engine.wrong("sha256", "64 hexadecimal digits")
     config = reader.at("config", optional=True)
     refit = reader.at("refit", optional=True)
+    _check_refit(refit)
     return Manifest(
         network=reader.get("network", str),
         product=product,
@@ -196,6 +197,37 @@ def _range(reader: Reader, rank: int) -> Shapes:
     if not all(a <= b <= c for a, b, c in zip(low, opt, high, strict=True)):
         raise ManifestDamagedError(f"{reader.label}: {reader.path.rstrip('.')} must have min <= opt <= max")
     return low, opt, high
+
+
+def _check_refit(reader: Reader) -> None:
+    """What refitting needs, where the engine takes new weights."""
+    if "values" not in reader.facts:
+        return
+    for key in ("structure_sha256", "values_sha256"):
+        reader.get(key, str)
+    for key in ("network", "precision"):
+        if reader.facts.get(key) is not None:
+            reader.get(key, str)
+    reader.get("identical", bool, False)
+    reader.strings("weights")
+    for item in reader.list("lowerings", optional=True):
+        kinds = [type(part) for part in item] if isinstance(item, list) else []
+        if kinds != [str, str, str, str, int, str]:
+            raise reader.wrong("lowerings", "lists of a call's five names and its lowering")
+    values, expected, dims = reader.at("values"), reader.at("expected"), reader.at("dims")
+    for name in values.facts:
+        pair = values.list(name)
+        if len(pair) != 2 or type(pair[0]) is not int or pair[0] < 0 or not isinstance(pair[1], str):
+            raise values.wrong(name, "a number of elements and a dtype")
+    for name in expected.facts:
+        pair = expected.list(name)
+        sizes = pair[0] if len(pair) == 2 and isinstance(pair[0], list) else [None]
+        if not all(type(size) is int and size >= 0 for size in sizes) or not isinstance(pair[-1], str):
+            raise expected.wrong(name, "a shape and a dtype")
+    for name, given in dims.facts.items():
+        sizes = given if isinstance(given, list) else [given]
+        if not sizes or not all(type(size) is int for size in sizes):
+            raise dims.wrong(name, "a size, or the sizes of a range")
 
 
 def _plugins(reader: Reader) -> list[tuple[str, str, str]]:

@@ -91,9 +91,10 @@ class Captured:
         another shape, or another value of a shape, than was captured; UsageError when the engine got new weights since.
         """
         loaded, handle = self.loaded, self.stream
-        if loaded.generation != self._generation:
-            raise UsageError("the engine got new weights since this was captured: capture it again")
-        with cuda.on_device(loaded.device), self._lock:
+        loaded.check_process()
+        with cuda.on_device(loaded.device), self._lock, loaded.gate.run():
+            if loaded.generation != self._generation:
+                raise UsageError("the engine got new weights since this was captured: capture it again")
             views = {name: view(feed, stream=handle) for name, feed in feeds.items()}
             loaded.signature.check(views, device=loaded.device)
             loaded.signature.check_shapes(views, self._shapes)

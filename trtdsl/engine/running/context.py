@@ -13,7 +13,7 @@ from ..arrays import ON_HOST, Kind, View
 from ..loading.loaded import Loaded
 from ..loading.loader import says_out_of_memory
 from ..loading.signature import TensorInfo
-from .outputs import ALIGNMENT, Sink, check_output_shape, make_allocator
+from .outputs import ALIGNMENT, Sink, check_output_shape, make_allocator, overlap
 
 
 class Context:
@@ -113,11 +113,12 @@ class Context:
                 raise ExecutionError(f"the shapes do not fit each other: {messages.summary()}") from error
             if missing:
                 raise ExecutionError(f"the shapes of {', '.join(missing)} are not known: {messages.summary()}")
-            order = stream if seen is None else seen
-            return {
-                name: self._sink(info, kind, stream, order, (given or {}).get(name))
-                for name, info in signature.outputs.items()
-            }
+            order, sinks = stream if seen is None else seen, {}
+            for name, info in signature.outputs.items():
+                into = (given or {}).get(name)
+                shared = into is not None and any(overlap(into, fed) for fed in feeds.values())
+                sinks[name] = self._sink(info, kind, stream, order, into, shared)
+            return sinks
 
     def execute(self, stream: int) -> None:
         """Enqueues the engine's work on the stream. Raises ExecutionError, OutOfMemoryError."""
@@ -158,11 +159,11 @@ class Context:
             raise ExecutionError(f"TensorRT does not take shape {given.shape} for input {info}")
         self._set_address(info.name, pointer)
 
-    def _sink(self, info: TensorInfo, kind: Kind, stream: int, seen: int, given: View | None) -> Sink:
+    def _sink(self, info: TensorInfo, kind: Kind, stream: int, seen: int, given: View | None, shared: bool) -> Sink:
         shape = tuple(self.trt.get_tensor_shape(info.name))
         known = None if min(shape, default=0) < 0 else shape
         check_output_shape(info, known, given)
-        sink = Sink(info, kind, self.loaded.device, known, stream, seen, given)
+        sink = Sink(info, kind, self.loaded.device, known, stream, seen, given, shared)
         if known is not None:
             pooled = kind not in ON_HOST and given is None
             buffer = self._pooled if pooled else lambda size: self.buffer(info.name, size)

@@ -19,7 +19,8 @@ class Sink:
     """Where one output of one run goes.
 
     ``shape`` is None where it is known only after the run. ``stream`` is the stream of the run, ``seen`` the stream in
-    whose order the caller sees the output, and ``given`` the caller's own memory for it.
+    whose order the caller sees the output, and ``given`` the caller's own memory for it, which is not written to before
+    the run is done where it is ``shared`` with an input.
     """
 
     def __init__(
@@ -31,7 +32,9 @@ class Sink:
         stream: int,
         seen: int,
         given: View | None,
+        shared: bool = False,
     ):
+        self._shared = shared
         self.info, self.device, self.shape = info, device, shape
         self.kind: Kind = kind
         self.stream, self.seen, self.given = stream, seen, given
@@ -57,7 +60,8 @@ class Sink:
             shape = (size // ITEMSIZES[self.info.dtype],) if self.shape is None else self.shape
             self._tensor = host_array(shape, self.info.dtype, "torch")
             return view(self._tensor).pointer
-        if given is not None and given.device is not None and not given.pointer % ALIGNMENT and size:
+        direct = given is not None and given.device is not None and not given.pointer % ALIGNMENT and not self._shared
+        if given is not None and direct and size:
             return given.pointer
         if given is None and self.kind == "cuda":
             with torch.cuda.stream(torch_stream(self.seen, self.device)):
@@ -108,6 +112,18 @@ def check_outputs(signature: Signature, kind: Kind, given: Mapping[str, View], d
         if into.device is not None and (info.on_host or into.device != device):
             there = "on the CPU" if info.on_host else f"on cuda:{device}"
             raise FeedPlaceError(f"output {name!r} is made {there}, and the array for it is on cuda:{into.device}")
+
+    taken: list[tuple[str, View]] = []
+    for name, into in given.items():
+        for other, view_ in taken:
+            if overlap(into, view_):
+                raise FeedPlaceError(f"the arrays for outputs {other!r} and {name!r} share memory")
+        taken.append((name, into))
+
+
+def overlap(a: View, b: View) -> bool:
+    """Whether two arrays share a byte."""
+    return a.pointer < b.pointer + b.size and b.pointer < a.pointer + a.size
 
 
 def check_output_shape(info: TensorInfo, shape: tuple[int, ...] | None, given: View | None) -> None:

@@ -250,6 +250,7 @@ private:
             void const* const source = addresses_.at(tensor.source);
             if (tensor.rule == "twice") {
                 void* const target = addresses_.at(name);
+                if (target == source) wrong("an output in the memory of its input");
                 device::enqueue(stream, [=, factor = factor_] {
                     std::vector<float> values(bytes / sizeof(float));
                     std::memcpy(values.data(), device::access(source, bytes), bytes);
