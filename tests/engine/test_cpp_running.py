@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from trtdsl.engine.loading.runtime_cache import read_runtime_cache, write_runtime_cache
+
+ROOT = Path(__file__).parents[2]
 
 PROGRAM = """in x -1 2
 profile 0 x 2 1 2 4 2 8 2
@@ -189,6 +192,28 @@ def test_weights_that_an_engine_is_for_alone(running, tmp_path):
     assert "for these alone" in running(tmp_path / "a.engine", "weights", weights, code=3)
     assert "takes no new weights" in running(write(tmp_path / "b.engine"), "weights", weights, code=2)
     assert "no weights file" in running(tmp_path / "a.engine", "weights", tmp_path / "none", code=3)
+
+
+def test_the_guide_s_service_compiles_and_runs(sanitized, tmp_path):
+    """The service in C++ of docs/engines.md, as it stands there, on the doubles."""
+    program = (ROOT / "docs/engines.md").read_text().split("```cpp\n")[2].split("```")[0]
+    (tmp_path / "service.cpp").write_text(program)
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-DTRTDSL_WITH_TENSORRT"]
+    folders = [f"-I{ROOT / 'tools/cpp'}", f"-I{ROOT / 'tools/cpp/tests/double'}"]
+    command = ["g++", *flags, *folders, tmp_path / "service.cpp", sanitized / "libtrtdsl_engine.a", "-o"]
+    subprocess.run([*command, tmp_path / "service"], check=True)
+    ranges = {"min": [1, 3], "opt": [4, 3], "max": [16, 3]}
+    write(
+        tmp_path / "double.engine",
+        "in x -1 3\nprofile 0 x 2 1 3 4 3 16 3\nout y twice x -1 3\n",
+        inputs={"x": {"dtype": "float32", "shape": ["N", 3]}},
+        outputs={"y": {"dtype": "float32", "shape": ["N", 3]}},
+        profiles=[{"inputs": {"x": ranges}}],
+    )
+    done = subprocess.run([tmp_path / "service", tmp_path], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["200: 4.000000"] * 3 + ["400: feed-profile"]
+    assert (tmp_path / "double.cache").is_file()
 
 
 @pytest.mark.parametrize("nth", range(1, 5))
