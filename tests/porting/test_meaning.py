@@ -80,6 +80,18 @@ class Overloads(nn.Module):
         return y, z
 
 
+class Viewed(nn.Module):
+    """Views that are written to: what they are views of changes with them."""
+
+    def forward(self, a):
+        y = a.clone()
+        view = y[:, 1:3]
+        view.mul_(2)
+        inner = view[0]
+        inner.add_(a[0, 0])
+        return y * 3, view + 1, inner
+
+
 class Copied(nn.Module):
     def forward(self, a):
         y, z = torch.zeros(3, 4), a * 2
@@ -93,7 +105,7 @@ class Copied(nn.Module):
 A, B = torch.linspace(-2, 3, 12).reshape(3, 4), torch.linspace(3, -1, 12).reshape(3, 4)
 
 
-@pytest.mark.parametrize("kind", [Swapped, Late, Growing, Coupling, PartWritten, Rows, Overloads, Copied])
+@pytest.mark.parametrize("kind", [Swapped, Late, Growing, Coupling, PartWritten, Rows, Overloads, Viewed, Copied])
 def test_every_pass_keeps_the_meaning(kind):
     inputs = {"a": A, "b": B} if kind in (Swapped, Late, Coupling) else {"a": A}
     assert_every_pass_keeps_the_meaning(kind(), inputs)

@@ -43,6 +43,9 @@ class Source:
             *self.indented(body, 8),
             f"        return {self.random.choice([', '.join(inputs), ', '.join(reversed(inputs))])}",
         ]
+        if self.random.random() < 0.3:  # an early return, in some of the blocks
+            last = self.lines.pop()
+            self.lines += ["        if self.scale > 1:", f"            return {', '.join(inputs)}", last]
 
     def module(self):
         scales = self.random.choice(["0.5", "0.5 + number", "[0.5, 2][number % 2]"])
@@ -116,9 +119,50 @@ class Source:
                 [f"{x}, {y} = torch.chunk(torch.cat([{e}, {f}], 2), 2, dim=2)"] if x != y else [f"{x} = {e}"],
                 [f"unused = {e}", f"{x} = {f}"],
                 [f"kept = {x}", f"{x} = {e}", f"{y} = {f} + kept"],
-                [f"torch.add({e}, {f}, out={x})"]
-                if self.random.random() < 0
-                else [f"{x} = torch.where({e} > 0, {f}, {x})"],
+                [f"{x} = torch.where({e} > 0, {f}, {x})"],
+                [f"kept = [{e} for _ in range({high})]", f"{x} = torch.stack(kept).sum(0) * {number}"],
+                [
+                    f"kept = {{'first': {e}, 'second': {x}}}",
+                    f"kept['first'] = kept['second'] - {f}",
+                    f"{x} = kept['first']",
+                ],
+                [
+                    "kept = []",
+                    f"for number in range({high}):",
+                    f"    kept.append({e} * (number + 1))",
+                    f"{x} = sum(kept)",
+                ],
+                [
+                    "kept = []",
+                    f"for number in range({high}):",
+                    f"    {x} = {e} + number",
+                    f"    kept.append({x})",
+                    f"{y} = torch.cat(kept, 1)[:, -4:]",
+                ],
+                [f"scale = lambda t, by={number}: t * by + {y}", f"{x} = scale({e})"],
+                [
+                    f"def inner(t, other={f}):",
+                    f"    return t - other * {number}",
+                    f"{x} = inner({e})",
+                    f"{y} = inner({y}, {x})",
+                ]
+                if x != y
+                else [f"{x} = {e}"],
+                [
+                    f"{x} = {x}.clone()",
+                    f"view = {x}[:, {low}:{high}]",
+                    f"view.mul_({number})",
+                    f"{y} = view.mean(1, keepdim=True) + {f}",
+                ]
+                if x != y
+                else [f"{x} = {f}"],
+                [f"{x} = {x}.clone()", f"{x}[:, {low}:{high}, ::2] = {e}[:, {low}:{high}, ::2] - {number}"],
+                [f"{x} = {x}.clone()", f"{x}[..., -1] += {e}[..., 0]"],
+                [f"{x}, ({y}, {z}) = {e}, ({f}, {x})"] if len({x, y, z}) == 3 else [f"{x} = {e}"],
+                [f"{x} = ({e}[:1] + {f}[:, :1]) * {y}[:, :, :1]"],
+                [f"if {x}.shape[1] > {self.random.choice([2, 9])}:", f"    {x} = {e}", "else:", f"    {x} = {f}"],
+                [f"{x} = next(iter(({e}, {f})))"],
+                [f"for left, right in zip(({x}, {y}), ({e}, {f})):", f"    {x} = left + right * {number}"],
             ]
         )
 

@@ -30,6 +30,8 @@ class Ported:
     module: torch.nn.Module
     notes: list[str] = field(default_factory=list)
     """What forward does besides and the network does not."""
+    requirements: list[str] = field(default_factory=list)
+    """The conditions on its dimensions that the file has from the module, with the module's lines."""
     verdict: Verdict | None = None
     """What a check of the text says; None where it was not asked for."""
 
@@ -47,6 +49,7 @@ class Ported:
                 f"its weights are to be in {self.name}.safetensors: "
                 f"--weights {self.name}.safetensors writes the module's own"
             )
+        lines += [f"it requires {condition}" for condition in self.requirements]
         if self.verdict is not None:
             lines.append(self.verdict.text)
         if file is not None and weights is not None and (self.verdict is None or self.verdict.passed):
@@ -157,4 +160,5 @@ def ported(
         )
     written = File(found, trace, given, name, file, weights)
     text, judged = finished(written.text(), written, module, checked=check)
-    return Ported(text, written.name, written.missing, module, trace.remarks, judged)
+    conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
+    return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged)

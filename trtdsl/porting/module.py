@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import UsageError
+from ..core.errors import UnsupportedError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Input
 from .given import checked_inputs, parsed
@@ -36,6 +36,12 @@ def spec_of(
     trace = traced_at_all_sizes(module, given)
     origin = Origin(lambda: module, None, None, type(module).__name__, {})
     written = File(origin, trace, given, name, None, None)
+    if written.missing:
+        raise UnsupportedError(
+            f"{written.missing[0]} has no counterpart in trtdsl.functional: write what it computes with functions that "
+            "docs/functions.md lists, or port the module to a file and replace its td.missing",
+            location=written.missing_at,
+        )
     for path, constant in trace.constants.items():
         setattr(module, path, constant)
     spec = executed(written.text(), written.name, {written.maker: lambda: copied(module)})
@@ -88,6 +94,12 @@ def _spec(name: str, given: Any) -> Input:
         return given
     if isinstance(given, str):
         return parsed(name, given)
+    if isinstance(given, (Mapping, list, tuple)):
+        kind = type(given).__name__
+        raise UsageError(
+            f"input {name!r} is a {kind}, and a network takes tensors: write a module that takes the tensors one by "
+            f"one and gives forward the {kind}"
+        )
     if not isinstance(given, torch.Tensor):
         raise UsageError(f"input {name!r} is a tensor, a td.Input(…) or a text such as 'N,3', not {given!r}")
     return Input(tuple(given.shape), dtype_name(given.dtype), _sample(given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import keyword
 import os
 import sys
 from collections.abc import Callable
@@ -84,7 +85,9 @@ class Origin:
         if self.attribute in ("Model", "Network", "Net", "model") and self.file is not None:
             named = self.file.stem
         text = str(named) if isinstance(named, str) else snake(self.attribute)
-        return "".join(letter if letter.isalnum() else "_" for letter in text.split(".")[0].rpartition("/")[2]).lower()
+        text = text.split(".")[0].rpartition("/")[2].lower()
+        name = "".join(letter if letter.isalnum() else "_" for letter in text)
+        return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _attribute(module: Any, name: str, place: str) -> Callable[..., Any]:

@@ -70,6 +70,7 @@ def port(
             "missing": result.missing,
             "text": result.text,
             "notes": result.notes,
+            "requirements": result.requirements,
         }
         facts["check"] = result.verdict.to_json() if result.verdict is not None else None
         print_json({"schema": 1, "kind": "port", **facts})

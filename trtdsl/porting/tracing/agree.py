@@ -33,12 +33,30 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
             return False
         return True
 
+    if not others:
+        _check_steady(module, given, first, mine)
     result.requirements, remarks = proven(result, given, lambda env: trace(module, given.at(env)), same)
     result.remarks += remarks
     for env in others:
         other = Lines(_traced(module, given, env))
-        mine.compare(other, _text(first), _text(env))
+        try:
+            mine.compare(other, _text(first), _text(env))
+        except UnsupportedError:
+            _check_steady(module, given, first, mine)
+            raise
     return result
+
+
+def _check_steady(module: torch.nn.Module, given: Given, env: Mapping[str, int], mine: Lines) -> None:
+    """Raises UnsupportedError with the module's line where two runs at the same sizes differ."""
+    try:
+        mine.compare(Lines(_traced(module, given, env)), "one run", "another")
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            "forward does not do the same in each run: it draws random numbers, reads the time, or keeps state outside "
+            "of the module. Make it the same each time, or an input",
+            location=error.location,
+        ) from error
 
 
 def _traced(module: torch.nn.Module, given: Given, env: Mapping[str, int], count: int = 3) -> Trace:

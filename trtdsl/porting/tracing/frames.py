@@ -7,6 +7,7 @@ import os
 import sys
 from functools import cache
 from types import FrameType
+from typing import Any
 
 from ...core.errors import PACKAGE, Location
 from ...core.lazy import torch
@@ -75,3 +76,21 @@ def _anonymous(frame: FrameType) -> bool:
     code = frame.f_code
     wraps = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) and code.co_freevars
     return code.co_name.startswith("<") or bool(code.co_flags & inspect.CO_GENERATOR) or bool(wraps)
+
+
+def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by the names of forward's parameters; those of ``*args`` by number."""
+    try:
+        arguments = inspect.signature(forward).bind(*args, **kwargs).arguments
+    except TypeError:
+        return {**{f"argument_{index}": item for index, item in enumerate(args)}, **kwargs}
+    result: dict[str, Any] = {}
+    for name, given in arguments.items():
+        kind = inspect.signature(forward).parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            result.update(given)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            result.update({f"{name}_{index}": item for index, item in enumerate(given)})
+        else:
+            result[name] = given
+    return result

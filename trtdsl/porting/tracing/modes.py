@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...core.lazy import torch
+from .frames import is_inside
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -27,6 +28,31 @@ def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         for name, held in vars(part).items():
             if isinstance(held, torch.Tensor):
                 yield f"{path}.{name}".lstrip("."), held
+
+
+def numbers_of(module: torch.nn.Module) -> dict[str, Any]:
+    """The numbers that a module and its parts have as attributes, by path."""
+    return {
+        f"{path}.{name}".lstrip("."): held
+        for path, part in module.named_modules()
+        for name, held in vars(part).items()
+        if isinstance(held, (bool, int, float))
+    }
+
+
+def hooks_of(module: torch.nn.Module) -> str:
+    """What to know of the module's hooks where it fails: they belong to the module that was given, not to its copy."""
+    hooks = [
+        hook for part in module.modules() for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
+    ]
+    held = [hook for hook in hooks if getattr(hook, "__closure__", None) and not is_inside(hook.__code__.co_filename)]
+    if not held:
+        return ""
+    place = f"{held[0].__code__.co_filename}:{held[0].__code__.co_firstlineno}"
+    return (
+        f" (a copy of the module is traced, and the hook at {place} has variables of the module that was copied: write "
+        "what the hook does in forward)"
+    )
 
 
 def modes(recorder: Recorder) -> Any:

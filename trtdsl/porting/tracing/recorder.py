@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import operator
 from collections.abc import Mapping
 from types import FrameType
@@ -17,8 +16,8 @@ from ...definition.spec import call_reference
 from ..graph import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
 from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
-from .frames import authors_frame, helper_frames, here, place_of
-from .modes import modes, storage_of, tensors_of
+from .frames import authors_frame, bound, helper_frames, here, place_of
+from .modes import hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, PEEKS, RANDOM, canonical, in_place, keeps_value, narrowed
 from .scalars import READ, number_of
 from .sizes import TracedFloat, TracedInt, expression_of, traced
@@ -50,8 +49,11 @@ class Recorder:
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
         self.emitted: dict[tuple[int, int], Value] = {}  # constants by tensor and by the call that has them
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
+        self.views: dict[int, tuple[torch.Tensor, Any]] = {}  # the tensor and the index of what shares its memory
         self.numbers: dict[int, Any] = {}  # traced numbers by the identity of the tensor that holds one
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
+        self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
+        self.place: Location | None = None
         self.inside = False  # whether a function of torch is running
 
     def run(self, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -59,11 +61,14 @@ class Recorder:
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
         try:
-            return call_reference(module, tensors)
+            returned = call_reference(module, tensors)
+            if self.failure is None:
+                return returned
+            raise self.failure  # which the module's own try statement has caught
         except TrtdslError:
             raise
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            location = place_of(error)
+            location = self.place or place_of(error)
             size = isinstance(error, DynamicOutputShapeException)
             what = "the size of a result depends on" if size else "what runs here depends on"
             raise UnsupportedError(
@@ -72,7 +77,7 @@ class Recorder:
                 location=location,
             ) from error
         except (Exception, SystemExit) as error:
-            text = str(error).split("\nWhile executing")[0]
+            text = str(error).split("\nWhile executing")[0] + hooks_of(module)
             raise DefinitionError(f"forward fails: {type(error).__name__}: {text}", location=place_of(error)) from error
 
     # -- modules -----------------------------------------------------------------------------------------------------
@@ -82,7 +87,7 @@ class Recorder:
 
         def begin(module: Any, args: Any, kwargs: Any) -> None:
             self.names()
-            arguments = _bound(module.forward, args, kwargs)
+            arguments = bound(module.forward, args, kwargs)
             call = Call(path, module, {name: self.tree(given) for name, given in arguments.items()})
             if self.stack:
                 self._container(begins=True).body.append(call)
@@ -210,21 +215,29 @@ class Recorder:
             known = _known(op)
             op.results = _map_tensors(result, lambda tensor: self._new(tensor, op, known))
             self._note(op)
+            if name == "getitem" and storage_of(result) == storage_of(args[0]):
+                self.views[id(result)] = args[0], given[1]
         return result
 
     def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the call gives, with a size that is tried where it depends on values."""
-        from torch._subclasses.fake_tensor import DynamicOutputShapeException
+        from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+        if name in ("numpy", "array") and not self._is_constant(args[0]) and type(args[0]) is not torch.nn.Parameter:
+            self._fact(name, args, None)
         self.inside = True
         try:
             return function(*args, **kwargs)
-        except DynamicOutputShapeException:
+        except DynamicOutputShapeException as error:
             result = sized(name, args, kwargs, self.count)
             if result is None:
+                self.failure, self.place = error, here()
                 raise
             self.tried = True
             return result
+        except DataDependentOutputException as error:
+            self.failure, self.place = error, here()
+            raise
         finally:
             self.inside = False
 
@@ -270,9 +283,8 @@ class Recorder:
         return value
 
     def _changed(self, target: torch.Tensor, op: Op) -> None:
-        """Gives the tensor a new value; its other views become invalid."""
-        known = _known(op)
-        former = self.values.get(id(target))
+        """Gives the tensor a new value, and what it is a view of; other views become invalid."""
+        known, former, stale = _known(op), self.values.get(id(target)), set(self.stale)
         storage = storage_of(target)
         if storage in self.owners:
             self.updated.setdefault(self.owners[storage], op.location)
@@ -283,6 +295,17 @@ class Recorder:
         op.results = self._new(target, op, known)
         op.results.name = former.name if former is not None else None
         self._note(op)
+        while id(target) in self.views:  # what it is a view of has changed as well
+            base, index = self.views[id(target)]
+            if id(base) not in self.values or id(base) in stale:
+                break
+            former = self.values[id(base)]
+            operands = former, index, self.values[id(target)]
+            write = Op("setitem", op.qualified, "setitem", operands, {}, None, op.location, op.path)
+            self.stale.pop(id(base), None)
+            write.results, target = self._new(base, write, known), base
+            write.results.name = former.name
+            self._note(write)
 
     # -- what is known while tracing -----------------------------------------------------------------------------------
 
@@ -447,24 +470,6 @@ class Recorder:
 
 
 MOST_NUMBERS = 64  # that are written out in a file
-
-
-def _bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by the names of forward's parameters; those of ``*args`` by number."""
-    try:
-        arguments = inspect.signature(forward).bind(*args, **kwargs).arguments
-    except TypeError:
-        return {**{f"argument_{index}": item for index, item in enumerate(args)}, **kwargs}
-    result: dict[str, Any] = {}
-    for name, given in arguments.items():
-        kind = inspect.signature(forward).parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            result.update(given)
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            result.update({f"{name}_{index}": item for index, item in enumerate(given)})
-        else:
-            result[name] = given
-    return result
 
 
 def _known(op: Op) -> bool:

@@ -396,8 +396,11 @@ def pythons_functions(module: torch.nn.Module) -> Iterator[None]:
     """
     changed: list[tuple[dict[str, Any], str]] = []
     packages = {kind.__module__.partition(".")[0] for part in module.modules() for kind in type(part).__mro__}
+    packages -= {"builtins", "torch"}
     for name, file in list(sys.modules.items()):
-        space = vars(file) if name.partition(".")[0] in packages - {"builtins", "torch"} else {}
+        if name.partition(".")[0] not in packages:
+            continue
+        space = vars(file)
         if not is_inside(str(space.get("__file__") or "<frozen")):
             changed += [(space, key) for key in NAMESAKES if key not in space]
     with _ONE_AT_A_TIME:

@@ -22,7 +22,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ..graph import Call, Op, Value, Weight, leaves, operations, values_in
-from .modes import modes, modes_below, tensors_of
+from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import narrowed
 from .recorder import Recorder
 from .sizes import GUARDS, Guard, pythons_functions
@@ -71,13 +71,9 @@ def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], t
 
 
 def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int) -> Trace:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     module = copied(module, parameters=False)
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
-    with fake:
-        tensors = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in inputs.items()}
-    recorder = Recorder(module, count)
+    tensors = without_values(inputs)
+    recorder, before = Recorder(module, count), numbers_of(module)
     values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
@@ -98,7 +94,8 @@ def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], 
         _choose(op)
     found = dict(_leaves(returned, ()))
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
-    remarks = [*_updates(recorder, module), *_differences(recorder), *map(_remark, left_out.items())]
+    changed = [name for name, number in numbers_of(module).items() if before.get(name, number) != number]
+    remarks = [*_updates(recorder, module, changed), *_differences(recorder), *map(_remark, left_out.items())]
     for path, leaf in found.items():
         if isinstance(leaf, torch.Tensor) and narrowed(leaf.dtype) != leaf.dtype:
             raise UnsupportedError(
@@ -109,6 +106,14 @@ def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], 
     made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried, guards)
     made.left_out = list(left_out)
     return made
+
+
+def without_values(inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> dict[str, torch.Tensor]:
+    """Tensors that have shapes and dtypes, and no values."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in inputs.items()}
 
 
 def _choose(op: Op) -> None:
@@ -124,9 +129,9 @@ def _choose(op: Op) -> None:
         op.name, op.args = "masked_where", (target, mask, source)
 
 
-def _updates(recorder: Recorder, module: torch.nn.Module) -> Iterator[str]:
-    """A remark for each tensor of the module that forward writes to or replaces."""
-    places = dict(recorder.updated)
+def _updates(recorder: Recorder, module: torch.nn.Module, changed: list[str]) -> Iterator[str]:
+    """A remark for each tensor of the module that forward writes to or replaces, and the numbers ``changed``."""
+    places = {**recorder.updated, **dict.fromkeys(changed)}
     for name, tensor in tensors_of(module):
         if name not in recorder.held or recorder.held[name] is not tensor:
             places.setdefault(name, None)
@@ -155,7 +160,10 @@ def _outputs(returned: Any, tensors: dict[str, Value]) -> Any:
     if isinstance(returned, torch.Tensor):
         return next(iter(tensors.values()))
     if not tensors:
-        raise UsageError("forward gives no tensor")
+        kind = "None" if returned is None else f"a {type(returned).__name__}"
+        raise UsageError(
+            f"forward gives {kind}: a network gives tensors, alone or in tuples, lists, dicts, dataclasses"
+        )
     if isinstance(returned, Mapping) or dataclasses.is_dataclass(returned):
         return {path.replace(".", "_"): value for path, value in tensors.items()}
     return tuple(tensors.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import os
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class File:
         self.target, self.trace, self.given = target, trace, given
         self.module = trace.root.module
         self.name = name or target.default_name(self.module)
-        if not self.name.isidentifier():
+        if not self.name.isidentifier() or keyword.iskeyword(self.name):
             raise UsageError(f"a network's name must be an identifier, not {self.name!r}: give --name")
         self.folder = Path(file).resolve().parent if file is not None else Path.cwd()
         self.weights = weights
@@ -47,13 +48,15 @@ class File:
         self.functions, self.main, self.used = program.functions, program.main, program.used
         self.stored = [key for key in self.module.state_dict() if not key.endswith(IGNORED)]
         self.main.scoped = bool(self.stored) or any(True for _ in trace.weights)
-        self.missing = [
-            inner.arguments[0].tree.value
+        unknown = [
+            inner
             for function in [*self.functions, self.main]
             for statement in flat(function.body)
             for inner in expressions(statement.expression)
             if inner.form == "missing"
         ]
+        self.missing = [inner.arguments[0].tree.value for inner in unknown]
+        self.missing_at = unknown[0].location if unknown else None
 
     def text(self) -> str:
         """The whole file."""

@@ -1,0 +1,187 @@
+"""Modules of every odd kind: each is ported, or refused with the module's line, the reason, and what to write."""
+
+import dataclasses
+import random
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+from trtdsl.porting import ported
+
+STATE = {"calls": 0}
+
+
+class Module(nn.Module):
+    """A module whose forward is given."""
+
+    def __init__(self, forward):
+        super().__init__()
+        self.function, self.calls = forward, 0
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+@dataclasses.dataclass
+class Output:
+    doubled: torch.Tensor
+    count: int
+
+
+def draws(self, x):
+    return x * random.random()
+
+
+def draws_arrays(self, x):
+    return x + torch.tensor(np.random.rand(3), dtype=torch.float32)
+
+
+def reads_the_time(self, x):
+    return x * time.perf_counter()
+
+
+def counts_outside(self, x):
+    STATE["calls"] += 1
+    return x * STATE["calls"]
+
+
+def asks_for_an_item(self, x):
+    return x * x.max().item()
+
+
+def branches(self, x):
+    return x if x.mean() > 0 else -x
+
+
+def catches(self, x):
+    try:
+        if x.sum() > 0:
+            return x
+    except Exception:
+        pass
+    return -x
+
+
+def loops(self, x):
+    while x.abs().max() > 1:
+        x = x / 2
+    return x
+
+
+def asserts(self, x):
+    assert x.min() >= 0, "not negative"
+    return x
+
+
+def computes_with_numpy(self, x):
+    return torch.from_numpy(np.maximum(x.numpy(), 0))
+
+
+def yields(self, x):
+    yield x
+
+
+def gives_nothing(self, x):
+    return None
+
+
+def makes_it_sparse(self, x):
+    return torch.sparse.mm(x.to_sparse(), x.T)
+
+
+EACH_RUN = "forward does not do the same in each run.* Make it the same each time, or an input"
+VALUES = "depends on a tensor's values, which a trace does not have: make it independent of the inputs"
+
+
+@pytest.mark.parametrize("shape", ["N,3", "2,3"])
+@pytest.mark.parametrize("forward", [draws, draws_arrays, reads_the_time, counts_outside])
+def test_what_differs_from_run_to_run_is_refused(forward, shape):
+    with pytest.raises(td.UnsupportedError, match=EACH_RUN) as caught:
+        td.from_module(Module(forward), [shape], dims={"N": (1, 2, 3)} if "N" in shape else None)
+    line = forward.__code__.co_firstlineno
+    assert caught.value.location.file == __file__ and line < caught.value.location.line <= line + 2
+
+
+@pytest.mark.parametrize("forward", [asks_for_an_item, branches, catches, loops, asserts])
+def test_what_depends_on_values_is_refused_where_it_stands(forward):
+    with pytest.raises(td.UnsupportedError, match=VALUES) as caught:
+        td.from_module(Module(forward), ["N,3"])
+    line = forward.__code__.co_firstlineno
+    assert caught.value.location.file == __file__ and line < caught.value.location.line <= line + 3
+
+
+@pytest.mark.parametrize(
+    ("forward", "error", "text"),
+    [
+        (computes_with_numpy, td.UnsupportedError, "numpy needs a tensor's values, which a trace does not have"),
+        (yields, td.UsageError, "forward gives a generator: a network gives tensors, alone or in tuples"),
+        (gives_nothing, td.UsageError, "forward gives None: a network gives tensors"),
+        (makes_it_sparse, td.UnsupportedError, "test_odd_modules.py:.*to_sparse has no counterpart .* write what it"),
+    ],
+)
+def test_what_a_network_cannot_be(forward, error, text):
+    with pytest.raises(error, match=text):
+        td.from_module(Module(forward), ["N,3"])
+
+
+def test_an_input_is_a_tensor():
+    with pytest.raises(td.UsageError, match="input 'x' is a dict, and a network takes tensors: write a module that"):
+        td.from_module(Module(lambda self, x: x["a"]), [{"a": torch.ones(2)}])
+
+
+def test_a_hook_that_belongs_to_the_module_that_was_copied():
+    module = nn.Sequential(nn.Linear(3, 3))
+    kept = {}
+    module[0].register_forward_hook(lambda part, given, made: kept[part] * 2)
+    with pytest.raises(td.DefinitionError, match=r"KeyError.*the hook at .*test_odd_modules.py:\d+ has variables of"):
+        td.from_module(module, ["N,3"])
+
+
+def test_what_is_ported():
+    def keyword(self, x):
+        return Output(x * 2, 3)
+
+    def counts(self, x):
+        self.calls += 1
+        return x * self.calls
+
+    for forward in (keyword, counts):
+        td.check(td.from_module(Module(forward), ["N,3"], dims={"N": (1, 2, 3)})).raise_for_mismatch()
+
+    class Try(nn.ReLU):
+        pass
+
+    assert td.from_module(Try(), ["N,3"]).name == "try_"
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+class Long(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[1] > 4 else x
+
+
+def test_the_conditions_of_a_file_stand_before_its_verdict():
+    found = ported(Long, {"x": "N,T"}, dims={"N": (1, 2, 3), "T": (5, 6, 9)}, check=True)
+    (condition,) = found.requirements
+    assert condition.startswith("T > 4 (") and "test_odd_modules.py:" in condition
+    assert found.remarks(None, None)[-2] == f"it requires {condition}"
+    assert found.remarks(None, None)[-1].startswith("checked: it equals the module")
+
+
+def test_a_number_that_forward_changes_is_remarked():
+    found = ported(Scaled, {"x": "N,3"}, dims={"N": (1, 2, 8)}, check=True)
+    assert [note.partition(":")[0] for note in found.notes] == ["forward changes its calls"]
+    assert found.verdict.passed
