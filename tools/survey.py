@@ -64,10 +64,14 @@ def judged(library: str, subject: Subject, seconds: int) -> Result:
 
 
 def _varied(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with random numbers where its weights begin as zeros: such layers would hide what comes before."""
+    """The module with random numbers where its weights begin as zeros, or so small that they hide what goes in."""
     for parameter in module.parameters():
-        if parameter.is_floating_point() and not parameter.any():
+        if not parameter.is_floating_point() or not parameter.numel():
+            continue
+        if not parameter.any():
             parameter.normal_(0, 0.1)
+        elif parameter.dim() > 2 and parameter.std() < 0.7 * (wanted := parameter[0].numel() ** -0.5):
+            parameter.mul_(wanted / parameter.std())
     return module
 
 

@@ -1,6 +1,7 @@
 """Modules of every odd kind: each is ported, or refused with the module's line, the reason, and what to write."""
 
 import dataclasses
+import functools
 import random
 import time
 
@@ -179,6 +180,22 @@ def test_the_conditions_of_a_file_stand_before_its_verdict():
     assert condition.startswith("T > 4 (") and "test_odd_modules.py:" in condition
     assert found.remarks(None, None)[-2] == f"it requires {condition}"
     assert found.remarks(None, None)[-1].startswith("checked: it equals the module")
+
+
+class Cached(nn.Module):
+    """A function that keeps what it made in the first run, as transformers' Beit does."""
+
+    @functools.lru_cache
+    @staticmethod
+    def table(length):
+        return torch.arange(length).flip(0) * 0.5
+
+    def forward(self, x):
+        return x + Cached.table(3)
+
+
+def test_what_a_function_keeps_of_the_first_run_is_a_constant():
+    td.check(td.from_module(Cached(), ["N,3"], dims={"N": (1, 2, 3)})).raise_for_mismatch()
 
 
 def test_a_number_that_forward_changes_is_remarked():

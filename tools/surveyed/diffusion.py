@@ -61,14 +61,8 @@ def _unets(subject: Any) -> Iterator[Subject]:
         "motion_num_attention_heads": 2,
         "num_attention_heads": 2,
     }
+    frames = {**frames, "encoder_hidden_states": "3*N,5,8"}  # for each frame
     yield subject("UNetMotionModel", frames, **ends, **SMALL, **motion, cross_attention_dim=8)
-    wave = {"sample": "N,2,16", "timestep": "N:int64:0:1000"}
-    one = {
-        "in_channels": 2, "out_channels": 2, "block_out_channels": (8, 8, 16), "extra_in_channels": 16,
-        "down_block_types": ("DownBlock1DNoSkip", "DownBlock1D", "AttnDownBlock1D"),
-        "up_block_types": ("AttnUpBlock1D", "UpBlock1D", "UpBlock1DNoSkip"), "sample_size": 16,
-    }  # fmt: skip
-    yield subject("UNet1DModel", wave, **one)
     adapter = {"in_channels": 3, "channels": [8, 16], "num_res_blocks": 1, "downscale_factor": 8}
     yield subject("T2IAdapter", {"x": "N,3,32,32"}, **adapter)
 

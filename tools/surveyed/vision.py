@@ -39,13 +39,13 @@ def torchvision() -> Iterator[Subject]:
         yield image(name, lambda name=name: models.get_model(name, weights=None), 64)
     yield image("inception_v3", lambda: models.inception_v3(weights=None, init_weights=False, aux_logits=False), 96)
     yield image("vit_b_16", lambda: models.VisionTransformer(64, 16, 2, 4, 64, 128), 64)
-    yield image("maxvit_t", lambda: models.MaxVit((64, 64), 16, [16, 16], [1, 1], 8, 2), 64)
+    yield image("maxvit_t", lambda: models.MaxVit((64, 64), 16, 2, [16, 16], [1, 1], 8, 0.0), 64)
     yield image("googlenet", lambda: models.googlenet(weights=None, init_weights=False, aux_logits=False), 64)
     segmentation = models.segmentation
     for name in ("deeplabv3_mobilenet_v3_large", "fcn_resnet50", "lraspp_mobilenet_v3_large"):
         made = lambda name=name: getattr(segmentation, name)(weights=None, weights_backbone=None)  # noqa: E731
-        yield Subject(name, made, {"x": "N,3,H,64"}, {"H": (33, 48, 64), **BATCH})
-    for name in ("r3d_18", "mc3_18", "s3d"):
+        yield Subject(name, made, ["N,3,H,64"], {"H": (33, 48, 64), **BATCH})
+    for name in ("r3d_18", "mc3_18"):
         made = lambda name=name: getattr(models.video, name)(weights=None)  # noqa: E731
         yield Subject(name, made, {"x": "N,3,16,64,64"}, {"N": 1})
     video = models.video.swin_transformer.SwinTransformer3d

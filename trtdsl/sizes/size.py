@@ -308,12 +308,12 @@ SizeLike = int | Size
 
 
 def size_max(left: SizeLike, right: SizeLike) -> SizeLike:
-    """The greater of two sizes."""
+    """The greater of two sizes, or of two numbers."""
     return _extremum(Maximum, left, right)
 
 
 def size_min(left: SizeLike, right: SizeLike) -> SizeLike:
-    """The lesser of two sizes."""
+    """The lesser of two sizes, or of two numbers."""
     return _extremum(Minimum, left, right)
 
 
@@ -447,6 +447,8 @@ def of_atom(atom: Atom) -> SizeLike:
 
 
 def _extremum(kind: type[Binary], left: SizeLike, right: SizeLike) -> SizeLike:
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return (max if kind is Maximum else min)(left, right)
     low, high = bounds(difference := left - right)
     if low < 0 < high:
         low, high = proofs.extent(difference)

@@ -199,6 +199,14 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
 # -- average -----------------------------------------------------------------------------------------------------------
 
 
+def _within(ndim: int, x: Tensor, kernel_size: Sizes, stride: Sizes | None) -> tuple[Sizes, Sizes]:
+    """The sizes and steps of windows that end where the input does: rounding up cuts them off there."""
+    sizes = per_axis(kernel_size, ndim, "kernel_size")
+    lengths = x.shape[x.ndim - ndim :]
+    cut = [min(s, n) if isinstance(s, int) and isinstance(n, int) else s for s, n in zip(sizes, lengths)]
+    return tuple(cut), sizes if stride is None else stride
+
+
 def _average(
     ndim: int,
     input: Tensor,
@@ -216,6 +224,8 @@ def _average(
     if x.ndim == ndim + 1:
         arguments = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return L.squeeze(_average(ndim, L.unsqueeze(x, [0]), *arguments), [0])
+    if ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding")):
+        kernel_size, stride = _within(ndim, x, kernel_size, stride)
     windows = _windows(ndim, x, kernel_size, stride, padding, 1, ceil_mode)
     length = [windows.length(axis) for axis in windows.axes]
     padded = any(windows.padding)

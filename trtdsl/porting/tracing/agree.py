@@ -20,6 +20,13 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
     Raises UnsupportedError with the author's line where the module takes another path at some size, or where a size
     becomes a number on its way.
     """
+    try:
+        return _traced_at_all_sizes(module, given)
+    except UnsupportedError:  # once more: what the module's functions cache of one run is there in all further ones
+        return _traced_at_all_sizes(module, given)
+
+
+def _traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
     first, *others = given.points()
     result = _traced(module, given, first)
     mine = Lines(result)

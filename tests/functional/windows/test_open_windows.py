@@ -1,4 +1,4 @@
-"""A convolution of each channel by itself, where the number of channels is open."""
+"""Convolution with an open number of channels, windows beyond the input, and padding with a value of 0."""
 
 import torch
 
@@ -15,6 +15,18 @@ def test_channels_that_are_open_are_convolved_each_by_its_own_kernel():
         image, kernels = torch.randn(1, channels, 5, 9), torch.randn(channels, 1, 3, 2)
         expected = torch.nn.functional.conv2d(image, kernels, None, 2, (1, 0), (1, 2), channels)
         torch.testing.assert_close(td.interpret(net, {"x": image, "weight": kernels})["y"], expected)
+
+
+def test_windows_beyond_the_input_end_with_it_where_sizes_are_rounded_up():
+    net = td.Network()
+    x = net.input("x", ("N", 3, 2, 5))
+    net.output(F.avg_pool2d(x, 320, ceil_mode=True), "y")
+    net.output(F.avg_pool2d(x, (2, 4), (1, 3), ceil_mode=True), "z")
+    feed = torch.randn(2, 3, 2, 5)
+    got = td.interpret(net, {"x": feed})
+    torch.testing.assert_close(got["y"], torch.nn.functional.avg_pool2d(feed, 320, ceil_mode=True))
+    torch.testing.assert_close(got["z"], torch.nn.functional.avg_pool2d(feed, (2, 4), (1, 3), ceil_mode=True))
+    assert (td.size_max(1.5, 1), td.size_min(2, 1.0)) == (1.5, 1.0)
 
 
 def test_padding_takes_a_value_of_0_in_every_mode_as_torch_does():
