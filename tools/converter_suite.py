@@ -10,12 +10,10 @@ torch_tensorrt and TensorRT need not be installed: stand-ins take their places, 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import json
-import signal
 import sys
 import types
 import unittest
@@ -27,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from time_limit import within
 from torch.overrides import TorchFunctionMode
 
 PACKAGE = "converter_suite_tests"
@@ -253,7 +252,7 @@ def judged(case: Case) -> Outcome:
 
     dynamic = any(isinstance(given, Given) for given in case.inputs)
     best: Outcome | None = None
-    with _within(SECONDS), warnings.catch_warnings():
+    with within(SECONDS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for way in WAYS if dynamic else ("axes",):
             try:
@@ -350,19 +349,6 @@ def _inputs(td: Any, case: Case, way: str) -> tuple[list[Any], list[list[torch.T
 
 def _single(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.dtype == torch.float64 else tensor
-
-
-@contextlib.contextmanager
-def _within(seconds: int) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"more than {seconds} s")
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
 
 
 def main() -> None:

@@ -10,11 +10,9 @@ Each module is made with random weights, traced, defined and compared with itsel
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import json
 import re
-import signal
 import sys
 import time
 import traceback
@@ -26,6 +24,7 @@ from typing import Any
 
 import torch
 from surveyed import LIBRARIES, Subject
+from time_limit import within
 
 import trtdsl as td
 
@@ -48,7 +47,7 @@ def judged(library: str, subject: Subject, seconds: int) -> Result:
     """Ports and checks one module."""
     version = getattr(importlib.import_module(library), "__version__", "").split("+")[0]
     start = time.perf_counter()
-    with _within(seconds), warnings.catch_warnings(), torch.no_grad():
+    with within(seconds), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         why = ""
@@ -155,19 +154,6 @@ def main(arguments: list[str] | None = None) -> None:
         document = DOCUMENT.read_text()
         pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
         DOCUMENT.write_text(pattern.sub(lambda _: f"{BEGIN}\n\n{text}\n\n{END}", document))
-
-
-@contextlib.contextmanager
-def _within(seconds: int) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"more than {seconds} s")
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
 
 
 if __name__ == "__main__":

@@ -62,25 +62,25 @@ def test_an_operation_ends_with_its_call_and_after_an_error():
     net = td.Network()
     x = net.input("x", (2, 3))
     F.relu(x)
-    assert net._operation is None
+    assert net.current_operation is None
     with pytest.raises(td.ShapeError):
         F.reshape(x, (7,))
-    assert net._operation is None
+    assert net.current_operation is None
 
 
 def test_one_inside_another_gives_way_and_the_first_is_current_again():
     net = td.Network()
     with net.operation("outer", td.core.errors.Location("file.py", 7)) as outer:
-        assert net._operation is outer
+        assert net.current_operation is outer
         with net.operation("inner"):
-            assert net._operation is outer
+            assert net.current_operation is outer
         with Operation(net, "resumed"):  # entered by itself it counts: a shuffle that is added later
-            assert net._operation.name == "resumed"
-        assert net._operation is outer
+            assert net.current_operation.name == "resumed"
+        assert net.current_operation is outer
         with outer:  # and the current one can be entered again
-            assert net._operation is outer
-        assert net._operation is outer
-    assert net._operation is None
+            assert net.current_operation is outer
+        assert net.current_operation is outer
+    assert net.current_operation is None
     assert (outer.name, outer.location.line) == ("outer", 7)
 
 

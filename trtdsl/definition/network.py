@@ -154,7 +154,8 @@ class Network:
         self.constraints = Constraints()
         self._names: dict[str, int] = {}
         self._scope = ""
-        self._operation: Operation | None = None
+        self.current_operation: Operation | None = None
+        """The author's call that is being lowered."""
 
     # -- what the author calls -------------------------------------------------------------------------------------
 
@@ -262,11 +263,11 @@ class Network:
     @contextmanager
     def authors_code(self) -> Iterator[None]:
         """Inside, calls are the author's again: of the functions that a control flow is given."""
-        operation, self._operation = self._operation, None
+        operation, self.current_operation = self.current_operation, None
         try:
             yield
         finally:
-            self._operation = operation
+            self.current_operation = operation
 
     # -- what the layers floor calls ---------------------------------------------------------------------------------
 
@@ -328,7 +329,7 @@ class Network:
             scope = module if owner else scope
         elif owners:
             scope = _common_parent(owners) or scope
-        scope = (self._scope if self._operation is None else self._operation.scope) or scope
+        scope = (self._scope if self.current_operation is None else self.current_operation.scope) or scope
         prefix = prefix or scope
         layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)
@@ -342,9 +343,9 @@ class Network:
 
         TensorRT puts together the metadata of what it fuses, each text once.
         """
-        location = self._operation.location if self._operation else author_location()
-        if self._operation is not None:
-            self.calls[name] = self._operation
+        location = self.current_operation.location if self.current_operation else author_location()
+        if self.current_operation is not None:
+            self.calls[name] = self.current_operation
         if location is not None:
             self.locations[name] = location
             scope = name.rpartition(".")[0]
@@ -388,7 +389,7 @@ class Network:
 
     def operation(self, name: str, location: Location | None = None) -> AbstractContextManager[Any]:
         """The author's call that layers are added for; nothing within another one, since the outermost counts."""
-        return Operation(self, name, location) if self._operation is None else nullcontext()
+        return Operation(self, name, location) if self.current_operation is None else nullcontext()
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 

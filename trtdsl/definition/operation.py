@@ -50,12 +50,12 @@ class Operation:
 
     def __enter__(self) -> Operation:
         network = self.network
-        self._outer = network._operation, self._outer
-        network._operation = self
+        self._outer = network.current_operation, self._outer
+        network.current_operation = self
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self.network._operation, self._outer = self._outer
+        self.network.current_operation, self._outer = self._outer
         if error is not None and isinstance(error, TrtdslError) and error.location is None:
             error.location = self.location
             error.context += self._operands()
@@ -87,7 +87,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
         if network is None:
             return function(*args, **kwargs)
-        current = network._operation
+        current = network.current_operation
         if current is not None:  # the call of a lowering: the author's call names the layers
             if follows and current.precision is not None:
                 return _in_precision(current, current.precision, lowered, args, kwargs)

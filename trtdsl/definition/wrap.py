@@ -29,7 +29,7 @@ def wrap(network: Network, handle: Any, shape: Sequence[int | str | Size] | None
     tensor = Tensor(network, dims, dtype, handle=handle, name=handle.name)
     tensor.shape = _sizes(network, tensor, dims, shape)
     for size in tensor.shape:
-        network.constraints.not_negative(size, network._operation)
+        network.constraints.not_negative(size, network.current_operation)
     return tensor
 
 

@@ -110,7 +110,7 @@ def lowering_of(
         default = possible[0]
     wanted = default if given == AUTO else given
     network, frame = operands[0].network, author_frame()
-    operation = network._operation
+    operation = network.current_operation
     key = None
     if operation is not None and frame is not None and not all(operand.is_constant for operand in operands):
         key = network.choices.key(frame, operation.name, function)

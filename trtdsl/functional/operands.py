@@ -119,7 +119,7 @@ def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
     stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, wanted, strict=True)]
     for have, want, step in zip(x.shape, wanted, stride, strict=True):
         if step:
-            x.network.constraints.equal(have, want, "the sizes of what is stretched", x.network._operation)
+            x.network.constraints.equal(have, want, "the sizes of what is stretched", x.network.current_operation)
     return L.slice(x, (0,) * x.ndim, wanted, stride)
 
 

@@ -61,7 +61,7 @@ def add_layer(
         folded = _fold(network, add, operands, used) if evaluate is None else _evaluated(network, evaluate, used, shape)
         if folded is not None:
             return folded
-    operation = network._operation
+    operation = network.current_operation
     label = add.__qualname__.split(".")[0] if operation is None else operation.name
     layer, outputs = _add(add, network.target, [None if tensor is None else tensor.trt for tensor in operands])
     name, scope = network.name_layer(layer, label, used)
@@ -96,7 +96,7 @@ def _result(network: Network, name: str, scope: str, output: Output, ours: Seque
         result.shape = _merge(dims, ours, result)
         network.shapes[name] = result.shape
         for size in result.shape:
-            network.constraints.not_negative(size, network._operation)
+            network.constraints.not_negative(size, network.current_operation)
     return result
 
 
@@ -245,4 +245,4 @@ def require_match(network: Network, result: Shape, *shapes: Shape) -> None:
     for shape in shapes:
         for size, common in zip(shape, result, strict=True) if shape != result else ():
             if size is not common and size != 1:
-                network.constraints.equal(size, common, "the sizes of the operands", network._operation)
+                network.constraints.equal(size, common, "the sizes of the operands", network.current_operation)

@@ -33,7 +33,7 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
         raise ShapeError(f"the contracted dimensions do not match: {inner_a} and {inner_b}")
     batch = broadcast(batch_a, batch_b)
     require_match(a.network, batch, batch_a, batch_b)
-    a.network.constraints.equal(inner_a, inner_b, "the contracted sizes", a.network._operation)
+    a.network.constraints.equal(inner_a, inner_b, "the contracted sizes", a.network.current_operation)
     shape = batch + rows + columns
 
     def add(target, a, b):

@@ -149,8 +149,8 @@ def shuffle(
         return _added(x, steps)
     if not is_static(shape):
         for size in shape:
-            network.constraints.not_negative(size, network._operation)
-    call = network._operation
+            network.constraints.not_negative(size, network.current_operation)
+    call = network.current_operation
     assert call is not None
     pending = PendingShuffle(source, steps, call)
     return Tensor(network, shape, x.dtype, name="a shuffle", scope=call.scope or source.scope, pending=pending)
@@ -260,7 +260,7 @@ def _check_elements(network: Network, before: Shape, after: Shape) -> None:
         raise ShapeError(
             f"a tensor of shape {shape_text(before)} has {have} elements; {shape_text(after)} would have {want}"
         )
-    network.constraints.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network._operation)
+    network.constraints.equal(have, want, f"the elements of a {shape_text(before)} reshaped", network.current_operation)
 
 
 def _dims(shape: Shape, steps: ShuffleSteps) -> tuple[int, ...] | None:

@@ -28,7 +28,7 @@ def check_positive(value: SizeLike, name: str) -> None:
 def require_windows(network: Network, number: SizeLike, length: SizeLike, extent: SizeLike, padding: int) -> None:
     """Raises ShapeError unless there is a window; a constraint where the ``number`` of them is dynamic."""
     if not isinstance(number, int):
-        network.constraints.positive(number, network._operation)
+        network.constraints.positive(number, network.current_operation)
     elif number < 1:
         around = f" and {padding} of padding" * bool(padding)
         raise ShapeError(f"a window of {extent} does not fit a dimension of {length}{around}")

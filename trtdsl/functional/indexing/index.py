@@ -180,7 +180,7 @@ def index_in(index: SizeLike, length: SizeLike, network: Network) -> SizeLike:
     position = from_front(index, length)
     if bounds(position)[1] < 0 or bounds(length - position)[1] <= 0:
         raise ShapeError(f"index {index} is out of bounds for a dimension of size {length}")
-    network.constraints.inside(position, 1, length, network._operation)
+    network.constraints.inside(position, 1, length, network.current_operation)
     return position
 
 

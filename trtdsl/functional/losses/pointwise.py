@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ... import layers as L
 from ...core.errors import DefinitionError
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ..family import family
 from ..operands import binary, promote
 from ..pointwise.activation import logsigmoid
 from ..pointwise.arithmetic import add, clamp, div, mul, sub, xlogy
@@ -43,8 +45,8 @@ def weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     return div(total, sum(weight)) if reduction == "mean" else total
 
 
-@operation
-def l1_loss(
+def _of_difference(
+    function: Callable[[Tensor], Tensor],
     input: Tensor,
     target: Tensor,
     size_average: bool | None = None,
@@ -52,33 +54,31 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """``|input - target|``: IElementWiseLayer SUB, IUnaryLayer ABS; IReduceLayer unless ``reduction="none"``.
-
-    >>> net = td.Network()
-    >>> F.l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
-    ()
-    """
-    loss = abs(sub(input, target))
+    loss = function(sub(input, target))
     return reduced(loss, reduction, size_average, reduce) if weight is None else weighted(loss, weight, reduction)
 
 
-@operation
-def mse_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
-    """``(input - target)²``: IElementWiseLayer SUB and PROD; IReduceLayer unless ``reduction="none"``.
+l1_loss, mse_loss = family(
+    _of_difference,
+    l1_loss=(
+        abs,
+        """``|input - target|``: IElementWiseLayer SUB, IUnaryLayer ABS; IReduceLayer unless ``reduction="none"``.
 
-    >>> net = td.Network()
-    >>> F.mse_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
-    (N, 3)
-    """
-    loss = square(sub(input, target))
-    return reduced(loss, reduction, size_average, reduce) if weight is None else weighted(loss, weight, reduction)
+        >>> net = td.Network()
+        >>> F.l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
+        ()
+        """,
+    ),
+    mse_loss=(
+        square,
+        """``(input - target)²``: IElementWiseLayer SUB and PROD; IReduceLayer unless ``reduction="none"``.
+
+        >>> net = td.Network()
+        >>> F.mse_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
+        (N, 3)
+        """,
+    ),
+)
 
 
 @operation

@@ -40,7 +40,7 @@ class Weighted:
         pointwise: bool = False,
         owns: bool = False,
     ):
-        operation = input.network._operation
+        operation = input.network.current_operation
         assert operation is not None
         self.add, self.input, self.kernel, self.bias = add, input, kernel, bias
         self.axis, self.channel, self.pointwise, self.owns, self.operation = axis, channel, pointwise, owns, operation
@@ -239,7 +239,7 @@ def folded(x: Tensor, given: Sequence[Tensor], scale: np.ndarray, shift: np.ndar
     if pending.scale is not None:
         assert pending.shift is not None
         given, scale, shift = [*pending.given, *given], pending.scale * scale, pending.shift * scale + shift
-    joined = PendingProduct(pending.source, pending.memory, scale, shift, given, x.network._operation)
+    joined = PendingProduct(pending.source, pending.memory, scale, shift, given, x.network.current_operation)
     return joined.as_tensor(x.shape, x.dtype)
 
 

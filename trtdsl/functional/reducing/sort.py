@@ -39,7 +39,7 @@ def topk(input: Tensor, k: SizeLike, dim: int = -1, largest: bool = True, sorted
     length = input.shape[axis]
     if isinstance(length, int) and isinstance(k, int) and not 0 < k <= length:
         raise ShapeError(f"topk: k = {k} is not between 0 and the {length} elements of dimension {axis}")
-    input.network.constraints.inside(0, k, length, input.network._operation)
+    input.network.constraints.inside(0, k, length, input.network.current_operation)
     return _top(input, k, axis, "MAX" if largest else "MIN")
 
 
@@ -94,7 +94,7 @@ def kthvalue(input: Tensor, k: SizeLike, dim: int = -1, keepdim: bool = False) -
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
         return Selected(input, input.network.constant(torch.tensor(0)))
-    input.network.constraints.inside(k - 1, 1, input.shape[axis], input.network._operation)
+    input.network.constraints.inside(k - 1, 1, input.shape[axis], input.network.current_operation)
     return _last_of(_top(input, k, axis, "MIN"), k - 1, axis, keepdim)
 
 

@@ -12,6 +12,7 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import product
+from ..family import family
 from ..operands import as_tensor, axes_of, binary, choose, floating, promote
 from .reduction import Dims, _reduce
 
@@ -53,8 +54,8 @@ def std(
     return L.unary(_moments(input, dim, unbiased, keepdim, correction)[0], "SQRT")
 
 
-@operation
-def var_mean(
+def _with_mean(
+    root: bool,
     input: Tensor,
     dim: Any = None,
     unbiased: bool | None = None,
@@ -62,30 +63,30 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The variance and the mean, as :func:`var`.
-
-    >>> F.var_mean(td.Network().input("x", (2, 3)), dim=1)[1].shape
-    (2,)
-    """
-    return _moments(input, dim, unbiased, keepdim, correction)
-
-
-@operation
-def std_mean(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The standard deviation and the mean, as :func:`std`.
-
-    >>> F.std_mean(td.Network().input("x", (2, 3)), dim=1)[0].shape
-    (2,)
-    """
+    """The variance, or its ``root``, and the mean."""
     variance, mean = _moments(input, dim, unbiased, keepdim, correction)
-    return L.unary(variance, "SQRT"), mean
+    return (L.unary(variance, "SQRT") if root else variance), mean
+
+
+var_mean, std_mean = family(
+    _with_mean,
+    var_mean=(
+        False,
+        """The variance and the mean, as :func:`var`.
+
+        >>> F.var_mean(td.Network().input("x", (2, 3)), dim=1)[1].shape
+        (2,)
+        """,
+    ),
+    std_mean=(
+        True,
+        """The standard deviation and the mean, as :func:`std`.
+
+        >>> F.std_mean(td.Network().input("x", (2, 3)), dim=1)[0].shape
+        (2,)
+        """,
+    ),
+)
 
 
 def _moments(

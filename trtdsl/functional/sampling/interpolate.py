@@ -98,7 +98,7 @@ def interpolate(
     spatial = input.shape[2:]
     targets, scales = _targets(spatial, size, scale_factor, recompute_scale_factor)
     for target in targets:
-        input.network.constraints.positive(target, input.network._operation)
+        input.network.constraints.positive(target, input.network.current_operation)
     changes = [
         Change(axis, length, target, scale, mode, bool(align_corners), antialias, input.ndim)
         for axis, (length, target, scale) in enumerate(zip(spatial, targets, scales, strict=True), 2)

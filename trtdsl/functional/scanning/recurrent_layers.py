@@ -11,6 +11,7 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
+from ..family import family
 from ..operands import binary
 from ..pointwise.activation import relu, tanh
 from ..pointwise.arithmetic import add
@@ -77,8 +78,8 @@ def lstm(
     return output, h, c
 
 
-@operation
-def gru(
+def _one_state(
+    kind: tuple[str, Step],
     input: Tensor,
     hx: Tensor,
     params: Sequence[Tensor],
@@ -91,74 +92,50 @@ def gru(
     *,
     lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
-
-    >>> net = td.Network()
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> weights = [net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))]
-    >>> [y.shape for y in F.gru(x, h, weights, False, 1, 0.0, False, False, False)]
-    [(T, N, 2), (1, N, 2)]
-    """
+    """A recurrent network whose state is one tensor: its name in messages, and its step."""
+    name, step = kind
     _inference(dropout, train)
-    plan = _Plan("gru", params, has_biases, num_layers, bidirectional)
-    output, (h,) = _run(input, (hx,), plan, gru_step, batch_first, lengths)
+    plan = _Plan(name, params, has_biases, num_layers, bidirectional)
+    output, (h,) = _run(input, (hx,), plan, step, batch_first, lengths)
     return output, h
 
 
-@operation
-def rnn_tanh(
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
+gru, rnn_tanh, rnn_relu = family(
+    _one_state,
+    gru=(
+        ("gru", gru_step),
+        """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
 
-    >>> net = td.Network()
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
-    >>> F.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)[0].shape
-    (T, N, 2)
-    """
-    _inference(dropout, train)
-    plan = _Plan("rnn_tanh", params, has_biases, num_layers, bidirectional)
-    output, (h,) = _run(input, (hx,), plan, _rnn_step(tanh), batch_first, lengths)
-    return output, h
+        >>> net = td.Network()
+        >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+        >>> weights = [net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))]
+        >>> [y.shape for y in F.gru(x, h, weights, False, 1, 0.0, False, False, False)]
+        [(T, N, 2), (1, N, 2)]
+        """,
+    ),
+    rnn_tanh=(
+        ("rnn_tanh", _rnn_step(tanh)),
+        """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
 
+        >>> net = td.Network()
+        >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+        >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
+        >>> F.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)[0].shape
+        (T, N, 2)
+        """,
+    ),
+    rnn_relu=(
+        ("rnn_relu", _rnn_step(relu)),
+        """As :func:`rnn_tanh`, with relu.
 
-@operation
-def rnn_relu(
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """As :func:`rnn_tanh`, with relu.
-
-    >>> net = td.Network()
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
-    >>> F.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)[1].shape
-    (1, N, 2)
-    """
-    _inference(dropout, train)
-    plan = _Plan("rnn_relu", params, has_biases, num_layers, bidirectional)
-    output, (h,) = _run(input, (hx,), plan, _rnn_step(relu), batch_first, lengths)
-    return output, h
+        >>> net = td.Network()
+        >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+        >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
+        >>> F.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)[1].shape
+        (1, N, 2)
+        """,
+    ),
+)
 
 
 def _inference(dropout: float, train: bool) -> None:

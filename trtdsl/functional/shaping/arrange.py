@@ -151,7 +151,7 @@ def _check_room(x: Tensor, mode: str, length: SizeLike, before: SizeLike, after:
     for side in (before, after):
         if bounds(room - side)[1] < 0:
             raise ShapeError(f"pad: {mode} padding of {before}, {after} needs more than {length} elements")
-        x.network.constraints.not_negative(room - side, x.network._operation)
+        x.network.constraints.not_negative(room - side, x.network.current_operation)
 
 
 @operation

@@ -16,6 +16,7 @@ from ...definition.operation import operation, require_network
 from ...definition.tensor import Tensor
 from ...layers.shape import size_tensor
 from ...sizes.shape import Size, SizeLike, product, size_max
+from ..family import family
 from ..operands import align, as_tensor, binary, choose, result_type, stretch, varargs
 
 
@@ -62,28 +63,34 @@ def full(
     return filled(require_network(*size), tuple(size), fill_value, dtype)
 
 
-@operation
-def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
-
-    >>> with td.Network().current():
-    ...     F.zeros(2, 3).shape
-    (2, 3)
-    """
+def _of_size(
+    value: int, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     refuse_storage(layout, requires_grad)
-    return filled(require_network(), varargs(size), 0, dtype or torch.float32)
+    return filled(require_network(), varargs(size), value, dtype or torch.float32)
 
 
-@operation
-def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`.
+zeros, ones = family(
+    _of_size,
+    zeros=(
+        0,
+        """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
-    >>> with td.Network().current():
-    ...     F.ones(2, 3).shape
-    (2, 3)
-    """
-    refuse_storage(layout, requires_grad)
-    return filled(require_network(), varargs(size), 1, dtype or torch.float32)
+        >>> with td.Network().current():
+        ...     F.zeros(2, 3).shape
+        (2, 3)
+        """,
+    ),
+    ones=(
+        1,
+        """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`.
+
+        >>> with td.Network().current():
+        ...     F.ones(2, 3).shape
+        (2, 3)
+        """,
+    ),
+)
 
 
 @operation
@@ -106,8 +113,8 @@ def full_like(
     return filled(input.network, input.shape, fill_value, dtype or input.dtype)
 
 
-@operation
-def zeros_like(
+def _like(
+    value: int,
     input: Tensor,
     *,
     dtype: Any = None,
@@ -116,32 +123,29 @@ def zeros_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Zeros in the shape and dtype of ``input``, as :func:`full`.
-
-    >>> F.zeros_like(td.Network().input("x", ("N", 3))).shape
-    (N, 3)
-    """
     refuse_storage(layout, requires_grad)
-    return filled(input.network, input.shape, 0, dtype or input.dtype)
+    return filled(input.network, input.shape, value, dtype or input.dtype)
 
 
-@operation
-def ones_like(
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Ones in the shape and dtype of ``input``, as :func:`full`.
+zeros_like, ones_like = family(
+    _like,
+    zeros_like=(
+        0,
+        """Zeros in the shape and dtype of ``input``, as :func:`full`.
 
-    >>> F.ones_like(td.Network().input("x", ("N", 3))).shape
-    (N, 3)
-    """
-    refuse_storage(layout, requires_grad)
-    return filled(input.network, input.shape, 1, dtype or input.dtype)
+        >>> F.zeros_like(td.Network().input("x", ("N", 3))).shape
+        (N, 3)
+        """,
+    ),
+    ones_like=(
+        1,
+        """Ones in the shape and dtype of ``input``, as :func:`full`.
+
+        >>> F.ones_like(td.Network().input("x", ("N", 3))).shape
+        (N, 3)
+        """,
+    ),
+)
 
 
 @operation
@@ -259,7 +263,7 @@ def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike
     for value, sign in ((high, 1), (low, -1)):
         rest += sign * Fraction(value) if isinstance(value, float) else 0
         whole.append(0 if isinstance(value, float) else sign * value)
-    network.constraints.not_negative(sum(whole) + math.ceil(rest), network._operation)
+    network.constraints.not_negative(sum(whole) + math.ceil(rest), network.current_operation)
     span = (whole[0] + whole[1]) * ratio.denominator + math.ceil(rest * ratio.denominator)
     return (span + (ratio.numerator - 1)) // ratio.numerator
 

@@ -263,7 +263,7 @@ def _even_split(x: Tensor, sections: Any, axis: int) -> tuple[Tensor, ...]:
         rest = x.shape[axis] % sections
         if isinstance(rest, int) and rest:
             raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} does not divide into {sections} sections")
-        x.network.constraints.equal(rest, 0, f"{sections} sections and the dimension", x.network._operation)
+        x.network.constraints.equal(rest, 0, f"{sections} sections and the dimension", x.network.current_operation)
     return tensor_split(x, sections, axis)
 
 
@@ -306,7 +306,7 @@ def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor
     end = begin + length
     if isinstance(end, int) and isinstance(size, int) and not 0 <= begin <= end <= size:
         raise ShapeError(f"narrow: elements {begin} to {end} leave the dimension of size {size}")
-    input.network.constraints.inside(begin, length, size, input.network._operation)
+    input.network.constraints.inside(begin, length, size, input.network.current_operation)
     return part(input, axis, begin, length)
 
 
@@ -350,8 +350,9 @@ def slice_scatter(
         isinstance(have, int) and isinstance(want, int) and have != want for have, want in zip(src.shape, wanted)
     ):
         raise ShapeError(f"src has shape {shape_text(src.shape)}, the slice {shape_text(wanted)}")
+    network = input.network
     for have, want in zip(src.shape, wanted, strict=True):
-        input.network.constraints.equal(have, want, "the sizes of src and of the slice", input.network._operation)
+        network.constraints.equal(have, want, "the sizes of src and of the slice", network.current_operation)
     return write_along(input, axis, begin, count, step, src)
 
 
