@@ -63,6 +63,6 @@ def test_type_checkers_are_told_that_the_package_is_typed():
     assert files("trtdsl").joinpath("__init__.pyi").is_file()
 
 
-def test_the_harness_sees_what_is_missing():
+def test_missing_docstrings_and_signatures_are_found():
     assert list(complain("f", lambda: None)) == ["f has no docstring"]
     assert [line.rpartition(" no ")[2] for line in complain("type", type)] == ["signature"]

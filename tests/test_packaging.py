@@ -27,7 +27,7 @@ REQUIRED = named(PROJECT["dependencies"])
 PINS = named(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1] not in ("", "#"))
 
 
-def test_what_trtdsl_stands_on():
+def test_required_packages():
     expected = {"numpy", "torch", "safetensors", "cuda-python", "tensorrt-rtx-cu13", "typer", "rich"}
     assert expected <= REQUIRED.keys()
     served = [f"3.{minor}" for minor in range(8, 15) if f"3.{minor}" in SpecifierSet(PROJECT["requires-python"])]

@@ -53,7 +53,7 @@ def test_fp8_has_few_consumers():
     assert "CAST does not take float8_e4m3fn: dequantize it first" in obstacle.reason
 
 
-def test_nothing_is_said_where_there_is_a_gpu_or_one_is_needed_anyway(monkeypatch):
+def test_no_remark_with_a_gpu_or_a_backend_that_needs_one(monkeypatch):
     net = td.Network()
     net.output(L.non_zero(net.input("x", (2, 8))), "y")
     assert obstacles(net, gpu=True) == []
@@ -93,7 +93,7 @@ class Model(torch.nn.Module):
 """
 
 
-def test_check_says_it_at_the_line_and_in_json(tmp_path, monkeypatch, command_line):
+def test_check_prints_it_with_the_line_and_in_json(tmp_path, monkeypatch, command_line):
     monkeypatch.setattr(buildable, "has_cuda_device", lambda: False)
     (tmp_path / "places.py").write_text(NETWORK)
     (tmp_path / "reference.py").write_text(REFERENCE)

@@ -11,7 +11,7 @@ from trtdsl.definition.spec import load_spec
 from trtdsl.interpreter.feeds import make_feeds
 
 
-def test_a_network_without_ranges_says_what_to_give(small):
+def test_a_missing_range_is_asked_for(small):
     net = td.Network()
     net.input("x", ("N", 3))
     with pytest.raises(td.UsageError, match=r"dimension N has no range: give one with td.Dim\('N'.* or --dim N="):

@@ -91,7 +91,7 @@ def test_a_wrong_operation_without_weights_is_found(module):
     assert compare_layers(define(module, activation=F.gelu), FEEDS, module).difference.module == "relu"
 
 
-def test_what_the_network_fuses_is_absent_not_wrong():
+def test_fused_modules_are_reported_as_absent():
     module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Conv2d(4, 2, 1)).eval()
     module[1].running_var.fill_(3.0)
     net = td.Network()

@@ -63,7 +63,7 @@ def test_torchs_operations_are_named():
     assert {"argmax", "topk"} <= called
 
 
-def test_what_depends_on_sizes_alone_is_no_choice():
+def test_choices_that_depend_on_sizes_alone_are_ignored():
     net = td.Network()
     x = net.input("x", ("N", 3))
     with net.current():

@@ -33,7 +33,7 @@ def test_an_output_that_shows_nothing_fails_unless_it_is_allowed(network, refere
     assert check(network, reference, trivial=["y"]).passed
 
 
-def test_places_that_are_not_finite_are_told():
+def test_places_that_are_not_finite_are_reported():
     report = check(lambda x: F.log(x), lambda x: {"y": torch.log(x)})
     assert report.passed
     assert any("'y' is NaN or infinite in places" in line for line in report.unproven)

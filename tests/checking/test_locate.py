@@ -129,7 +129,7 @@ def test_a_reference_that_works_in_place_is_followed():
     assert (found.torch.name, found.network.name) == ("relu", "tanh")
 
 
-def test_a_missing_call_is_said():
+def test_a_missing_call_is_reported():
     class Two(nn.Module):
         def forward(self, x):
             return torch.exp(torch.sin(x))

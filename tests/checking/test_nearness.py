@@ -40,7 +40,7 @@ def test_an_equal_network_agrees_everywhere():
     assert all(error is None or error < 1e-6 for _, error in found.values())
 
 
-def test_what_stands_behind_the_first_difference_is_told_apart():
+def test_differences_that_follow_from_the_first_are_marked():
     def wrong(x, w):
         x = F.relu(F.linear(x, w["first.weight"], w["first.bias"])) * 3
         return F.tanh(F.linear(x, w["second.weight"], w["second.bias"]))

@@ -43,7 +43,7 @@ def test_a_group_of_options_is_what_its_function_makes_of_them():
     assert run("sizes", "--low", "3", "--high", "5").output == "sizes: 3\n"
 
 
-def test_one_object_text_or_nothing():
+def test_json_text_and_quiet_output():
     run = runner(count)
     assert json.loads(run("sizes", "--json").stdout) == {"name": "sizes", "count": 8, "bound": "inf"}
     assert run("sizes", "-q").output == ""

@@ -49,7 +49,7 @@ def test_a_thousand_random_command_lines(runner):
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
 )
-def test_what_was_not_an_error_of_ours(runner, arguments, code, words):
+def test_errors_of_other_libraries_get_an_exit_code_and_a_sentence(runner, arguments, code, words):
     outcome = runner.run(arguments)
     assert outcome.code == code, outcome
     assert words in outcome.stderr

@@ -36,7 +36,7 @@ def test_run_judges_engine_and_inputs_before_it_asks_for_a_gpu(trtdsl, engine, s
     assert "ends after" in trtdsl("run", engine, "--input", "x=x.npy", code=7).stderr
 
 
-def test_inputs_that_are_none(trtdsl, engine, small):
+def test_invalid_input_arguments(trtdsl, engine, small):
     assert "expected NAME=FILE.npy" in trtdsl("run", engine, "--input", "x", code=2).stderr
     assert "cannot be read" in trtdsl("run", engine, "--input", "x=none.npy", code=2).stderr
     (small / "text.npy").write_text("no array")

@@ -79,7 +79,7 @@ def test_build_hands_its_options_on(trtdsl):
     assert plain["check"]["max_relative_to_scale"] < 1e-5 < half["check"]["max_relative_to_scale"]
 
 
-def test_no_check_says_so(trtdsl, small):
+def test_no_check_is_printed_and_recorded(trtdsl, small):
     done = trtdsl("build", "small.py", "--no-check")
     assert "not checked against torch: --no-check" in done.stdout
     assert json.loads((small / "small.engine.json").read_text())["check"] == {"done": False, "reason": "--no-check"}

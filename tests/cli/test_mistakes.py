@@ -172,7 +172,7 @@ def test_of_weights_for_a_network_without_any():
         ("N=1:1:99999999999999", "check", 8, "input 'x' of shape (99999999999999, 3) cannot be drawn: "),
     ],
 )
-def test_of_sizes_that_nothing_holds(mistake, dim, command, code, words):
+def test_sizes_above_tensorrts_limits(mistake, dim, command, code, words):
     more = ("--no-check",) if command == "build" else ()
     mistake(network(), code, words, command, *more, "--dim", dim)
 
@@ -197,7 +197,7 @@ def test_of_leaving_the_program_while_a_module_is_ported(command_line, tmp_path)
     assert not (tmp_path / "net.py").exists()
 
 
-def test_nobody_foresaw(mistake, command_line, tmp_path):
+def test_an_unexpected_exception_exits_with_8(mistake, command_line, tmp_path):
     """Python's own exit code 1 would say that the network differs from its reference."""
     text = "class Odd(BaseException): pass\n\nraise Odd('on purpose')\n"
     mistake(text, 8, "Odd: on purpose")

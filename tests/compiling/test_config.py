@@ -47,7 +47,7 @@ def bytes_with(network, change):
         lambda config: config.set_flag(BACKEND.trt.BuilderFlag.SPARSE_WEIGHTS),
     ],
 )
-def test_what_is_refused_changes_nothing(network, change):
+def test_refused_options_change_nothing(network, change):
     assert bytes_with(network, change) == bytes_with(network, lambda config: None)
 
 
@@ -65,7 +65,7 @@ def test_version_compatible_engines_are_not_built(network):
         {"compute_capabilities": ("8.9",)},
     ],
 )
-def test_what_is_taken_has_an_effect(network, options):
+def test_accepted_options_change_the_engine(network, options):
     assert compile_engine(network, td.BuildConfig(**options)).data != compile_engine(network).data
 
 

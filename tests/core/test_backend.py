@@ -166,14 +166,14 @@ def test_threads_listen_apart():
     assert not failures
 
 
-def test_what_differs_is_asked_of_the_backend_by_name():
+def test_only_backend_py_reads_is_rtx():
     """Which of the two it is, backend.py alone asks: elsewhere, what it does."""
     package = Path(backend.__file__).parent
     asking = [path.name for path in package.rglob("*.py") if "is_rtx" in path.read_text()]
     assert asking == ["backend.py"]
 
 
-def test_what_differs():
+def test_differences_between_tensorrt_and_tensorrt_rtx():
     rtx, standard = get_backend("tensorrt-rtx"), backend.Backend.__new__(backend.Backend)
     vars(standard).update(name="tensorrt", version="11.4.0.106", is_rtx=False)
     assert (rtx.builds_without_gpu, standard.builds_without_gpu) == (True, False)

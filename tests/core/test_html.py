@@ -76,7 +76,7 @@ def test_every_value_is_one_folded_line_in_which_nothing_from_outside_is_a_tag(n
     assert net.definition.num_layers == layers
 
 
-def test_what_the_lines_say(net):
+def test_contents_of_the_html_tables(net):
     values = shown(net)
     assert "(N, 4)\nfloat32" in Page(values["Network"]._repr_html_()).text
     assert "Double" in Page(values["NetworkSpec"]._repr_html_()).text

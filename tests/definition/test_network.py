@@ -69,7 +69,7 @@ def test_a_module_that_is_called_like_the_operation_is_not_named_twice(module, e
     assert names(net) == [expected]
 
 
-def test_outputs_may_be_called_like_operations():
+def test_outputs_may_have_the_names_of_operations():
     net = td.Network(precision="fp16")
     x = net.input("x", (td.Dim("N", min=1, opt=2, max=3), 3))
     probabilities = F.softmax(x, 1)
@@ -118,7 +118,7 @@ def test_a_layers_metadata_says_its_scope():
     assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line} in encoder"
 
 
-def test_what_tensorrt_refuses_is_raised_at_once_with_its_words_and_the_authors_line():
+def test_a_refused_layer_raises_tensorrts_message_with_the_authors_line():
     net = td.Network()
     a, b = net.input("a", (2, 3), "int32"), net.input("b", (3, 4), "int32")
     line = inspect.currentframe().f_lineno + 2

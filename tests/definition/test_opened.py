@@ -48,7 +48,7 @@ def test_a_written_network_builds_with_and_without_a_reference(model, tmp_path):
     assert not (tmp_path / "c.engine").exists()
 
 
-def test_what_a_check_feeds_is_what_the_input_says():
+def test_a_check_feeds_the_samples_of_the_inputs():
     class Lookup(nn.Module):
         def forward(self, ids):
             return torch.arange(10.0).sqrt()[ids]
@@ -90,7 +90,7 @@ def test_options_that_come_too_late_are_refused(model):
             td.check(written(model), reference=model, **options)
 
 
-def test_what_is_no_network_and_no_reference_is_refused(model):
+def test_invalid_networks_and_references_are_refused(model):
     with pytest.raises(
         td.UsageError, match=r"a network is a NetworkSpec, a td\.Network or the name of its file, not 3"
     ):

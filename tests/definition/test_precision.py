@@ -14,7 +14,7 @@ from trtdsl.definition.precision import FLOAT32, LOW, WIDEST
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
-def test_the_lists_name_functions_that_there_are():
+def test_the_lists_name_existing_functions():
     for name in LOW | FLOAT32 | WIDEST:
         assert hasattr(F, name), name
     assert not LOW & FLOAT32

@@ -41,7 +41,7 @@ def defined(condition, dim=H, *, dims=None):
     return network.define(dims=dims)
 
 
-def test_what_is_required_is_taken_for_granted():
+def test_requirements_decide_comparisons():
     windows.define().check_sizes()
 
     @td.network(inputs={"x": td.Input((1, H))})
@@ -91,12 +91,12 @@ def test_the_sizes_to_tune_for_must_be_served():
     ("condition", "dims"),
     [(lambda h: h % 32 == 0, {"H": 65}), (lambda h: h > 256, None), (lambda h: h % 2 == 2, None)],
 )
-def test_what_no_size_fulfils_is_refused(condition, dims):
+def test_a_requirement_that_no_size_fulfils_is_refused(condition, dims):
     with pytest.raises(td.ShapeError, match="required here holds for no size: because"):
         defined(condition, dims=dims)
 
 
-def test_what_every_size_fulfils_requires_nothing():
+def test_a_requirement_that_every_size_fulfils_is_dropped():
     for condition, dims in ((lambda h: h >= 60, None), (lambda h: h % 32 == 0, {"H": 96})):
         assert defined(condition, dims=dims).requirements() == []
     assert defined(lambda h: h % 32 == 0, dim=32 * td.Dim("H", min=2, max=8)).requirements() == []
@@ -119,7 +119,7 @@ def test_dimensions_of_the_file_have_the_ranges_that_the_network_has():
 
 
 @pytest.mark.parametrize("given", [3, None, "H % 32 == 0", torch.tensor(True)])
-def test_what_is_no_condition_is_refused(given):
+def test_values_that_are_not_conditions_are_refused(given):
     net = td.Network()
     with net.current(), pytest.raises(td.UsageError, match="takes a comparison of sizes"):
         td.require(given)

@@ -113,7 +113,7 @@ def test_settings_that_are_unknown_missing_or_badly_typed(file, settings, messag
         td.load_spec("net.py:scaled", settings)
 
 
-def test_what_is_no_maker_or_makes_no_network(file):
+def test_invalid_makers_are_refused(file):
     with pytest.raises(td.UsageError, match=r"plain takes no settings, such as 'depth'"):
         td.load_spec("net.py:plain", {"depth": "1"})
     with pytest.raises(td.UsageError, match=r"untyped is a function, and not marked .* -> td.NetworkSpec`"):

@@ -53,7 +53,7 @@ def test_missing_and_empty_files(tmp_path):
         ("nowhere/small.py", "no network file .*nowhere/small.py$"),
     ],
 )
-def test_what_is_no_network_says_what_it_is_and_what_to_write(small, name, words):
+def test_an_object_that_is_not_a_network_is_refused_with_advice(small, name, words):
     (small / "empty").mkdir()
     for file in ("model.pt", "model.pth", "small.engine", "small.engine.json", "model.onnx", "notes.txt"):
         (small / file).write_bytes(b"x")
@@ -157,7 +157,7 @@ def test_weights_are_compared_with_the_reference_before_the_function_runs(small)
         spec.define(weights=weights)
 
 
-def test_reference_that_is_not_there(small):
+def test_a_missing_reference(small):
     text = (small / "small.py").read_text()
     (small / "small.py").write_text(text.replace("reference.py:Model", "reference.py:Modle"))
     with pytest.raises(td.UsageError, match=r"reference.py has no 'Modle'"):

@@ -262,7 +262,7 @@ def test_a_method_is_bound_to_its_tensor_at_the_first_use_and_later():
     assert done.stdout == "(2, 3) (2, 3) (2, 1)\n"
 
 
-def test_methods_that_torch_has_and_nobody_listed():
+def test_functions_of_functional_are_methods_without_a_list():
     """hsplit, vsplit, dsplit, select_scatter, slice_scatter: in functional, and so methods too."""
     same(lambda x: x.hsplit(2)[1], torch.randn(2, 4))
     same(lambda x: x.vsplit(2)[1], torch.randn(2, 4))
@@ -316,7 +316,7 @@ def test_code_that_places_its_tensors_needs_no_change():
         assert F.arange(x.shape[0], device=x.device).shape == (x.shape[0],)
 
 
-def test_what_a_tensor_has_not_says_what_to_write():
+def test_missing_attributes_give_advice():
     net = td.Network()
     x = net.input("x", (2, 3))
     with pytest.raises(AttributeError, match=r"a Tensor has no 'add_': .* write x = x.add\(…\)"):

@@ -54,7 +54,7 @@ def test_a_later_layer_does_not_take_the_name_of_a_wrapped_tensor():
     torch.testing.assert_close(td.interpret(net, {"x": feed})["y"], torch.tensor([0.0, 2.0]))
 
 
-def test_what_does_not_fit_is_refused_with_the_authors_line():
+def test_mismatches_are_refused_with_the_authors_line():
     net, other = td.Network("mine"), td.Network()
     x = net.input("x", ("N", 3))
     handle = relu(net, x)

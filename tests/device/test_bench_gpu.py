@@ -28,7 +28,7 @@ def test_the_order_is_that_of_importance(tool):
     assert {task["kind"] for task in tool.tasks([], list(tool.WAYS))} == {"einsum", "grid_sample"}
 
 
-def test_what_finds_no_time_says_so(tool, monkeypatch):
+def test_networks_skipped_for_time_are_listed(tool, monkeypatch):
     clock = iter(range(0, 1000, 30))
     monkeypatch.setattr(tool.time, "monotonic", lambda: next(clock))
     limits = []
@@ -84,7 +84,7 @@ def test_lowerings(tool, machine):
     assert "| `bij,bjk->bik`" in tool.tables([facts])
 
 
-def test_without_a_gpu_it_says_so():
+def test_exit_code_6_without_a_gpu():
     done = subprocess.run([sys.executable, FILE, "--networks"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         assert done.returncode == 6

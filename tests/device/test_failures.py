@@ -123,7 +123,7 @@ def test_a_dtype_that_numpy_does_not_have_is_refused_before_the_run(machine):
 
 
 @pytest.mark.parametrize("call", ["set_tensor_address", "set_input_shape", "set_output_allocator"])
-def test_what_tensorrt_does_not_take(machine, call):
+def test_calls_that_tensorrt_refuses(machine, call):
     engine = picking()
     machine.fail(call)
     with pytest.raises(ExecutionError):

@@ -35,7 +35,7 @@ def test_feeds_on_the_device_are_held_too(machine):
     assert [result["y"].torch()[0, 0].item() for result in results] == [2.0] * 3
 
 
-def test_what_is_done_is_let_go(machine):
+def test_memory_of_finished_runs_is_released(machine):
     engine, stream = doubling(), cuda.Stream()
     feed = torch.ones(2, 4)
     gone = weakref.ref(feed)

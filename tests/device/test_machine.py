@@ -121,7 +121,7 @@ def test_a_graph_is_done_as_often_as_it_is_launched(machine):
         assert numbers(target, machine) == [value] * 4
 
 
-def test_what_spoils_a_capture(machine):
+def test_calls_that_are_forbidden_during_capture(machine):
     stream = cuda.Stream()
     with pytest.raises(ExecutionError, match="Unsupported"), cuda.capture(stream.handle):
         cuda.Memory(16)

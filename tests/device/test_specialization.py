@@ -25,7 +25,7 @@ def test_lazy_until_something_else_is_asked_for(machine):
 
 
 @pytest.mark.parametrize("asked", ["lazy", "eager", "none"])
-def test_what_is_asked_for_holds_everywhere(machine, asked):
+def test_every_context_gets_the_requested_specialization(machine, asked):
     engine = doubling(specialization=asked)
     engine.run({"x": X})
     engine.warm_up(1)
@@ -33,7 +33,7 @@ def test_what_is_asked_for_holds_everywhere(machine, asked):
     assert engine.capture({"x": X})._context.trt._strategies[1] == asked.upper()
 
 
-def test_a_word_that_is_none(machine):
+def test_an_unknown_specialization_is_refused(machine):
     with pytest.raises(UsageError, match="specialization is one of lazy, eager, none, not 'fast'"):
         doubling(specialization="fast")
 

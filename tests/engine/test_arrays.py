@@ -47,7 +47,7 @@ def test_numpy_shares_memory_when_it_is_contiguous():
     assert view(torch.ones(4, 3).t()).owner.is_contiguous()
 
 
-def test_what_is_no_array():
+def test_values_that_are_not_arrays_are_refused():
     for value in ("text", object(), {"a": 1}):
         with pytest.raises(errors.FeedError):
             view(value)

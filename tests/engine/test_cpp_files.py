@@ -66,7 +66,7 @@ def test_a_dtype_that_there_is_not(probe):
 
 
 @pytest.mark.parametrize(("built", "have"), [("", "10.3.0"), ("10.3.0", ""), ("none", "11.0"), ("9" * 40, "10.3")])
-def test_versions_that_are_none(probe, built, have):
+def test_malformed_versions_are_refused(probe, built, have):
     assert "version-mismatch" in probe("version", built, have, 1, code=5)
 
 

@@ -89,17 +89,17 @@ def running(sanitized):
 
 
 @pytest.mark.parametrize("case", ["run", "threads", "views", "unaligned", "profiles", "lifetimes", "graphs"])
-def test_what_a_service_does(running, engine, case):
+def test_cases_of_a_service(running, engine, case):
     running(engine, case)
 
 
 @pytest.mark.parametrize("case", ["threads", "views", "unaligned", "profiles", "lifetimes"])
-def test_what_a_service_does_with_the_standard_tensorrt(running, tmp_path, case):
+def test_cases_of_a_service_with_standard_tensorrt(running, tmp_path, case):
     running(write(tmp_path / "a.engine", product="tensorrt"), case, program="running_standard")
 
 
 @pytest.mark.parametrize("case", ["late", "steady"])
-def test_nothing_waits_before_somebody_asks(running, tmp_path, case):
+def test_results_are_awaited_when_they_are_read(running, tmp_path, case):
     running(write(tmp_path / "late.engine", LATE), case)
 
 
@@ -249,7 +249,7 @@ def test_failures_of_loading(running, engine, environment, code, said):
     assert said in running(engine, "run", code=code, **environment)
 
 
-def test_what_tensorrt_refuses(running, tmp_path):
+def test_engines_that_tensorrt_refuses(running, tmp_path):
     assert "missing-plugin" in running(write(tmp_path / "a.engine", PROGRAM + "nonsense\n"), "run", code=5)
     assert "compute-capability" in running(write(tmp_path / "a.engine", compute_capabilities=["8.6"]), "run", code=5)
 
@@ -267,7 +267,7 @@ def test_what_tensorrt_refuses(running, tmp_path):
         (1024, 5, "engine-refused"),
     ],
 )
-def test_what_tensorrt_rtx_says_of_an_engine(running, tmp_path, bits, code, said):
+def test_diagnostics_of_tensorrt_rtx_become_errors(running, tmp_path, bits, code, said):
     assert said in running(write(tmp_path / "a.engine", PROGRAM + f"invalid {bits}\n"), "run", code=code)
 
 

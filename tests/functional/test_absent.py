@@ -18,7 +18,7 @@ def test_the_nearest_names_are_said(name, hint):
 
 
 @pytest.mark.parametrize("name", ["randn", "svd", "unique"])
-def test_what_cannot_be_is_refused_with_a_reason(name):
+def test_absent_functions_give_the_reason(name):
     assert not hasattr(F, name)
     with pytest.raises(td.UnsupportedError, match=rf"F\.{name} (is random|needs|has)"):
         getattr(F, name)

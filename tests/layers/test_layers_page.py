@@ -22,11 +22,11 @@ def test_a_case_of_each_type_builds(item):
 
 @no_gpu
 @pytest.mark.parametrize("item", UNBUILT, ids=str)
-def test_what_is_announced_is_not_built(item):
+def test_layers_listed_as_unbuildable_do_not_build(item):
     assert not builds(defined(item))
 
 
 @no_gpu
 @pytest.mark.heavy
-def test_every_case_does_what_is_announced():
+def test_exactly_the_listed_cases_do_not_build():
     assert [item for item in CASES if not builds(defined(item))] == UNBUILT

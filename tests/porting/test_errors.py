@@ -62,7 +62,7 @@ def line_of(text):
         ("halves", {"x": "N"}, td.DefinitionError, "making halves: TypeError"),
     ],
 )
-def test_a_port_that_cannot_be_says_why(name, inputs, error, message):
+def test_refusals_give_the_reason(name, inputs, error, message):
     dims = {"T": (3, 5, 8)} if "2,T" in inputs.values() else {}
     with pytest.raises(error, match=message):
         td.port(f"{MODULES}:{name}", inputs, dims=dims)
@@ -79,12 +79,12 @@ def test_a_port_that_cannot_be_says_why(name, inputs, error, message):
         ("builtins:list", "list makes a list, not a torch.nn.Module"),
     ],
 )
-def test_a_target_that_is_none_says_so(target, message):
+def test_invalid_targets_are_refused(target, message):
     with pytest.raises((td.UsageError, td.DefinitionError), match=message):
         td.port(target, {"x": "N,3"})
 
 
-def test_a_module_or_what_cannot_be_imported_is_no_target():
+def test_targets_that_cannot_be_imported_or_are_modules_are_refused():
     with pytest.raises(td.UsageError, match="not the module"):
         td.port(torch.nn.ReLU(), {"input": "N,3"})
     with pytest.raises(td.UsageError, match="cannot be imported by name"):
@@ -102,7 +102,7 @@ def test_a_class_is_a_target_and_a_fixed_dimension_is_a_number():
     assert "td.Input((2, 3))" in text and "from torch.nn.modules.activation import ReLU" in text
 
 
-def test_what_has_no_counterpart_is_marked_and_says_so_when_it_is_defined(tmp_path):
+def test_calls_without_a_counterpart_are_marked_and_fail_at_definition(tmp_path):
     result = ported(f"{MODULES}:Fft", {"x": "N,8"}, file=tmp_path / "x.py", weights=tmp_path / "fft.safetensors")
     assert result.missing == ["torch.fft.hfft"]
     lines = result.text.split("\n")

@@ -123,7 +123,7 @@ class Counts(nn.Module):
         return a * self.seen, {"a": a}, a.shape[1]
 
 
-def test_what_forward_does_besides_is_said(tmp_path):
+def test_side_effects_of_forward_are_remarked(tmp_path):
     from trtdsl.porting import ported
 
     result = ported(f"{__file__}:Counts", {"a": "3,4"})
@@ -177,7 +177,7 @@ class Random(nn.Module):
         (Random, "torch.randn draws random numbers"),
     ],
 )
-def test_what_cannot_be_written_is_refused_with_its_line(kind, message):
+def test_code_that_cannot_be_ported_is_refused_with_its_line(kind, message):
     with pytest.raises(td.UnsupportedError, match=message) as raised:
         td.from_module(kind(), [A])
     assert str(raised.value.location).startswith(__file__)

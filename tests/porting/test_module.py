@@ -156,11 +156,11 @@ class Eager(nn.Module):
         return x + 1
 
 
-def test_what_a_library_does_for_values_alone_is_left_out_as_when_it_is_compiled():
+def test_checks_of_values_in_a_library_are_left_out_as_in_compiled_code():
     equal(Eager(), [X])
 
 
-def test_numbers_are_outputs_where_nothing_else_is():
+def test_numbers_are_outputs_of_a_module_without_tensors():
     spec = equal(Sizes(), {"x": "N,4"}, dims={"N": (1, 3, 5)})
     got = td.interpret(spec.define(), {"x": X})
     assert [each.item() for each in got.values()] == [3, 12]
@@ -173,7 +173,7 @@ class Nested(nn.Module):
         return {"y": x + 1, "states": (x * 2, [x - 1]), "grid": torch.arange(4.0), "kind": "nested", "none": None}
 
 
-def test_every_leaf_of_what_forward_gives_is_an_output():
+def test_every_leaf_of_forwards_result_is_an_output():
     spec = equal(Nested(), [X])
     assert list(spec.define().outputs) == ["y", "states_0", "states_1_0", "grid"]
     assert (spec.leave_out, spec.trivial) == (("kind",), ("grid",))
@@ -191,14 +191,14 @@ def test_names_that_the_file_needs():
     equal(Names(), {"F": X, "td": X + 1, "torch_": X - 1})
 
 
-def test_an_output_that_is_called_as_an_input_is():
+def test_an_output_with_the_name_of_an_input():
     spec = equal(Same(), [X])
     assert list(spec.define().outputs) == ["x_out"]
     spec = equal(Doubled(), {"output": X})
     assert list(spec.define().outputs) == ["output_out"]
 
 
-def test_float64_is_computed_in_float32_and_said():
+def test_float64_is_computed_in_float32_with_a_remark():
     ported = porting.ported(Rotary, {"x": "N,4", "places": "N:int64:0:100"}, check=True)
     assert ported.verdict.passed
     assert [note.partition(" at ")[0] for note in ported.notes] == ["forward computes in float64"]
@@ -220,16 +220,16 @@ def test_a_branch_on_the_modules_own_values_is_remarked():
     assert note.startswith("bool at ") and "asks for values of the module's own tensors" in note
 
 
-def test_names_that_cannot_be():
+def test_invalid_names_are_refused():
     with pytest.raises(td.UsageError, match="dimension F has a name that the file has for something else"):
         td.from_module(nn.ReLU(), {"input": "F,3"}, dims={"F": (1, 2, 3)})
 
 
-def test_memory_that_nobody_wrote():
+def test_uninitialized_memory():
     equal(Empty(), [X])
 
 
-def test_inputs_are_forwards():
+def test_inputs_are_the_parameters_of_forward():
     with pytest.raises(td.UsageError, match=r"Sizes.forward takes 1 inputs \(x\), not 2"):
         td.from_module(Sizes(), [X, X])
     with pytest.raises(td.UsageError, match="is a tensor, a td.Input"):
@@ -246,7 +246,7 @@ def test_inputs_are_forwards():
         ("F.relu(", "F.relu6(1, ", 3, "it cannot be checked: "),
     ],
 )
-def test_a_port_says_what_its_own_check_says(monkeypatch, old, new, code, text):
+def test_a_port_reports_the_verdict_of_its_check(monkeypatch, old, new, code, text):
     from trtdsl.porting import ported
     from trtdsl.porting.writing import write
 

@@ -47,7 +47,7 @@ def test_outputs_have_their_own_names(texts):
     has(texts["YoloHead"], "    return boxes, cls")
 
 
-def test_twins_are_called_by_what_sets_them_apart(texts):
+def test_similar_functions_are_named_by_their_difference(texts):
     functions = {name: re.findall(r"^def (\w+)", text, re.MULTILINE) for name, text in texts.items()}
     assert functions["ResNetFPN"] == ["batch_norm", "block", "block_downsample", "res_net_fpn"]
     assert functions["Detr"] == ["multihead_attention", "multihead_attention_cross_attn", "decoder_layer", "detr"]
@@ -58,7 +58,7 @@ def test_many_arguments_have_their_names_and_equal_calls_are_made_once(texts):
     assert "\n    query = query.transpose(1, 0)  # (10, N, 16)\n    value = value.transpose(1, 0)\n" in texts["Detr"]
 
 
-def test_nothing_is_written_that_does_nothing(texts):
+def test_statements_without_effect_are_left_out(texts):
     assert texts["UNet"].endswith('    return {"output": F.conv2d(x, w.outc.weight, w.outc.bias)}\n')
 
 

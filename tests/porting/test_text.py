@@ -73,7 +73,7 @@ def test_sizes_and_names_are_the_authors(vit):
     assert lines[3] == "x = F.scaled_dot_product_attention(q, k, v)"
 
 
-def test_what_is_by_default_is_left_out_and_a_dimension_without_a_range_gets_one(vit):
+def test_defaults_are_left_out_and_a_dimension_without_a_range_gets_one(vit):
     assert 'N = td.Dim("N", min=1, opt=4, max=8)' in vit
     assert "stride=16)" in vit and "dilation" not in vit and "dropout" not in vit
 

@@ -20,7 +20,7 @@ def test_a_program_is_compared_with_one_that_moves_twice_as_much(program_of):
     assert {first.before, second.before} == {0, 2 * 64 * 256 * 4}
 
 
-def test_what_began_at_nothing_has_grown(program_of):
+def test_growth_from_zero_is_reported(program_of):
     one = program_of(lambda net: F.exp(net.input("x", (64, 256))))
     two = program_of(
         lambda net: F.matmul(net.input("x", (64, 256)).permute(1, 0).reshape(64, 256), net.input("z", (256, 4)))

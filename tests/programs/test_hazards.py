@@ -10,7 +10,7 @@ def found(program):
     return {hazard.name for hazard in td.find_hazards(program)}
 
 
-def test_a_product_alone_has_none(program_of, constant):
+def test_a_single_matrix_product_has_no_hazards(program_of, constant):
     assert td.find_hazards(program_of(lambda net: F.matmul(net.input("x", (64, 128)), constant(net, 128, 256)))) == ()
 
 

@@ -164,7 +164,7 @@ def test_a_hint_is_the_value_at_opt(pair):
 
 @settings(max_examples=50, deadline=None)
 @given(SIZES, ENVS)
-def test_what_is_printed_is_the_size(pair, env):
+def test_the_text_of_a_size_evaluates_to_its_value(pair, env):
     names = dict(env, max=max, min=min)
     assert eval(str(pair.size), {}, names) == pair.of(env)
 

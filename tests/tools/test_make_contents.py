@@ -24,7 +24,7 @@ def tool():
     return load()
 
 
-def test_what_is_written_is_current(tool):
+def test_generated_files_are_current(tool):
     for path, text in tool.pages().items():
         assert path.read_text() == text, f"{path.relative_to(ROOT)}: run python tools/make_contents.py"
 

@@ -49,7 +49,7 @@ def test_the_error_measured_at_smaller_sizes_stands_for_that_of_greater_ones(lin
     assert not found.compare({"y": own * 1.0001})[0].passed
 
 
-def test_what_is_known_of_one_channel_says_nothing_of_another():
+def test_an_error_measured_in_one_channel_does_not_excuse_another():
     """Noise is kept by static places: a channel of exact results stays exact, however loud the other one is."""
     noise = Noise(moving=[0])
     truth = torch.rand(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
@@ -71,7 +71,7 @@ def test_what_is_known_of_small_samples_is_small():
     assert float(parts.max()) < 1.4e-4
 
 
-def test_nothing_is_known_of_another_width():
+def test_an_error_measured_at_one_width_does_not_excuse_another():
     noise = Noise(moving=[0])
     truth = torch.ones(4, 8, dtype=torch.float64)
     assert noise.at(truth, truth > 0) is None
@@ -90,7 +90,7 @@ def test_one_cause_of_all_errors_of_a_slice_is_expected_in_every_slice():
     assert not judge("y", (truth + 10 * means[:, None]).float(), own, truth, [own]).passed
 
 
-def test_integers_of_equal_values_may_be_others():
+def test_indices_of_equal_values_may_differ():
     """The greatest of two that differ by a rounding: torch itself says either, as its inputs are moved."""
 
     class Greatest(nn.Module):
@@ -115,7 +115,7 @@ def test_tolerances_are_parts_or_tolerances_by_output():
             as_tolerances(wrong)
 
 
-def test_a_relaxed_tolerance_is_said_and_kept():
+def test_a_relaxed_tolerance_is_reported_and_used():
     class Sines(nn.Module):
         def forward(self, x):
             return torch.sin(x)

@@ -24,7 +24,7 @@ def normal(*shape, seed=9):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_equal_values_pass_and_figures_are_what_they_say():
+def test_equal_values_pass_and_the_figures_are_right():
     expected = torch.tensor([[1.0, -2.0], [4.0, 0.5]])
     got = expected.clone()
     got[1, 0] += 2e-3
@@ -97,7 +97,7 @@ def test_every_slice_is_judged_by_its_own_scale(axis, label):
     assert result.part.startswith(label) or label.split()[0] in result.part
 
 
-def test_what_is_much_greater_hides_nothing():
+def test_a_large_slice_hides_no_error_in_a_small_one():
     truth = normal(16, 64)
     truth[:, ::7] = -1e9 * normal(16, 10).abs() - 1e9
     got = truth.float().clone()
@@ -166,7 +166,7 @@ def test_a_tolerance_is_a_part_of_a_slice():
     scale=st.sampled_from([1e-20, 1e-3, 1.0, 1e6]),
     seed=st.integers(0, 1000),
 )
-def test_what_rounds_once_is_never_refused(shape, scale, seed):
+def test_a_result_rounded_once_passes(shape, scale, seed):
     """Two orders of summation in float32, beside each other: numpy's sum is pairwise, the other one goes forward."""
     generator = np.random.default_rng(seed)
     terms = generator.standard_normal((*shape, 9)).astype(np.float32) * np.float32(scale)

@@ -45,7 +45,7 @@ def test_every_leaf_has_a_path(returned, paths):
     assert list(leaves(returned).values) == paths
 
 
-def test_what_is_no_tensor_is_named():
+def test_outputs_that_are_not_tensors_are_named():
     found = leaves({"y": A, "cache": object(), "text": "a"}).values
     assert found["cache"] == Other("a object")
     assert found["text"] == Other("a str")
@@ -63,7 +63,7 @@ def test_leaves_are_matched_by_name_or_in_order():
     assert list(match(leaves({"states": (A,)}), ["states_0"])) == ["states_0"]
 
 
-def test_what_is_left_out_is_named_and_must_be_there():
+def test_outputs_left_out_are_named_and_must_exist():
     found = leaves({"y": A, "states": (B, C)})
     assert list(found.without(["states"]).values) == ["y"]
     assert list(found.without(["states.1"]).values) == ["y", "states.0"]
@@ -85,7 +85,7 @@ def test_a_report_repeats_what_is_left_out():
     assert "left out of the reference's outputs: hidden" in report.unproven
 
 
-def test_what_cannot_be_compared_is_a_mismatch_that_says_what_to_do():
+def test_incomparable_outputs_are_a_mismatch_with_advice():
     report = check(lambda x: {"y": x * 2}, lambda x: {"y": x * 2, "cache": object()})
     (problem,) = report.problems()
     assert "the reference has a object here, which cannot be compared: leave it out by its name" in problem

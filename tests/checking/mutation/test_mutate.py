@@ -133,7 +133,7 @@ def test_a_network_that_differs_is_an_error():
         (lambda x: L.cast(F.floor(x), "int32"), "CAST", "rounded"),
     ],
 )
-def test_the_same_function_written_otherwise_is_equivalent(write, type, change):
+def test_equivalent_mutants_are_excused(write, type, change):
     net = td.Network()
     net.output(write(net.input("x", (6,))), "y")
     report = hunted(net, [{"x": torch.tensor([0.3, -1.2, 2.5, -0.7, 1.1, 0.9])}])
@@ -155,7 +155,7 @@ def test_the_same_function_written_otherwise_is_equivalent(write, type, change):
         (lambda x: F.interpolate(x, size=(7, 5), mode="bilinear"), (1, 1, 4, 4)),
     ],
 )
-def test_what_matters_is_caught_and_not_excused(write, shape):
+def test_harmful_mutants_are_caught_and_not_excused(write, shape):
     net = td.Network()
     with net.current():
         net.output(write(net.input("x", shape)), "y")
@@ -230,7 +230,7 @@ def test_every_kind_of_mutant_changes_some_case():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool])
-def test_moved_values_are_others(dtype):
+def test_moved_values_differ(dtype):
     values = torch.tensor([0, 1, 1]).to(dtype)
     after = moved(values)
     assert after.dtype == dtype

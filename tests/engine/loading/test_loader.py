@@ -134,7 +134,7 @@ def test_truncated(engine, keep):
     assert f"of its {whole:,} bytes" in message
 
 
-def test_truncated_by_the_manifest_alone(engine):
+def test_the_manifest_shows_a_truncated_tensorrt_engine(engine):
     """TensorRT's own format does not say its size: the manifest does."""
     header = loader.Header("tensorrt", "10.3.0.26", None, False)
     manifest = parse_manifest(manifest_path(engine).read_bytes().replace(b'"tensorrt-rtx"', b'"tensorrt"'))
@@ -231,7 +231,7 @@ def test_manifest_damaged(engine, changes, words):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"null", b"3", b'"text"'])
-def test_manifest_that_is_none(engine, content):
+def test_a_manifest_that_is_not_json(engine, content):
     manifest_path(engine).write_bytes(content)
     refused(errors.ManifestDamagedError, engine)
 
@@ -339,7 +339,7 @@ def test_host_code_is_off(engine):
         ("Error Code 4: Internal Error (Engine deserialization failed.)", errors.EngineRefusedError),
     ],
 )
-def test_what_tensorrt_says(text, kind):
+def test_messages_of_tensorrt_become_errors(text, kind):
     error = loader.judge_messages(Messages([(1, text)]), size=10, free=5)
     assert type(error) is kind
     if kind is errors.MissingPluginError:
@@ -360,7 +360,7 @@ def test_what_tensorrt_says(text, kind):
         ("CUDA_ERROR", errors.NoDriverError),
     ],
 )
-def test_what_tensorrt_rtx_says(name, kind):
+def test_diagnostics_of_tensorrt_rtx_become_errors(name, kind):
     members = {name: int(bit) for name, bit in BACKEND.trt.EngineInvalidityDiagnostics.__members__.items()}
     loader.judge_validity("VALID", 0, members, "8.9")
     loader.judge_validity("SUBOPTIMAL", members[name], members, "8.9")

@@ -112,7 +112,7 @@ def test_the_path_is_as_good_as_opt_einsums():
         ("iji->j", [(4, 5, 4)], [], ["Diagonal", "Reduce"]),
     ],
 )
-def test_what_an_expert_would_write(equation, shapes, constants, expected):
+def test_plans_equal_those_worked_by_hand(equation, shapes, constants, expected):
     assert operations(equation, *shapes, constants=constants) == expected
 
 

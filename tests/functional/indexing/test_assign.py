@@ -230,6 +230,6 @@ def test_a_mask_with_one_value_is_a_select():
         (torch.tensor([0.5]), 1.0, td.DefinitionError, "tensors of indices are of int32, int64 or bool"),
     ],
 )
-def test_what_is_refused(index, value, error, message):
+def test_refused_assignments(index, value, error, message):
     with pytest.raises(error, match=message):
         evaluate(lambda x: F.setitem(x, index, value), torch.zeros(SHAPE))

@@ -46,7 +46,7 @@ def scalar(expression, size):
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
 @pytest.mark.parametrize("size", [2, 7])
-def test_what_python_computes(name, size):
+def test_fractions_of_sizes_equal_pythons(name, size):
     got = scalar(EXPRESSIONS[name], size)
     assert (got.dtype, got.shape) == (torch.float32, ())
     assert float(got) == pytest.approx(float(EXPRESSIONS[name](size)), rel=1e-6)

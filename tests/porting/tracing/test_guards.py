@@ -149,7 +149,7 @@ def test_calculated_sizes_stay_sizes(calculate):
         (lambda h: 3 if h <= 20 else 4, "where H = 21: .* needs H <= 20, which holds where H is 5 to 20"),
     ],
 )
-def test_what_is_a_number_is_refused_where_it_changes(calculate, words):
+def test_a_number_that_changes_with_the_sizes_is_refused(calculate, words):
     pattern = re.escape(words).replace(r"\.\*", ".*")
     with pytest.raises(td.UnsupportedError, match=rf"{FILE}:\d+: .*{pattern}"):
         equal_everywhere(Kept(calculate), 8 if "H = 9" in words or "H = 25" in words else 5, 8, 40)
@@ -213,7 +213,7 @@ class Detours(torch.nn.Module):
         return x * 2
 
 
-def test_another_path_to_the_same_program_is_as_good():
+def test_branches_that_give_the_same_program_are_accepted():
     equal_everywhere(Detours(), 5, 8, 30)
     text = td.port(Detours, {"x": "1,H"}, dims={"H": (5, 8, 30)})
     assert 'td.require(H >= 5, "test_guards.py:' in text
@@ -237,7 +237,7 @@ def test_conditions_after_a_call_without_a_counterpart_are_remarked():
         assert f"{FILE}:" in remark
 
 
-def test_nothing_is_noted_of_torch_itself_nor_outside_of_a_trace():
+def test_comparisons_inside_torch_and_outside_a_trace_are_not_recorded():
     h = traced(8, SizeOp("+", (4, 4), 8))
     assert isinstance(h, TracedInt)
     assert GUARDS.get() is None

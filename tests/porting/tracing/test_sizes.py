@@ -25,7 +25,7 @@ def text(number):
     return repr(expression)
 
 
-def test_arithmetic_is_remembered():
+def test_arithmetic_is_recorded():
     n, m = size(6), size(8, 1)
     cases = {
         "(+ s0 1)": n + 1, "(+ 1 s0)": 1 + n, "(- s0 s1)": n - m, "(* s0 s1)": n * m, "(// s1 2)": m // 2,
@@ -39,7 +39,7 @@ def test_arithmetic_is_remembered():
     assert isinstance(m / 2, TracedFloat) and isinstance(m // 2, TracedInt)
 
 
-def test_what_changes_nothing_is_not_remembered():
+def test_operations_with_neutral_numbers_are_not_recorded():
     n = size(6)
     assert all(result is n for result in (n + 0, n - 0, n * 1, n // 1))
 
