@@ -30,7 +30,6 @@ ROOMS = [
 
 # Types of the rooms above that a room names under TYPE_CHECKING.
 TYPES_ABOVE = {
-    "core": {"definition"},  # the network that is being written
     "sizes": {"definition"},  # a size times a fraction is a Tensor
 }
 # The files and folders of some rooms, from the ground up: each imports only from those before it.

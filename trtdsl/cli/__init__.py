@@ -1,1 +1,1 @@
-"""The command line: one file for each group of commands. It has no logic of its own."""
+"""The command line: one file for each command in commands/. It has no logic of its own."""

@@ -7,12 +7,9 @@ the network that is being written for what it requires.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .lazy import LazyModule
-
-if TYPE_CHECKING:
-    from ..definition.network import Network
 
 F: Any = LazyModule("trtdsl.functional")
 conditions: Any = LazyModule("trtdsl.sizes.condition")
@@ -20,5 +17,5 @@ proofs: Any = LazyModule("trtdsl.sizes.proof")
 fractions: Any = LazyModule("trtdsl.functional.pointwise.fraction")
 complexes: Any = LazyModule("trtdsl.functional.spectral.complex_tensor")
 
-CURRENT_NETWORK: ContextVar[Network | None] = ContextVar("trtdsl_network", default=None)
+CURRENT_NETWORK: ContextVar[Any] = ContextVar("trtdsl_network", default=None)
 """The network that is being written: that of functions that take no Tensor."""

@@ -1,1 +1,1 @@
-"""The network being written: Network, Tensor, sizes, the author's call, precision, weights, network files."""
+"""The network being written: Network, Tensor, the author's call, precision, weights, network files."""

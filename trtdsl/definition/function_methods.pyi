@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from trtdsl.definition.methods import Dims, Extremes, Selected
 from trtdsl.definition.tensor import Tensor
-from trtdsl.functional.reducing.reduction import Dims, Extremes, Selected
 from trtdsl.sizes.shape import SizeLike
 
 NAMES: tuple[str, ...]

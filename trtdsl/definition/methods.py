@@ -6,13 +6,30 @@ Each is one call into :mod:`trtdsl.functional`. The methods that are functions t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.above import F
 from ..core.lazy import torch
 
 if TYPE_CHECKING:
     from .tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+
+class Extremes(NamedTuple):
+    """What :func:`aminmax` gives."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Selected(NamedTuple):
+    """Values and where they were, as :func:`max`, :func:`sort` and :func:`topk` give them."""
+
+    values: Tensor
+    indices: Tensor
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:

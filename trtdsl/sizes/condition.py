@@ -14,7 +14,7 @@ from .size import INFINITY, Atom, Size, SizeLike, value
 from .text import as_json, ranges_text
 
 if TYPE_CHECKING:
-    pass
+    from ..definition.network import Network
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -79,7 +79,7 @@ def compared(left: SizeLike, sign: str, right: SizeLike | float) -> bool | Condi
     """A comparison: True or False where the ranges of the dimensions decide it, otherwise the Condition."""
     if isinstance(right, float):
         sign, right = _whole(sign, right)
-    network = CURRENT_NETWORK.get()
+    network: Network | None = CURRENT_NETWORK.get()
     if network is not None:  # which may have another range for a dimension, or one size
         left, right = network.resolved(left), network.resolved(right)
     condition = Condition(left, sign, right)
@@ -98,7 +98,7 @@ def verdict(condition: Condition, *, required: bool = True) -> bool | None:
         return outcomes.pop()
     if not required:
         return None
-    network = CURRENT_NETWORK.get()
+    network: Network | None = CURRENT_NETWORK.get()
     return None if network is None else network.constraints.decide(condition)
 
 

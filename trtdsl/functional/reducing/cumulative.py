@@ -10,6 +10,7 @@ from ... import layers as L
 from ...core.dtypes import as_dtype
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.methods import Selected
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import INFINITY, SizeLike, bounds, size_max
@@ -17,7 +18,7 @@ from ..operands import as_tensor, axis_of, binary, floating, stretch, with_dimen
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import arange
 from ..shaping.join import cat, part
-from .reduction import Selected, _summable
+from .reduction import _summable
 
 
 @operation

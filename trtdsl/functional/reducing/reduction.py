@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import layers as L
 from ...core.dtypes import as_dtype
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.methods import Dims, Extremes, Selected
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ..operands import axes_of, axis_of, binary, choose
 from ..pointwise.arithmetic import maximum, minimum
-
-Dims = int | Sequence[int] | None
-
-
-class Extremes(NamedTuple):
-    """What :func:`aminmax` gives."""
-
-    min: Tensor
-    max: Tensor
-
-
-class Selected(NamedTuple):
-    """Values and where they were, as :func:`max`, :func:`sort` and :func:`topk` give them."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def _reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.methods import Selected
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import Size, SizeLike, shape_text
 from ..operands import axis_of
-from .reduction import Selected, top
+from .reduction import top
 
 LIMIT = 3840  # of ITopKLayer
 

@@ -9,12 +9,13 @@ from ... import layers as L
 from ...core.dtypes import as_dtype
 from ...core.errors import UnsupportedError
 from ...core.lazy import torch
+from ...definition.methods import Dims
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import product
 from ..family import family
 from ..operands import as_tensor, axes_of, binary, choose, floating, promote
-from .reduction import Dims, _reduce
+from .reduction import _reduce
 
 
 @operation
