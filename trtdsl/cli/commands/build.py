@@ -9,7 +9,6 @@ import typer
 
 import trtdsl as td
 
-from ...building.tune import SECONDS, tune_options
 from ...core.errors import CancelledError, UsageError
 from ...display.results import print_build, print_outcome, print_tuning, shortened
 from ...display.terminal import print_error
@@ -128,6 +127,8 @@ def build(
         raise UsageError(f"-j must be at least 1, not {jobs}")
     options = {**definition, "config": config, "device": device}
     options |= {"run_check": not no_check, "force": force, "dry_run": dry_run}
+    from ...building.tune import SECONDS  # which imports most rooms
+
     seconds = tune_seconds if tune_seconds is not None else SECONDS if tune else None
     if seconds is not None and (lowerings is False or dry_run):
         raise UsageError(f"--tune writes a tuning, and {'--dry-run' if dry_run else '--no-tuning'} is against it")
@@ -166,6 +167,8 @@ def _tune(
     out: Output, spec: td.NetworkSpec, file: Path | None, seconds: float, options: dict[str, Any]
 ) -> td.TuneReport:
     """Tunes a network and prints what that won. CancelledError, after printing, where it was cancelled."""
+    from ...building.tune import tune_options
+
     with out.progress() as progress:
         given = tune_options(options)
         report = td.tune(spec, seconds=seconds, output=file, progress=progress.step, **given)

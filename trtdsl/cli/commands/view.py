@@ -11,7 +11,7 @@ import trtdsl as td
 
 from ...core.errors import UsageError
 from ...display.terminal import print_line
-from ...display.view.view import FORMATS, SUFFIXES, check_output, format_of
+from ...display.view.files import FORMATS, SUFFIXES, check_output, format_of
 from ...programs.devices import DEFAULT
 from ..command import Output, command
 from ..options import Definition, Gpu, Settings, Shapes, settings_of, shapes_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ...building.build import is_up_to_date
 from ...checking.check import check as run_check
@@ -17,7 +17,7 @@ from ...checking.report import CheckReport
 from ...compiling.compiler import Progress
 from ...core.backend import Backend
 from ...core.errors import CorruptFileError, TrtdslError, UnsupportedError, UsageError
-from ...core.files import check_writable, is_file, write_atomically
+from ...core.files import is_file, write_atomically
 from ...definition.network import Network
 from ...definition.opened import NetworkLike, WrittenSpec, as_spec
 from ...definition.spec import NetworkSpec
@@ -27,14 +27,14 @@ from ...engine.program import Shapes, program
 from ...programs.devices import DEFAULT, find_device
 from ...programs.program import Program
 from ...sizes.profile import Range
+from .files import FORMATS as FORMATS
+from .files import SUFFIXES as SUFFIXES
+from .files import Format, check_output, format_of
 from .formats import as_dot, as_onnx_json, as_svg
 from .model import SCHEMA, make_model
 from .page import page
 from .programs import program_model
 
-Format = Literal["html", "svg", "dot", "json", "onnx-json"]
-FORMATS: tuple[str, ...] = ("html", "svg", "dot", "json", "onnx-json")
-SUFFIXES = {"html": ".html", "svg": ".svg", "dot": ".dot", "json": ".json", "onnx-json": ".onnx.json"}
 INLINE = 620  # pixels of a notebook's height
 
 
@@ -86,14 +86,6 @@ class View:
         parts = [f"{len(network['layers'])} layers"] if network else []
         parts += [f"{made['totals']['launches']} launches"] if made else []
         return f"View({self.model['name']}: {', '.join(parts)})"
-
-
-def format_of(path: Path) -> Format:
-    """The format that a file's suffix stands for; HTML for any other."""
-    for format, suffix in sorted(SUFFIXES.items(), key=lambda item: -len(item[1])):
-        if path.name.lower().endswith(suffix):
-            return format  # type: ignore[return-value]
-    return "html"
 
 
 def view(
@@ -304,12 +296,3 @@ def _first_item(tensors: Mapping[str, Any], items: Sequence[Any], layers: Sequen
             if any(tensors.get(str(index), {}).get("state") == "differs" for index in layers[layer]["outputs"]):
                 return number
     return None
-
-
-def check_output(path: Path) -> None:
-    """Makes a file's folder where there is none. Raises UsageError for a file that cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: cannot make the folder {path.parent}: {error.strerror}") from None
-    check_writable(path)
