@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup stgcn test docs lint bench contents page
+.PHONY: setup stgcn test docs site lint bench contents page
 
 NEWER := import sys; sys.exit(sys.version_info < (3, 11) and "make needs Python 3.11 or newer, as the versions in \
 	constraints.txt do: say which with make PYTHON=python3.11. On 3.10, pip install -e . takes other versions")
@@ -25,6 +25,9 @@ test: $(READY)  ## the whole suite, on two cores
 
 docs: $(READY)  ## the code in README and docs, run as it stands there
 	$(BIN)/pytest -q tests/docs
+
+site: $(READY)  ## the documents as pages that need no network, under site/; a link that does not hold is an error
+	$(BIN)/python tools/site.py site
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -12,7 +12,7 @@ from trtdsl.core import errors
 from trtdsl.core.backend import cuda_status
 
 ROOT = Path(__file__).parents[2]
-FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 ON_A_DEVICE = ("engines.md", "production.md")  # these execute engines
@@ -26,7 +26,7 @@ def blocks(file):
 
 
 @pytest.mark.parametrize(
-    "file", [file for file in FILES if "```python" in file.read_text()], ids=lambda file: file.name
+    "file", [file for file in FILES if "```python" in file.read_text()], ids=lambda file: file.relative_to(ROOT).as_posix()
 )
 def test_python_blocks_run(file, tmp_path, monkeypatch):
     (tmp_path / "networks").symlink_to(ROOT / "networks")

@@ -28,7 +28,7 @@ def convolution(
     dilation: Sequence[int],
     groups: int = 1,
 ) -> Tensor:
-    """Correlates ``x`` (N, C, *spatial) with ``kernel`` (O, C / groups, *size): one IConvolutionLayer.
+    """Correlates ``x`` (N, C, spatial…) with ``kernel`` (O, C / groups, size…): one IConvolutionLayer.
 
     Two or three spatial dimensions, and one value of each parameter per spatial dimension. A kernel that is a constant
     is part of the layer; one that is computed becomes its second input. ``bias`` (O,) is a constant.
@@ -79,7 +79,7 @@ def deconvolution(
     dilation: Sequence[int],
     groups: int = 1,
 ) -> Tensor:
-    """The transpose of a convolution: ``kernel`` is (C, O / groups, *size): one IDeconvolutionLayer.
+    """The transpose of a convolution: ``kernel`` is (C, O / groups, size…): one IDeconvolutionLayer.
 
     Paddings shorten the result; otherwise as :func:`convolution`.
 

@@ -26,7 +26,7 @@ def pooling(
     post_padding: Sequence[int],
     exclude_padding: bool = True,
 ) -> Tensor:
-    """MAX or AVERAGE over windows of the last two or three dimensions of ``x`` (N, C, *spatial): one IPoolingLayer.
+    """MAX or AVERAGE over windows of the last two or three dimensions of ``x`` (N, C, spatial…): one IPoolingLayer.
 
     Sizes are rounded down. ``exclude_padding`` leaves the padding out of an average's count.
 

@@ -16,7 +16,7 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
     """``data`` with ``updates`` written where ``indices`` (int32 or int64) say: one IScatterLayer.
 
     ELEMENT: ``result[i][indices[i][j]] = updates[i][j]`` along ``axis``, all three of one rank. ND: the last dimension
-    of ``indices`` (..., k) indexes the first k dimensions of ``data``, and ``updates`` is (..., *data.shape[k:]).
+    of ``indices`` (..., k) indexes the first k dimensions of ``data``, and ``updates`` is (..., data.shape[k:]…).
     Writing to one place twice is undefined.
 
     >>> net = td.Network()

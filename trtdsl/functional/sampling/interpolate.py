@@ -79,7 +79,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """``input`` (N, C, *spatial) with its spatial dimensions resized to ``size`` or by ``scale_factor``.
+    """``input`` (N, C, spatial…) with its spatial dimensions resized to ``size`` or by ``scale_factor``.
 
     ``size`` has ints and Sizes, so that ``size=other.shape[2:]`` gives another tensor's. ``mode`` is nearest,
     nearest-exact, linear (3 dimensions), bilinear, bicubic (4), trilinear (5) or area. One IResizeLayer where that
