@@ -1,7 +1,7 @@
 """Builds the documents as a site: `python tools/site.py OUT` (`make site`), with links that must all hold.
 
-The pages are those of `docs/`, README, CONTRIBUTING and CHANGELOG, and those made from the package: the gallery, the reference of `td`, `F`
-and `L` from docstrings, and the command line. The site needs no network when it is read.
+The pages are those of `docs/`, README, CONTRIBUTING and CHANGELOG, and those made from the package: the gallery, the
+reference of `td`, `F` and `L` from docstrings, and the command line. The site needs no network when it is read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,11 @@ def navigation(pages: dict[str, str]) -> str:
         found = []
         for name in names:
             within = [uri for uri in pages if posixpath.dirname(uri) == posixpath.dirname(name)]
-            chosen = sorted(within, key=lambda uri: (not uri.endswith("/index.md"), uri)) if name.endswith("*") else [f"{name}.md"]
+            chosen = (
+                sorted(within, key=lambda uri: (not uri.endswith("/index.md"), uri))
+                if name.endswith("*")
+                else [f"{name}.md"]
+            )
             found += [uri.removesuffix(".md") for uri in chosen]
         text += "\n```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(found) + "\n```\n"
     return text
@@ -181,7 +185,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "pages"
         assemble(folder)
-        return build_main(["--fail-on-warning", "--keep-going", "-q", "-b", "html", str(folder), str(parser.parse_args().out)])
+        return build_main(
+            ["--fail-on-warning", "--keep-going", "-q", "-b", "html", str(folder), str(parser.parse_args().out)]
+        )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ def blocks(file):
 
 
 @pytest.mark.parametrize(
-    "file", [file for file in FILES if "```python" in file.read_text()], ids=lambda file: file.relative_to(ROOT).as_posix()
+    "file",
+    [file for file in FILES if "```python" in file.read_text()],
+    ids=lambda file: file.relative_to(ROOT).as_posix(),
 )
 def test_python_blocks_run(file, tmp_path, monkeypatch):
     (tmp_path / "networks").symlink_to(ROOT / "networks")

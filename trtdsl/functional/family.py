@@ -32,6 +32,8 @@ def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, tex
 
     signature = inspect.signature(function)
     member.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    first = next(iter(signature.parameters))
+    member.__annotations__ = {part: kind for part, kind in function.__annotations__.items() if part != first}
     member.__module__, member.__name__, member.__qualname__ = function.__module__, name, name
     member.__doc__ = inspect.cleandoc(text)
     return operation(member)

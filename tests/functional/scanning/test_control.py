@@ -162,3 +162,8 @@ def test_scan_with_sizes_that_differ():
     a, b = net.input("a", (4, 3)), net.input("b", (5, 3))
     with pytest.raises(td.ShapeError, match="has the sizes"):
         td.scan(lambda carry, x: (carry, x[0]), a[0], (a, b))
+
+
+def test_scan_without_results_of_each_step():
+    (total,), _ = run(lambda x: td.scan(lambda carry, row: (carry + row, None), x[0] * 0, x)[0], X)
+    assert_close(total, X.sum(0))

@@ -30,7 +30,7 @@ def roi_align(
     sampling_ratio: int = -1,
     aligned: bool = False,
 ) -> Tensor:
-    """The means (K, C, h, w) of features (N, C, H, W) in the cells of K boxes, from ``sampling_ratio ** 2`` points a cell.
+    """The means (K, C, h, w) of features (N, C, H, W) in the cells of K boxes, from ``sampling_ratio`` squared points.
 
     ``boxes`` are (K, 5), the item's number and the corners, or for each item its boxes (L, 4). ``aligned`` shifts
     them by half a pixel. Coordinates are float32. Four IGatherLayers, IElementWiseLayers, IReduceLayer AVG.

@@ -85,8 +85,8 @@ def scan(
     """Carries a value along ``dim`` of ``xs``: ``carry, y = combine_fn(carry, x)`` for each slice ``x``. An ILoop.
 
     Gives the last carry and all ``y``, stacked along a new dimension 0. ``init`` and ``xs`` are Tensors, or tuples or
-    dicts of them; ``reverse`` starts from the end, each ``y`` in its place. IIteratorLayers, IRecurrenceLayers,
-    ITripLimitLayer and ILoopOutputLayers.
+    dicts of them; ``y`` may be None; ``reverse`` starts from the end, each ``y`` in its place. IIteratorLayers,
+    IRecurrenceLayers, ITripLimitLayer and ILoopOutputLayers.
 
     >>> x = td.Network().input("x", ("T", 3))
     >>> last, sums = td.scan(lambda carry, x: (carry + x, carry + x), x[0] * 0, x)
@@ -138,6 +138,8 @@ def _tensors(tree: Any, network: Network) -> Any:
 
 
 def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
+    if tree is None:  # a tree without leaves
+        return None
     if isinstance(tree, dict):
         return {name: _map(part, change) for name, part in tree.items()}
     if isinstance(tree, (tuple, list)):
