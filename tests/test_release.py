@@ -1,4 +1,4 @@
-"""A release as people get it: the files that `python -m build` makes, judged by twine, and installed in an empty environment."""
+"""A release as people get it: made by `python -m build`, judged by twine, installed in an empty environment."""
 
 import importlib.util
 import os
