@@ -25,7 +25,8 @@ RENAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 NAVIGATION = {
     "Start": ["start", "writing-a-network", "notebooks/*", "troubleshooting"],
     "Guides": [
-        "porting", "checking", "program", "view", "lowerings", "engines", "production", "einsum", "sampling", "interpreter",
+        "porting", "checking", "program", "view", "lowerings", "engines", "production",
+        "einsum", "sampling", "interpreter",
     ],
     "By task": ["cookbook/*"],
     "By trap": ["traps/*"],
