@@ -51,6 +51,20 @@ def test_differences_that_follow_from_the_first_are_marked():
     assert "y" in states["behind"]
 
 
+def test_an_equal_network_that_computes_otherwise_differs_nowhere():
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return torch.exp(x) * 6
+
+    def otherwise(x):
+        return (F.exp(x) * 2) * 3
+
+    inputs = {"x": td.Input((td.Dim("N", min=1, max=2), 3))}
+    spec = td.network(inputs=inputs, reference=Scaled)(otherwise)
+    found = nearness_of(spec, spec.define(), td.check(spec, sizes="quick"))
+    assert {each.state for each in found.values()} <= {"agrees", "within", "unseen"}
+
+
 def test_a_report_of_other_dimensions_is_refused():
     class Double(nn.Module):
         def forward(self, x):

@@ -34,12 +34,12 @@ class Nearness:
 
 
 def measure_nearness(
-    network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module
+    network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module, *, equal: bool = False
 ) -> dict[str, Nearness]:
     """Runs a network and its reference on the same feeds, and says of each tensor how near it is to torch's.
 
     Tensors are compared as :func:`trtdsl.compare_calls` does. Of a tensor that a loop makes again and again, any turn
-    counts.
+    counts. Where the outputs are known to be ``equal``, a tensor that torch does not have is no difference.
 
     >>> class Scores(torch.nn.Module):
     ...     def forward(self, x):
@@ -55,8 +55,8 @@ def measure_nearness(
     right = _right_calls(calls)
     wrong = [call for call in calls if call not in right and _operands_right(call, right)]
     frontier = made.frontier()
-    passed = not wrong and not frontier
-    first = {name for node in frontier for name in node.makes}
+    passed = equal or (not wrong and not frontier)
+    first = set[str]() if passed else {name for node in frontier for name in node.makes}
     partner = None if passed else _paired(wrong, frontier)[0]
     needed = set(made.found)
     for node in reversed(made.nodes):
@@ -83,7 +83,8 @@ def nearness_of(
     if case is None or set(case.dims) != set(network.dims):
         raise UsageError(f"the report of {report.network} has no case for the dimensions of {network.name}")
     feeds = make_feeds(spec.inputs, network, case.dims, torch.Generator().manual_seed(report.seed))
-    return measure_nearness(network, feeds, spec.reference_module(spec.open_weights(weights)))
+    reference = spec.reference_module(spec.open_weights(weights))
+    return measure_nearness(network, feeds, reference, equal=report.passed)
 
 
 class _Measured(_Made):
@@ -94,13 +95,14 @@ class _Measured(_Made):
         super().__init__(network, feeds, calls)
 
     def _observe(self, name: str, value: torch.Tensor) -> None:
-        super()._observe(name, value)
-        if name not in self.found or name in self.matches:
-            return
-        for call in self.by_count.get(value.numel(), ()):
+        self.seen[name] = self.seen.get(name, 0) + 1
+        for call in self.by_count.get(value.numel(), ()) if value.numel() else ():
+            if call.found is not None and name in self.found:
+                continue  # both have a partner already
             if value.dtype.is_floating_point == call.value.is_floating_point() and _matches(value, call):
-                self.matches[name] = call, _distance(value, call.value)
-                return
+                call.found = call.found or name
+                self.found.add(name)
+                self.matches.setdefault(name, (call, _distance(value, call.value)))
 
     def judged(
         self, name: str, first: set[str], needed: set[str], partner: _Call | None, *, varies: bool, passed: bool
