@@ -220,6 +220,8 @@ class _Run:
 
     def _first_samples(self, env: Mapping[str, int]) -> int:
         """How many samples stand for all in float64: a quarter, where inputs and outputs are batches of one size."""
+        if not self.network.inputs:
+            return 0
         tensors = (*self.network.inputs.values(), *self.network.outputs.values())
         batch = {shape[0] if shape else 1 for shape in (tensor.shape for tensor in tensors)}
         size = self.network.input_shape(next(iter(self.network.inputs)), env)[0] if len(batch) == 1 else 1
