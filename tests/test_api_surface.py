@@ -18,6 +18,7 @@ from trtdsl.compiling import config
 from trtdsl.core.backend import DTYPES, MODULES, get_backend
 from trtdsl.layers.base import add_layer
 from trtdsl.layers.evaluation import KINDS, class_name
+from trtdsl.layers.plugin import FIELD_TYPES
 
 ROOT = Path(__file__).parents[1]
 SURFACES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "tests/data/api").glob("*.json"))}
@@ -267,3 +268,24 @@ def test_a_layer_that_this_version_lacks_is_refused_by_name():
     x = net.input("x", (2,))
     with pytest.raises(td.UnsupportedError, match=r"tensorrt-rtx [\d.]+ has no add_something_of_tomorrow"):
         add_layer(lambda target, x: target.definition.add_something_of_tomorrow(x), x)
+
+
+def test_plugins_are_found_made_and_added_as_tensorrt_has_it(surface):
+    """layers/plugin.py, whose networks TensorRT-RTX does not have, against the versions that have them."""
+    if surface["product"] != "tensorrt":
+        assert not [name for name in surface["classes"]["INetworkDefinition"]["methods"] if "plugin" in name]
+        return
+    asked = {"add_plugin_v2", "add_plugin_v3", "create_plugin", "get_creator"}
+    found = Source({*asked, "all_creators", "plugin_version", "plugin_namespace", "field_names"})
+    found.file = "trtdsl/layers/plugin.py"
+    found.visit(ast.parse((ROOT / found.file).read_text()))
+    assert {call[0] for call in found.calls} == asked
+    assert {"all_creators", "plugin_version", "plugin_namespace", "field_names"} <= found.attributes.keys()
+    for name, count, named, place in found.calls:
+        overloads = [text for each in surface["classes"].values() for text in each["methods"].get(name, ())]
+        assert any(fits(text, count, named) for text in overloads), f"{place}: {name}: {overloads}"
+    for name in found.attributes.keys() - asked:
+        assert any(name in each["properties"] for each in surface["classes"].values()), name
+    assert {*FIELD_TYPES} <= set(surface["enums"]["PluginFieldType"])
+    assert {"IPluginV2", "PluginField", "PluginFieldCollection", "IPluginCreatorV3One"} <= surface["classes"].keys()
+    assert "BUILD" in surface["enums"]["TensorRTPhase"] and "init_libnvinfer_plugins" in surface["functions"]

@@ -97,7 +97,8 @@ def build(
     previous = _read_manifest(manifest_path)
     unchanged = not force and _is_unchanged(previous, content, engine)
     report = None
-    proof = None if spec.reference is None else proof_of(spec, weights)
+    known = spec.reference is not None and not network.plugins  # whose evaluators may have changed
+    proof = proof_of(spec, weights) if known else None
     checked = _known_check(proof, spec, previous.get("check", {}) if unchanged else {}, run_check)
     if checked is None:
         report = _check(spec, network, weights, tell)
@@ -190,6 +191,7 @@ def _hash_of(spec: NetworkSpec, network: Network, config: Any, compute_capabilit
         "compute_capabilities": compute_capabilities,
         "config": config,
         **_settings(spec),
+        **_plugins(network, fields=True),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -197,6 +199,13 @@ def _hash_of(spec: NetworkSpec, network: Network, config: Any, compute_capabilit
 def _settings(spec: NetworkSpec) -> dict[str, Any]:
     """The entry on the settings that the network was made for; none for a network without any."""
     return {"settings": as_facts(spec.settings)} if spec.maker is not None else {}
+
+
+def _plugins(network: Network, *, fields: bool = False) -> dict[str, Any]:
+    """The entry on the plugins that the engine needs, with their fields; none for a network without any."""
+    found = [{**used.to_json(), **({"fields": used.fields} if fields else {})} for used in network.plugins.values()]
+    unique = [each for index, each in enumerate(found) if fields or each not in found[:index]]
+    return {"plugins": unique} if unique else {}
 
 
 def _is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
@@ -264,6 +273,7 @@ def _manifest(
         },
         "profiles": _profiles(network),
         "requirements": network.requirements(),
+        **_plugins(network),
         "weights": None
         if opened is None
         else {"file": opened.path.name if opened.path else None, "sha256": opened.sha256()},

@@ -306,6 +306,8 @@ class _Run:
                     f"weights: {self.reference.no_truth}"
                 )
         lines += self.exercise.unproven(self.network)
+        plugins = dict.fromkeys(used.name for used in self.network.plugins.values())
+        lines += [f"that the plugin {name} computes what its evaluator does" for name in plugins]
         noisy = {
             output.name: output.own_abs / output.scale
             for case in cases

@@ -21,6 +21,7 @@ from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Atom, Dim, Shape, Size, SizeLike, linear, shape_text, substitute, value
 from .notebook import network_html
 from .operation import Operation, author_location
+from .plugin import PluginUse
 from .precision import as_precision, is_low
 from .tensor import Tensor
 from .tuning.choices import Choices
@@ -138,6 +139,7 @@ class Network:
         self.locations: dict[str, Location] = {}
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
+        self.plugins: dict[str, PluginUse] = {}  # by layer
         """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
         self.weight_names: dict[str, tuple[str, ...]] = {}
         """The weights (by their names in the state_dict) that a layer uses, by layer name."""

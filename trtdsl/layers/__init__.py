@@ -29,6 +29,7 @@ from .nms import nms as nms
 from .normalization import lrn as lrn
 from .normalization import normalization as normalization
 from .padding import padding as padding
+from .plugin import plugin as plugin
 from .pooling import pooling as pooling
 from .quantize import dequantize as dequantize
 from .quantize import dynamic_quantize as dynamic_quantize

@@ -59,6 +59,8 @@ class Node:
         self.layer = layer
         self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
         self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
+        self.given: Evaluate | None = None
+        """The evaluator that the author gave for this one layer, a plugin's."""
 
     @property
     def trt(self) -> Any:
