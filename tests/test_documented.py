@@ -18,6 +18,18 @@ def public(owner):
     return {name: each for name, each in found.items() if not isinstance(each, ModuleType)}
 
 
+@pytest.mark.parametrize("module", [td, F, L])
+def test_a_public_module_shows_its_names_alone(module):
+    """Neither rooms nor what its file imports: ``__all__``, and every name of it is there."""
+    assert sorted(module.__all__) == sorted(dir(module))
+    assert len(set(module.__all__)) == len(module.__all__)
+    for name in module.__all__:
+        assert hasattr(module, name), name
+    names = {}
+    exec(f"from {module.__name__} import *", names)
+    assert set(module.__all__) <= names.keys()
+
+
 def complain(name, found):
     """What is missing of one function, class or property."""
     if not (inspect.getdoc(found) or "").strip():

@@ -103,7 +103,8 @@ def aliases(room: Path) -> dict[str, tuple[str, str]]:
 
 def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
     """The text of a floor's ``__init__.py``."""
-    lines = []
+    lines: list[str] = []
+    everything: list[str] = []
     for file in sorted(room.rglob("*.py")):
         if file == room / "__init__.py":
             continue
@@ -113,10 +114,16 @@ def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also:
                 names.append(node.name)
             lines += [f"from .{module} import {name} as {name}\n" for name in names]
+            everything += names
     lines += [f"from .aliases import {name} as {name}\n" for name in aliases(room)]
     if (room / "absent.py").exists():
         lines.append("from .absent import absent as __getattr__  # noqa: F401\n")
-    return formatted(head + "\n" + "".join(lines), room / "__init__.py")
+    return formatted(head + "\n" + "".join(lines) + listing([*everything, *aliases(room)]), room / "__init__.py")
+
+
+def listing(names: list[str]) -> str:
+    """``__all__``, and what ``dir()`` shows: neither rooms nor helpers."""
+    return f"\n__all__ = {sorted(names)!r}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
 
 
 def methods() -> str:
@@ -183,7 +190,7 @@ def import_of(name: str, function: Function) -> str:
 def formatted(text: str, path: Path) -> str:
     """The text as ruff lays it out, its imports sorted."""
     ruff = [sys.executable, "-m", "ruff"]
-    for command in (["check", "--select", "I,E501", "--fix-only", "--quiet"], ["format", "--quiet"]):
+    for command in (["check", "--select", "I,E501,RUF022", "--fix-only", "--quiet"], ["format", "--quiet"]):
         arguments = [*ruff, *command, "--stdin-filename", str(path), "-"]
         text = subprocess.run(arguments, input=text, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return text

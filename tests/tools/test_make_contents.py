@@ -66,6 +66,12 @@ def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path
     assert page.splitlines()[2:] == [
         "from .pointwise.news import digamma as digamma",
         "from .pointwise.news import not_of_torch as not_of_torch",
+        "",
+        '__all__ = ["digamma", "not_of_torch"]',
+        "",
+        "",
+        "def __dir__() -> list[str]:",
+        "    return __all__",
     ]
     monkeypatch.setattr(tool, "imports_of", lambda function: set())
     stub = tool.methods()

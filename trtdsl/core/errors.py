@@ -55,8 +55,24 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """
     import difflib
 
-    found = difflib.get_close_matches(name, list(names), n=2, cutoff=0.7)
+    known: dict[str, list[str]] = {}
+    for each in names:
+        known.setdefault(_plain(each), []).append(each)
+    plain = _plain(name)
+    close = [plain] if plain in known else difflib.get_close_matches(plain, known, n=2, cutoff=0.7)
+    close = close or [each for each in known if len(plain) > 2 and each.startswith(plain)][:2]
+    found = [each for match in close for each in known[match]][:3]
     return f" (nearest: {', '.join(found)})" if found else ""
+
+
+def _plain(name: str) -> str:
+    """A name without what people write one way or another: capitals and underscores."""
+    return name.lower().replace("_", "")
+
+
+def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have, with the nearest."""
+    return AttributeError(f"{module} has no {name!r}{nearest(name, names)}")
 
 
 class TrtdslError(Exception):

@@ -1,4 +1,4 @@
-"""torch.Tensor's methods that differ from the functions of their names: sizes one by one, dtypes, copies.
+"""Methods of Tensor that differ from the functions of their names: sizes one by one, dtypes, copies, what numpy asks.
 
 Each is one call into :mod:`trtdsl.functional`. The methods that are functions themselves are in
 :mod:`trtdsl.definition.function_methods`.
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.above import F
-from ..core.lazy import torch
+from ..core.errors import DefinitionError
+from ..core.lazy import np, torch
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -129,3 +130,85 @@ class ConversionMethods:
     def detach(self) -> Tensor:
         """The tensor itself: a network has no gradients."""
         return F.clone(self)
+
+
+# -- numpy -----------------------------------------------------------------------------------------------------------
+
+# Of what numpy calls for `array + tensor`, our name.
+OPERATORS = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "true_divide": "div",
+    "floor_divide": "floor_divide",
+    "remainder": "remainder",
+    "power": "pow",
+    "matmul": "matmul",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "bitwise_and": "bitwise_and",
+    "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor",
+}
+# Of numpy's other functions, what torch calls them where it is not the same.
+NAMESAKES = {
+    "concatenate": "cat",
+    "absolute": "abs",
+    "conjugate": "conj",
+    "expand_dims": "unsqueeze",
+    "negative": "neg",
+    "power": "pow",
+    "split": "chunk",
+    "array_split": "tensor_split",
+    "repeat": "repeat_interleave",
+    "take": "index_select",
+    "matrix_transpose": "transpose",
+    "reciprocal": "reciprocal",
+    "invert": "bitwise_not",
+    "append": "cat",
+    "max": "amax",
+    "min": "amin",
+    "amax": "amax",
+    "amin": "amin",
+    "rint": "round",
+    "pad": "pad",
+    "broadcast_to": "broadcast_to",
+}
+
+
+class NumpyCalls:
+    """What numpy asks of an operand that is no array."""
+
+    __slots__ = ()
+    is_constant: bool
+    data: Any
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
+        name = ufunc.__name__
+        if method == "__call__" and name in OPERATORS and not kwargs:
+            return getattr(F, OPERATORS[name])(*inputs)
+        raise DefinitionError(_instead(name if method == "__call__" else f"{name}.{method}"))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise DefinitionError(_instead(function.__name__))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.is_constant:
+            return np.array(self.data.numpy(), dtype=dtype)
+        raise DefinitionError(
+            "a Tensor has no values while the network is written, so numpy cannot make an array of it: use the "
+            "functions of trtdsl.functional on it, and numpy on what the engine gives"
+        )
+
+
+def _instead(name: str) -> str:
+    """What to write instead of a function of numpy."""
+    ours = NAMESAKES.get(name, name)
+    known = hasattr(F, ours)
+    instead = f"write F.{ours}(…), of trtdsl.functional" if known else "docs/functions.md lists what there is instead"
+    return f"numpy's {name} does not take a trtdsl Tensor: {instead}"

@@ -21,11 +21,10 @@ from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Atom, Dim, Shape, Size, SizeLike, linear, shape_text, substitute, value
 from .notebook import network_html
 from .operation import Operation, author_location
-from .plugin import PluginUse
 from .precision import as_precision, is_low
 from .tensor import Tensor
 from .tuning.choices import Choices
-from .wrap import wrap
+from .wrap import PluginUse, wrap
 
 R = TypeVar("R")
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..core.above import CURRENT_NETWORK
 from ..core.dtypes import dtype_name
-from ..core.errors import PACKAGE, Location, TrtdslError, UsageError
+from ..core.errors import PACKAGE, Location, TrtdslError, UsageError, nearest
 from ..core.lazy import np, torch
 from ..sizes.shape import shape_text
 from .precision import COMPOSED, follow
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+"""numpy's names of arguments that torch's own functions take for theirs, as ``torch.sum(x, axis=1)`` does."""
 
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
 
@@ -82,8 +85,16 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
     label = function.__name__.rstrip("_")
     lowered: Callable[..., R] = function
 
+    names: frozenset[str] | None = None  # of the parameters, once a call needs them
+
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs and follows:
+            nonlocal names
+            if names is None:
+                names = frozenset(inspect.signature(function).parameters)
+            if not names.issuperset(kwargs):
+                kwargs = _as_torch_names(function, names, kwargs)  # type: ignore[assignment]
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
         if network is None:
             return function(*args, **kwargs)
@@ -100,6 +111,18 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             return lowered(*arguments, **options)
 
     return call
+
+
+def _as_torch_names(function: Callable[..., Any], names: frozenset[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments under torch's names; TypeError, with the nearest, for one that the function does not take."""
+    found = {}
+    for name, value in given.items():
+        ours = name if name in names else NUMPYS_NAMES.get(name, name)
+        if ours not in names or (ours != name and ours in given):
+            known = ", ".join(inspect.signature(function).parameters)
+            raise TypeError(f"F.{function.__name__} takes no argument {name!r}{nearest(name, names)}: it has {known}")
+        found[ours] = value
+    return found
 
 
 def _in_precision(operation: Operation, low: torch.dtype, function: Callable[..., R], args: Any, kwargs: Any) -> R:

@@ -17,7 +17,7 @@ from ..core.errors import DefinitionError, nearest
 from ..core.lazy import torch
 from ..sizes.shape import Shape, SizeLike, product, shape_text
 from .function_methods import FunctionMethods
-from .methods import ConversionMethods, ShapeMethods
+from .methods import ConversionMethods, NumpyCalls, ShapeMethods
 from .notebook import tensor_html
 
 if TYPE_CHECKING:
@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 
 # torch calls some of its operators otherwise than its functions.
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "matmul": "matmul", "truediv": "div", "floordiv": "floor_divide"}
+# Members of torch.Tensor that a value in a network cannot have, and what to write instead.
+NO_VALUE = "has its value when the engine runs: return it from the network"
+NO_LAYOUT = "lies in memory where and how TensorRT puts it"
+NO_GRADIENT = "has no gradients: a network only runs forward"
+ABSENT = {
+    **dict.fromkeys(("numpy", "tolist"), NO_VALUE),
+    **dict.fromkeys(("data_ptr", "storage", "untyped_storage", "stride", "is_cuda", "is_contiguous"), NO_LAYOUT),
+    **dict.fromkeys(
+        ("grad", "backward", "requires_grad", "requires_grad_", "retain_grad", "register_hook"), NO_GRADIENT
+    ),
+    "copy_": "does not change in place: write y = x, or F.where, F.cat or F.index_put for a part",
+    "double": "makes float64, which TensorRT does not have: write x.float()",
+    "new_tensor": "makes a constant: write torch.tensor(…), which any function takes beside Tensors",
+}
 OF_MEMORY = {
     "out",
     "device",
@@ -36,7 +50,7 @@ OF_MEMORY = {
 }  # say nothing of values
 
 
-class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
+class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     """A value in a network: an ITensor, or what becomes one where a layer needs it: a constant, or a shuffle.
 
     ``shape`` has an int for a static dimension, a :class:`~trtdsl.Size` for a dynamic one; ``dtype`` is torch's.
@@ -45,7 +59,6 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
 
     __slots__ = ("_handle", "_order", "data", "dtype", "name", "network", "pending", "scope", "shape", "weight_names")
     __hash__ = object.__hash__
-    __array_ufunc__ = None  # numpy leaves `array + tensor` to the Tensor
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -161,13 +174,17 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
         return torch.device("cpu")
 
     def __getattr__(self, name: str) -> Any:
-        hint = "see docs/functions.md for what there is"
-        if name.endswith("_") and not name.startswith("_") and hasattr(type(self), name[:-1]):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [each for each in dir(type(self)) if not each.startswith("_")]
+        if name in ABSENT:
+            raise AttributeError(f"a Tensor has no {name!r}: it {ABSENT[name]}")
+        if name.endswith("_") and name[:-1] in known and callable(getattr(type(self), name[:-1])):
             hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
         elif not name.startswith("_") and hasattr(F, name):
             hint = f"write F.{name}(x, …), of trtdsl.functional"
-        elif not name.startswith("_"):
-            hint += nearest(name, [known for known in dir(type(self)) if not known.startswith("_")])
+        else:
+            hint = f"docs/functions.md lists what there is{nearest(name, known)}"
         raise AttributeError(f"a Tensor has no {name!r}: {hint}")
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -184,9 +201,21 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods):
         return tensor_html(self)
 
     def __len__(self) -> int:
-        return int(self.shape[0])
+        if not self.shape:
+            raise DefinitionError("len() of a Tensor without dimensions")
+        if not isinstance(self.shape[0], int):
+            raise DefinitionError(
+                f"len() gives an int, and the first dimension is dynamic, {self.shape[0]}: write x.shape[0], a size "
+                "that can be calculated with"
+            )
+        return self.shape[0]
 
     def __iter__(self) -> Any:
+        if self.shape and not isinstance(self.shape[0], int):
+            raise DefinitionError(
+                f"a loop over a Tensor is unrolled, and the first dimension is dynamic, {self.shape[0]}: write the "
+                "calculation for all of it at once, or td.scan for one step after the other"
+            )
         return iter(F.unbind(self))
 
     def __bool__(self) -> bool:

@@ -1,8 +1,9 @@
-"""Any ITensor of TensorRT's own API as a Tensor of the DSL."""
+"""What comes from outside: any ITensor of TensorRT's own API as a Tensor of the DSL, and plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ShapeError, UsageError, nearest
@@ -58,3 +59,18 @@ def _sizes(network: Network, tensor: Tensor, dims: tuple[int, ...], shape: Seque
             raise ShapeError(f"TensorRT has the shape {dims} for {tensor.name!r}, not {ours} at {axis}")
         sizes.append(ours)
     return tuple(sizes)
+
+
+@dataclass(frozen=True)
+class PluginUse:
+    """A plugin in a network: the creator that made a layer's plugin, the fields that it got, and what evaluates it."""
+
+    name: str
+    version: str
+    namespace: str
+    fields: Mapping[str, Any]
+    evaluate: Callable[..., Any] | None
+
+    def to_json(self) -> dict[str, str]:
+        """What an engine needs of the plugin where it runs."""
+        return {"name": self.name, "version": self.version, "namespace": self.namespace}

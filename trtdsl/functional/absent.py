@@ -8,6 +8,17 @@ from typing import Any
 from ..core.errors import UnsupportedError, nearest
 
 PAGE = "docs/functions.md lists what there is"
+SYNONYMS = {
+    "swish": "silu",
+    "sdpa": "scaled_dot_product_attention",
+    "MultiheadAttention": "multi_head_attention_forward",
+    "rms": "rms_norm",
+    "crossentropy": "cross_entropy",
+    "astype": "to",
+    "cast": "to",
+    "expand_dims": "unsqueeze",
+}
+"""What other libraries call it."""
 _RANDOM = "is random, and an engine gives the same for the same inputs: make it an input of the network"
 _DECOMPOSITION = "needs a matrix decomposition, which TensorRT does not have: compute it before, or outside the engine"
 _DATA = "has a size that depends on data in a way TensorRT cannot express"
@@ -21,7 +32,6 @@ REASONS = {
     "ctc_loss": "is a loss for training; F.log_softmax gives the scores that a decoder takes",
     "float_power": "computes in float64, which TensorRT does not have: write F.pow(x.float(), y)",
     "double": "makes float64, which TensorRT does not have: write x.float()",
-    "nan_to_num_": "changes its argument: write x = F.nan_to_num(x)",
 }
 
 
@@ -35,5 +45,9 @@ def absent(name: str) -> Any:
         raise AbsentError(f"F.{name} {REASONS[name]}; {PAGE}")
     if name.startswith("_"):
         raise AttributeError(f"module 'trtdsl.functional' has no attribute {name!r}")
-    names = [known for known in vars(sys.modules["trtdsl.functional"]) if not known.startswith("_")]
-    raise AttributeError(f"trtdsl.functional has no {name!r}{nearest(name, names)}: {PAGE}")
+    names: list[str] = sys.modules["trtdsl.functional"].__all__
+    if name.endswith("_") and name[:-1] in names:
+        instead = f"write x = F.{name[:-1]}(x)"
+        raise AbsentError(f"F.{name} changes its argument, and a network's tensors do not change: {instead}")
+    hint = f" (nearest: {SYNONYMS[name]})" if name in SYNONYMS else nearest(name, names)
+    raise AttributeError(f"trtdsl.functional has no {name!r}{hint}: {PAGE}")

@@ -1,5 +1,6 @@
 """TensorRT's vocabulary: one function per layer, with its evaluator and its cost beside it."""
 
+from .absent import absent as __getattr__  # noqa: F401
 from .activation import activation as activation
 from .activation import parametric_relu as parametric_relu
 from .attention import attention as attention
@@ -51,3 +52,61 @@ from .slice import slice as slice
 from .topk import non_zero as non_zero
 from .topk import topk as topk
 from .unary import unary as unary
+
+__all__ = [
+    "Conditional",
+    "Loop",
+    "activation",
+    "assertion",
+    "attention",
+    "cast",
+    "concatenation",
+    "constant",
+    "convolution",
+    "cumulative",
+    "deconvolution",
+    "dequantize",
+    "dynamic_quantize",
+    "einsum",
+    "elementwise",
+    "gather",
+    "grid_sample",
+    "identity",
+    "int4_constant",
+    "kv_cache_update",
+    "linspace",
+    "lrn",
+    "matrix_multiply",
+    "moe",
+    "nms",
+    "non_zero",
+    "normalization",
+    "one_hot",
+    "padding",
+    "parametric_relu",
+    "plugin",
+    "pooling",
+    "quantize",
+    "quantize_values",
+    "ragged_softmax",
+    "random",
+    "reduce",
+    "resize",
+    "reverse_sequence",
+    "rotary_embedding",
+    "scale",
+    "scatter",
+    "select",
+    "shape",
+    "shuffle",
+    "slice",
+    "softmax",
+    "squeeze",
+    "topk",
+    "unary",
+    "unsqueeze",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,8 +9,8 @@ from ..core.backend import Backend
 from ..core.errors import DefinitionError, UnsupportedError, nearest
 from ..core.lazy import np, torch
 from ..definition.operation import operation, require_network
-from ..definition.plugin import PluginUse
 from ..definition.tensor import Tensor
+from ..definition.wrap import PluginUse
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
 
