@@ -17,8 +17,6 @@ DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "interpreter.md"
 BEGIN, END = "<!-- coverage: written by tools/coverage.py -->", "<!-- end of coverage -->"
 NOT_EVALUATED = {
     "PLUGIN": "code that is not TensorRT's",
-    "PLUGIN_V2": "code that is not TensorRT's",
-    "PLUGIN_V3": "code that is not TensorRT's",
     "DIST_COLLECTIVE": "needs several devices",
 }
 

@@ -84,8 +84,8 @@ def test_an_argument_that_a_function_does_not_take_is_said_with_the_nearest():
         (lambda x: x.item(), "only a constant has a value"),
         (lambda x: 1 if x else 2, r"no truth value while the network is written: use F\.where, or td\.cond"),
         (lambda x: x.sum() > 0 and x, "no truth value"),
-        (len, r"the first dimension is dynamic, N: write x\.shape\[0\]"),
-        (list, r"a loop over a Tensor is unrolled, and the first dimension is dynamic, N: .* or td\.scan"),
+        (len, r"the first dimension N is dynamic, and len\(\) gives an int: write x\.shape\[0\]"),
+        (list, r"a loop over a Tensor is unrolled, and its first dimension, N, is dynamic: .* or td\.scan"),
         (lambda x: len(x.sum()), "without dimensions"),
     ],
 )

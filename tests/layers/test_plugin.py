@@ -9,13 +9,13 @@ import types
 import numpy as np
 import pytest
 import torch
-from trtdsl.engine.loader import check_plugins
-from trtdsl.engine.manifest import Reader, _plugins
 
 import trtdsl as td
 import trtdsl.layers as L
 from trtdsl.core.backend import get_backend
 from trtdsl.definition.wrap import PluginUse
+from trtdsl.engine.loading.loader import check_plugins
+from trtdsl.engine.loading.manifest import Reader, _plugins
 from trtdsl.layers.evaluation import KINDS
 from trtdsl.layers.plugin import field_values, find_creator, make_plugin
 

@@ -185,8 +185,6 @@ class NumpyCalls:
     """What numpy asks of an operand that is no array."""
 
     __slots__ = ()
-    is_constant: bool
-    data: Any
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
         name = ufunc.__name__
@@ -198,8 +196,9 @@ class NumpyCalls:
         raise DefinitionError(_instead(function.__name__))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if self.is_constant:
-            return np.array(self.data.numpy(), dtype=dtype)
+        value = getattr(self, "data", None)
+        if value is not None:
+            return np.array(value.numpy(), dtype=dtype)
         raise DefinitionError(
             "a Tensor has no values while the network is written, so numpy cannot make an array of it: use the "
             "functions of trtdsl.functional on it, and numpy on what the engine gives"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.above import F
 from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError, nearest
+from ..core.errors import DefinitionError, ShapeError, nearest
 from ..core.lazy import torch
 from ..sizes.shape import Shape, SizeLike, product, shape_text
 from .function_methods import FunctionMethods
@@ -24,23 +24,28 @@ if TYPE_CHECKING:
     from .network import Network
 
 # torch calls some of its operators otherwise than its functions.
-OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "matmul": "matmul", "truediv": "div", "floordiv": "floor_divide"}
+OPERATORS = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "matmul": "matmul",
+    "truediv": "div",
+    "floordiv": "floor_divide",
+    "expit": "sigmoid",
+}
 # Members of torch.Tensor that a value in a network cannot have, and what to write instead.
 NO_VALUE = "has its value when the engine runs: return it from the network"
 NO_LAYOUT = "lies in memory where and how TensorRT puts it"
 NO_GRADIENT = "has no gradients: a network only runs forward"
 ABSENT = {
     **dict.fromkeys(("numpy", "tolist"), NO_VALUE),
-    **dict.fromkeys(("data_ptr", "storage", "untyped_storage", "stride", "is_cuda", "is_contiguous"), NO_LAYOUT),
-    **dict.fromkeys(
-        ("grad", "backward", "requires_grad", "requires_grad_", "retain_grad", "register_hook"), NO_GRADIENT
-    ),
+    **dict.fromkeys(("data_ptr", "storage", "untyped_storage", "stride", "is_contiguous"), NO_LAYOUT),
+    **dict.fromkeys(("grad", "backward", "requires_grad_", "retain_grad", "register_hook"), NO_GRADIENT),
     "copy_": "does not change in place: write y = x, or F.where, F.cat or F.index_put for a part",
     "double": "makes float64, which TensorRT does not have: write x.float()",
     "new_tensor": "makes a constant: write torch.tensor(…), which any function takes beside Tensors",
 }
 OF_MEMORY = {
-    "out",
     "device",
     "layout",
     "pin_memory",
@@ -65,17 +70,27 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         """torch's functions on Tensors are their namesakes in functional: ``torch.relu(x)``, ``torch_tensor + x``."""
         name = getattr(function, "__name__", str(function))
         plain = name.strip("_")
+        for family in ("linalg_", "special_", "fft_"):
+            plain = plain if plain == "linalg_norm" else plain.removeprefix(family)
         namesake = getattr(F, OPERATORS.get(plain, plain) if name != plain or name in OPERATORS else name, None)
         if namesake is None:
             raise DefinitionError(
                 f"torch's own {name} does not take a trtdsl Tensor: see docs/functions.md for what there is"
             )
-        given = {key: value for key, value in (kwargs or {}).items() if key not in OF_MEMORY}
+        kwargs = dict(kwargs or {})
+        if kwargs.pop("out", None) is not None:
+            raise DefinitionError(
+                f"torch.{name}(…, out=) writes into a tensor, and a network's do not change: use what it gives"
+            )
+        in_place = kwargs.get("inplace") or (name == f"{plain}_" and plain != name)
+        given = {key: value for key, value in kwargs.items() if key not in OF_MEMORY}
         try:
             inspect.signature(namesake).bind(*args, **given)
         except TypeError as error:
             raise DefinitionError(f"torch's own {name} on a trtdsl Tensor is F.{namesake.__name__}: {error}") from None
-        return namesake(*args, **given)
+        result = namesake(*args, **given)
+        changed = args[0] if args else given.get("input")
+        return changed._changed_to(result) if in_place and isinstance(changed, Tensor) else result
 
     def __init__(
         self,
@@ -168,6 +183,8 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         """Whether the dtype is a floating-point one."""
         return self.dtype.is_floating_point
 
+    is_nested = is_sparse = is_quantized = is_cuda = requires_grad = False  # which torch's modules ask for
+
     @property
     def device(self) -> torch.device:
         """Where constants are made: the CPU. An engine places its values itself."""
@@ -202,18 +219,18 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise DefinitionError("len() of a Tensor without dimensions")
+            raise ShapeError("len() of a Tensor without dimensions")
         if not isinstance(self.shape[0], int):
-            raise DefinitionError(
-                f"len() gives an int, and the first dimension is dynamic, {self.shape[0]}: write x.shape[0], a size "
-                "that can be calculated with"
+            raise ShapeError(
+                f"the first dimension {self.shape[0]} is dynamic, and len() gives an int: write "
+                "x.shape[0], a size that can be calculated with"
             )
         return self.shape[0]
 
     def __iter__(self) -> Any:
         if self.shape and not isinstance(self.shape[0], int):
-            raise DefinitionError(
-                f"a loop over a Tensor is unrolled, and the first dimension is dynamic, {self.shape[0]}: write the "
+            raise ShapeError(
+                f"a loop over a Tensor is unrolled, and its first dimension, {self.shape[0]}, is dynamic: write the "
                 "calculation for all of it at once, or td.scan for one step after the other"
             )
         return iter(F.unbind(self))
@@ -242,7 +259,25 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
             return self.data.item()
         raise DefinitionError("only a constant has a value while the network is written")
 
+    def _changed_to(self, result: Tensor) -> Tensor:
+        """The result of a change in place; this Tensor has the value from before, and must not be used any more."""
+        if result is not self:
+            self.__class__ = ChangedTensor  # pyright: ignore[reportAttributeAccessIssue]
+        return result
+
     # -- operators ---------------------------------------------------------------------------------------------------
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._changed_to(F.add(self, other))
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._changed_to(F.sub(self, other))
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._changed_to(F.mul(self, other))
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._changed_to(F.div(self, other))
 
     def __add__(self, other: Any) -> Tensor:
         return F.add(self, other)
@@ -336,6 +371,21 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
 
     def __getitem__(self, index: Any) -> Tensor:
         return F.getitem(self, index)
+
+
+class ChangedTensor(Tensor):
+    """A Tensor after a change in place, such as ``x += y``: another name for it would mean the value from before."""
+
+    __slots__ = ()
+
+    @property
+    def network(self) -> Any:
+        """Nothing more is done with it. Raises DefinitionError."""
+        raise DefinitionError(
+            f"this Tensor, {shape_text(self.shape)} {dtype_name(self.dtype)}, was changed in place before (+=, "
+            "inplace=True, torch.relu_), which torch does to each name of it, and a network to none: write x = x + y, "
+            "and use the new one"
+        )
 
 
 def weight_names_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:

@@ -77,13 +77,18 @@ def _combined(first: torch.dtype | None, then: torch.dtype | None) -> torch.dtyp
     return torch.promote_types(first, then)
 
 
-def promote(*operands: Any, dtype: torch.dtype | None = None, integers_to_float: bool = False) -> list[Tensor]:
+def promote(
+    *operands: Any,
+    dtype: torch.dtype | None = None,
+    integers_to_float: bool = False,
+    network: Network | None = None,
+) -> list[Tensor]:
     """The operands as Tensors of torch's common dtype and one rank.
 
     ``integers_to_float`` makes float32 of a common type that is not floating-point, as torch does for true division
     and the transcendental functions.
     """
-    network = require_network(*operands)
+    network = network or require_network(*operands)
     common = dtype or result_type(*operands)
     if integers_to_float and not common.is_floating_point:
         common = torch.float32
@@ -102,7 +107,7 @@ def scaled(x: Tensor, factor: float | Tensor) -> Tensor:
 
 def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | None = None) -> Tensor:
     """One ISelectLayer on operands of any ranks; ``then`` and ``otherwise`` are promoted to one dtype."""
-    return L.select(*align([condition, *promote(then, otherwise, dtype=dtype)]))
+    return L.select(*align([condition, *promote(then, otherwise, dtype=dtype, network=condition.network)]))
 
 
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -184,7 +184,7 @@ def make_plugin(backend: Backend, creator: Any, name: str, values: Mapping[str, 
 
 @evaluates("PLUGIN_V3")
 def _plugin_v3(node: Node) -> Evaluate:
-    """What the author says that the plugin computes."""
+    """What the author says that the plugin computes: ``L.plugin(…, evaluate=…)``."""
     if node.given is None:
         raise node.unsupported("a plugin without an evaluator, L.plugin(…, evaluate=…),")
     return node.given
@@ -192,5 +192,5 @@ def _plugin_v3(node: Node) -> Evaluate:
 
 @evaluates("PLUGIN_V2")
 def _plugin_v2(node: Node) -> Evaluate:
-    """As of a V3 plugin."""
+    """What the author says that the plugin computes: ``L.plugin(…, evaluate=…)``."""
     return _plugin_v3(node)
