@@ -11,7 +11,7 @@ POOLING = {0: (2, 2, 0), 1: (2, 2, 0), 3: ((2, 2), (2, 1), (0, 1)), 5: ((2, 2), 
 LAYERS, DIRECTIONS, HIDDEN = 2, ("", "_reverse"), 256
 
 
-def features(x, w):
+def features(x: td.Tensor, w: td.Scope):
     """Columns (W // 4 + 1, N, 512) of the image."""
     for k in range(7):
         x = F.conv2d(x, w[f"conv{k}"].weight, w[f"conv{k}"].bias, padding=0 if k == 6 else 1)
@@ -24,7 +24,7 @@ def features(x, w):
     return x.squeeze(2).permute(2, 0, 1)
 
 
-def lstm(x, w):
+def lstm(x: td.Tensor, w: td.Scope):
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     params = [w[f"{name}_l{k}{way}"] for k in range(LAYERS) for way in DIRECTIONS for name in names]
     zeros = x.new_zeros(LAYERS * len(DIRECTIONS), x.shape[1], HIDDEN)
@@ -37,6 +37,6 @@ def lstm(x, w):
     weights="../weights/crnn.safetensors",
     reference="reference/crnn.py:Model",
 )
-def crnn(x, w):
+def crnn(x: td.Tensor, w: td.Scope):
     x = lstm(features(x, w), w.rnn)
     return {"log_probabilities": F.log_softmax(F.linear(x, w.fc.weight, w.fc.bias), 2)}

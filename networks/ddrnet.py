@@ -3,6 +3,8 @@
 Its weights are made by `python tools/make_weights.py ddrnet`.
 """
 
+from collections.abc import Sequence
+
 import trtdsl as td
 import trtdsl.functional as F
 
@@ -10,40 +12,40 @@ N = td.Dim("N", min=1, opt=1, max=4)
 H, W = td.Dim("H", min=64, opt=512, max=1024), td.Dim("W", min=64, opt=1024, max=2048)
 
 
-def norm(x, bn):
+def norm(x: td.Tensor, bn: td.Scope):
     return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
 
 
-def conv(x, w, stride=1, padding=0):
+def conv(x: td.Tensor, w: td.Scope, stride: int = 1, padding: int = 0):
     return F.conv2d(x, w.weight, stride=stride, padding=padding)
 
 
-def basic(x, w, stride=1, shortcut=False, relu=True):
+def basic(x: td.Tensor, w: td.Scope, stride: int = 1, shortcut: bool = False, relu: bool = True):
     y = F.relu(norm(conv(x, w.conv1, stride, 1), w.bn1))
     y = norm(conv(y, w.conv2, 1, 1), w.bn2)
     y = y + (norm(conv(x, w.downsample[0], stride), w.downsample[1]) if shortcut else x)
     return F.relu(y) if relu else y
 
 
-def bottleneck(x, w, stride=1):
+def bottleneck(x: td.Tensor, w: td.Scope, stride: int = 1):
     y = F.relu(norm(conv(x, w.conv1), w.bn1))
     y = F.relu(norm(conv(y, w.conv2, stride, 1), w.bn2))
     return norm(conv(y, w.conv3), w.bn3) + norm(conv(x, w.downsample[0], stride), w.downsample[1])
 
 
-def pair(x, w, stride=1):
+def pair(x: td.Tensor, w: td.Scope, stride: int = 1):
     return basic(basic(x, w[0], stride, shortcut=stride != 1), w[1], relu=False)
 
 
-def resized(x, size):
+def resized(x: td.Tensor, size: Sequence[int | td.Size]):
     return F.interpolate(x, size=size, mode="bilinear")
 
 
-def norm_relu_conv(x, w, first=0, padding=0):
+def norm_relu_conv(x: td.Tensor, w: td.Scope, first: int = 0, padding: int = 0):
     return conv(F.relu(norm(x, w[first])), w[first + 2], padding=padding)
 
 
-def dappm(x, w):
+def dappm(x: td.Tensor, w: td.Scope):
     scales = [F.avg_pool2d(x, 5, 2, 2), F.avg_pool2d(x, 9, 4, 4), F.avg_pool2d(x, 17, 8, 8)]
     scales.append(F.adaptive_avg_pool2d(x, (1, 1)))
     found = [norm_relu_conv(x, w.scale0)]
@@ -53,7 +55,7 @@ def dappm(x, w):
     return norm_relu_conv(F.cat(found, 1), w.compression) + norm_relu_conv(x, w.shortcut)
 
 
-def head(x, w):
+def head(x: td.Tensor, w: td.Scope):
     x = conv(F.relu(norm(x, w.bn1)), w.conv1, padding=1)
     return F.conv2d(F.relu(norm(x, w.bn2)), w.conv2.weight, w.conv2.bias)
 
@@ -63,7 +65,7 @@ def head(x, w):
     weights="../weights/ddrnet.safetensors",
     reference="reference/ddrnet.py:Model",
 )
-def ddrnet(x, w):
+def ddrnet(x: td.Tensor, w: td.Scope):
     for k in (0, 3):
         x = F.conv2d(x, w.conv1[k].weight, w.conv1[k].bias, stride=2, padding=1)
         x = F.relu(norm(x, w.conv1[k + 1]))

@@ -14,7 +14,7 @@ Other checkpoints of the family: `checkpoint` reads the configuration from the s
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -24,11 +24,11 @@ T = td.Dim("T", min=1, opt=32, max=80)
 LONG = td.Dim("T", min=1, opt=128, max=512)
 
 
-def rms_norm(x, w):
+def rms_norm(x: td.Tensor, w: td.Scope):
     return F.rms_norm(x, (x.shape[-1],), w.weight, eps=1e-5)
 
 
-def mixer(x, w, lowering):
+def mixer(x: td.Tensor, w: td.Scope, lowering: str):
     inner, rank = w.dt_proj.weight.shape
     state, kernel = w.A_log.shape[1], w.conv1d.weight.shape[2]
     u, gate = F.linear(x, w.in_proj.weight).transpose(1, 2).chunk(2, dim=1)
@@ -50,7 +50,7 @@ def mixer(x, w, lowering):
     return F.linear(y.transpose(1, 2), w.out_proj.weight)
 
 
-def language_model(ids, w, lowering="auto"):
+def language_model(ids: td.Tensor, w: td.Scope, lowering: str = "auto"):
     embeddings = w.backbone.embeddings.weight
     x = F.embedding(ids, embeddings)
     for layer in w.backbone.layers:
@@ -65,7 +65,7 @@ def language_model(ids, w, lowering="auto"):
     weights="../weights/mamba.safetensors",
     reference="reference/mamba.py:Model",
 )
-def mamba(input_ids, w):
+def mamba(input_ids: td.Tensor, w: td.Scope):
     return language_model(input_ids, w)
 
 
@@ -74,7 +74,7 @@ def mamba(input_ids, w):
     weights="../weights/mamba.safetensors",
     reference="reference/mamba.py:Model",
 )
-def mamba_loop(input_ids, w):
+def mamba_loop(input_ids: td.Tensor, w: td.Scope):
     return language_model(input_ids, w, lowering="loop")
 
 
@@ -83,13 +83,13 @@ def mamba_loop(input_ids, w):
     weights="../weights/mamba_130m.safetensors",
     reference="reference/mamba.py:Mamba130M",
 )
-def mamba_130m(input_ids, w):
+def mamba_130m(input_ids: td.Tensor, w: td.Scope):
     return language_model(input_ids, w)
 
 
 def checkpoint(path: Path, lowering: Literal["auto", "parallel", "chunked", "loop"] = "auto") -> td.NetworkSpec:
     """The network of any checkpoint of the family, checked against a reference of the same configuration."""
-    model = mamba.reference_class()
+    model: Any = mamba.reference_class()
     config = model.configuration(td.Weights(path).shapes)
 
     @td.network(
@@ -98,7 +98,7 @@ def checkpoint(path: Path, lowering: Literal["auto", "parallel", "chunked", "loo
         reference=lambda: model(config),
         name="mamba",
     )
-    def network(input_ids, w):
+    def network(input_ids: td.Tensor, w: td.Scope):
         return language_model(input_ids, w, lowering)
 
     return network

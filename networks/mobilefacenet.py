@@ -7,22 +7,22 @@ N = td.Dim("N", min=1, opt=4, max=16)
 BLOCKS = (4, 6, 2)
 
 
-def norm(x, bn):
+def norm(x: td.Tensor, bn: td.Scope):
     return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
 
 
-def linear_block(x, w, groups=1):
+def linear_block(x: td.Tensor, w: td.Scope, groups: int = 1):
     w = w.layers
     return norm(F.conv2d(x, w[0].weight, groups=groups), w[1])
 
 
-def conv_block(x, w, stride=1, padding=0, groups=1):
+def conv_block(x: td.Tensor, w: td.Scope, stride: int = 1, padding: int = 0, groups: int = 1):
     w = w.layers
     x = norm(F.conv2d(x, w[0].weight, stride=stride, padding=padding, groups=groups), w[1])
     return F.prelu(x, w[2].weight)
 
 
-def depthwise(x, w, stride, groups, residual=False):
+def depthwise(x: td.Tensor, w: td.Scope, stride: int, groups: int, residual: bool = False):
     w = w.layers
     y = conv_block(x, w[0])
     y = conv_block(y, w[1], stride, 1, groups)
@@ -30,7 +30,7 @@ def depthwise(x, w, stride, groups, residual=False):
     return x + y if residual else y
 
 
-def residual(x, w, blocks, groups):
+def residual(x: td.Tensor, w: td.Scope, blocks: int, groups: int):
     for k in range(blocks):
         x = depthwise(x, w.layers[k], 1, groups, residual=True)
     return x
@@ -41,7 +41,7 @@ def residual(x, w, blocks, groups):
     weights="../weights/mobilefacenet.safetensors",
     reference="reference/mobilefacenet.py:Model",
 )
-def mobilefacenet(x, w):
+def mobilefacenet(x: td.Tensor, w: td.Scope):
     layers = w.layers
     x = conv_block(x, layers[0], stride=2, padding=1)
     x = conv_block(x, layers[1], padding=1, groups=64)

@@ -5,6 +5,8 @@ Weights have the names of torchvision's `raft_small`. `raft_small` gives the flo
 those after each of 6; `raft(…, updates=…, every=…)` is there for networks of your own.
 """
 
+from collections.abc import Callable
+
 import trtdsl as td
 import trtdsl.functional as F
 
@@ -17,11 +19,14 @@ LEVELS = 4  # of the correlation pyramid
 RADIUS = 3  # a look-up reads (2 * 3 + 1) ** 2 correlations around a point
 
 
-def convolution(x, w, stride=1):
+Norm = Callable[[td.Tensor], td.Tensor]
+
+
+def convolution(x: td.Tensor, w: td.Scope, stride: int = 1):
     return F.conv2d(x, w.weight, w.bias, stride=stride, padding=w.weight.shape[-1] // 2)
 
 
-def bottleneck(x, w, stride, norm):
+def bottleneck(x: td.Tensor, w: td.Scope, stride: int, norm: Norm):
     y = F.relu(norm(convolution(x, w.convnormrelu1[0])))
     y = F.relu(norm(convolution(y, w.convnormrelu2[0], stride)))
     y = F.relu(norm(convolution(y, w.convnormrelu3[0])))
@@ -30,7 +35,7 @@ def bottleneck(x, w, stride, norm):
     return F.relu(x + y)
 
 
-def encoder(x, w, norm):
+def encoder(x: td.Tensor, w: td.Scope, norm: Norm):
     """An eighth of the size."""
     x = F.relu(norm(convolution(x, w.convnormrelu[0], stride=2)))
     for layer, stride in ((w.layer1, 1), (w.layer2, 2), (w.layer3, 2)):
@@ -39,7 +44,7 @@ def encoder(x, w, norm):
     return convolution(x, w.conv)
 
 
-def correlation_pyramid(first, second):
+def correlation_pyramid(first: td.Tensor, second: td.Tensor):
     """Products of every feature of the first frame with every one of the second, and their averages."""
     n, c, h, w = first.shape
     volume = F.einsum("nchw,ncij->nhwij", first, second) / c**0.5
@@ -49,7 +54,7 @@ def correlation_pyramid(first, second):
     return pyramid
 
 
-def look_up(pyramid, points):
+def look_up(pyramid: list[td.Tensor], points: td.Tensor):
     """Correlations around `points` (N, 2, H, W), in pixels, at each level of the pyramid: (N, 4 * 7 * 7, H, W)."""
     n, _, h, w = points.shape
     reach = F.arange(-RADIUS, RADIUS + 1, dtype="float32")
@@ -57,21 +62,21 @@ def look_up(pyramid, points):
     # The first of the two dimensions moves x, the second y, as the weights were trained.
     neighbours = F.stack(F.meshgrid(reach, reach, indexing="ij"), -1).reshape(1, side, side, 2)
     centres = points.permute(0, 2, 3, 1).reshape(n * h * w, 1, 1, 2)
-    features = []
+    features: list[td.Tensor] = []
     for level, volume in enumerate(pyramid):
         values, _ = F.bilinear_sample(volume, centres / 2**level + neighbours, padding_mode="zeros")
         features.append(values.reshape(n, h, w, side * side))
     return F.cat(features, -1).permute(0, 3, 1, 2)
 
 
-def motion(flow, correlations, w):
+def motion(flow: td.Tensor, correlations: td.Tensor, w: td.Scope):
     a = F.relu(convolution(correlations, w.convcorr1[0]))
     b = F.relu(convolution(flow, w.convflow1[0]))
     b = F.relu(convolution(b, w.convflow2[0]))
     return F.cat([F.relu(convolution(F.cat([a, b], 1), w.conv[0])), flow], 1)
 
 
-def gru(h, x, w):
+def gru(h: td.Tensor, x: td.Tensor, w: td.Scope):
     hx = F.cat([h, x], 1)
     z = F.sigmoid(convolution(hx, w.convz))
     r = F.sigmoid(convolution(hx, w.convr))
@@ -79,7 +84,7 @@ def gru(h, x, w):
     return (1 - z) * h + z * q
 
 
-def raft(first, second, w, updates=12, every=False):
+def raft(first: td.Tensor, second: td.Tensor, w: td.Scope, updates: int = 12, every: bool = False):
     """The flow after the last update, or a list of those after each."""
     n, _, height, width = first.shape
     rows, columns = height // 8, width // 8
@@ -91,7 +96,7 @@ def raft(first, second, w, updates=12, every=False):
     y, x = F.meshgrid(F.arange(rows, dtype="float32"), F.arange(columns, dtype="float32"), indexing="ij")
     start = F.stack([x, y], 0).reshape(1, 2, rows, columns).expand(n, 2, rows, columns)
 
-    def update(state, _):
+    def update(state: tuple[td.Tensor, td.Tensor], _: td.Tensor):
         hidden, points = state
         features = motion(points - start, look_up(pyramid, points), w.update_block.motion_encoder)
         hidden = gru(hidden, F.cat([context, features], 1), w.update_block.recurrent_block.convgru1)
@@ -111,11 +116,11 @@ def frames():
 
 
 @td.network(inputs=frames(), weights="../weights/raft_small.safetensors", reference="reference/raft_small.py:Model")
-def raft_small(image1, image2, w):
+def raft_small(image1: td.Tensor, image2: td.Tensor, w: td.Scope):
     return {"flow": raft(image1, image2, w)}
 
 
 @td.network(inputs=frames(), weights="../weights/raft_small.safetensors", reference="reference/raft_small.py:EveryFlow")
-def raft_small_all(image1, image2, w):
+def raft_small_all(image1: td.Tensor, image2: td.Tensor, w: td.Scope):
     flows = raft(image1, image2, w, updates=6, every=True)
     return {f"flow{index}": flow for index, flow in enumerate(flows, 1)}

@@ -12,20 +12,20 @@ H, W = td.Dim("H", min=64, opt=224, max=256), td.Dim("W", min=64, opt=224, max=2
 ALPHA, DEPTHS = 4, {2: 3, 3: 4, 4: 6, 5: 3}
 
 
-def conv(x, w, bn, stride=1):
+def conv(x: td.Tensor, w: td.Scope, bn: td.Scope, stride: int | tuple[int, int, int] = 1):
     x = F.conv3d(x, w.weight, stride=stride, padding=[side // 2 for side in w.weight.shape[2:]])
     return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
 
 
-def stem(x, w):
+def stem(x: td.Tensor, w: td.Scope):
     return F.max_pool3d(F.relu(conv(x, w.conv, w.bn, (1, 2, 2))), (1, 3, 3), (1, 2, 2), (0, 1, 1))
 
 
-def fuse(slow, fast, w):
+def fuse(slow: td.Tensor, fast: td.Tensor, w: td.Scope):
     return F.cat([slow, F.relu(conv(fast, w.conv_f2s, w.bn, (ALPHA, 1, 1)))], 1)
 
 
-def block(x, w, stride):
+def block(x: td.Tensor, w: td.Scope, stride: int):
     y = F.relu(conv(x, w.branch2.a, w.branch2.a_bn))
     y = F.relu(conv(y, w.branch2.b, w.branch2.b_bn, (1, stride, stride)))
     y = conv(y, w.branch2.c, w.branch2.c_bn)
@@ -34,7 +34,7 @@ def block(x, w, stride):
     return F.relu(x + y)
 
 
-def stage(x, w, pathway, depth, stride):
+def stage(x: td.Tensor, w: td.Scope, pathway: int, depth: int, stride: int):
     for k in range(depth):
         x = block(x, w[f"pathway{pathway}_res{k}"], stride if k == 0 else 1)
     return x
@@ -45,7 +45,7 @@ def stage(x, w, pathway, depth, stride):
     weights="../weights/slowfast.safetensors",
     reference="reference/slowfast.py:Model",
 )
-def slowfast(x, w):
+def slowfast(x: td.Tensor, w: td.Scope):
     # Of four dimensions (C, T, H, W): every fourth frame.
     slow = F.max_pool3d(x.flatten(0, 1), (1, 1, 1), stride=(ALPHA, 1, 1)).unflatten(0, x.shape[:2])
     slow, fast = stem(slow, w.s1.pathway0_stem), stem(x, w.s1.pathway1_stem)

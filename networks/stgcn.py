@@ -4,21 +4,23 @@
 of NTU RGB+D. Weights have the names of the authors' implementation.
 """
 
+from typing import Any
+
 import trtdsl as td
 import trtdsl.functional as F
 
 N = td.Dim("N", min=1, opt=4, max=16)
 
 
-def batch_norm(x, bn):
+def batch_norm(x: td.Tensor, bn: td.Scope):
     return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
 
 
-def convolution(x, conv, bn, **arguments):
+def convolution(x: td.Tensor, conv: td.Scope, bn: td.Scope, **arguments: Any):
     return batch_norm(F.conv2d(x, conv.weight, conv.bias, **arguments), bn)
 
 
-def graph_convolution(x, adjacency, w):
+def graph_convolution(x: td.Tensor, adjacency: td.Tensor, w: td.Scope):
     """A 1 x 1 convolution per partition k, its results summed over the neighbours v of each joint w."""
     x = F.conv2d(x, w.conv.weight, w.conv.bias)
     n, kc, t, v = x.shape
@@ -27,7 +29,7 @@ def graph_convolution(x, adjacency, w):
     return F.einsum("nkctv,kvw->nctw", x, adjacency)
 
 
-def block(x, adjacency, w, stride, residual):
+def block(x: td.Tensor, adjacency: td.Tensor, w: td.Scope, stride: int, residual: bool):
     skipped = x
     if "residual" in w:
         skipped = convolution(x, w.residual[0], w.residual[1], stride=(stride, 1))
@@ -37,7 +39,7 @@ def block(x, adjacency, w, stride, residual):
     return F.relu(y + skipped if residual else y)
 
 
-def classify(x, w):
+def classify(x: td.Tensor, w: td.Scope):
     n, c, t, v, m = x.shape
     x = x.permute(0, 4, 3, 1, 2).reshape(n * m, v * c, t)
     x = batch_norm(x, w.data_bn)
@@ -56,7 +58,7 @@ def classify(x, w):
     weights="../weights/stgcn.safetensors",
     reference="reference/stgcn.py:Model",
 )
-def stgcn(x, w):
+def stgcn(x: td.Tensor, w: td.Scope):
     return classify(x, w)
 
 
@@ -65,5 +67,5 @@ def stgcn(x, w):
     weights="../weights/stgcn_ntu.safetensors",
     reference="reference/stgcn.py:NTU",
 )
-def stgcn_ntu(x, w):
+def stgcn_ntu(x: td.Tensor, w: td.Scope):
     return classify(x, w)

@@ -10,7 +10,7 @@ import trtdsl.functional as F
 N = td.Dim("N", min=1, opt=8, max=32)
 
 
-def transformed(x, w):
+def transformed(x: td.Tensor, w: td.Scope):
     """The image as the localization network wants it seen."""
     y = F.conv2d(x, w.localization[0].weight, w.localization[0].bias)
     y = F.relu(F.max_pool2d(y, 2, stride=2))
@@ -26,7 +26,7 @@ def transformed(x, w):
     weights="../weights/stn.safetensors",
     reference="reference/stn.py:Model",
 )
-def stn(x, w):
+def stn(x: td.Tensor, w: td.Scope):
     seen = transformed(x, w)
     y = F.relu(F.max_pool2d(F.conv2d(seen, w.conv1.weight, w.conv1.bias), 2))
     y = F.relu(F.max_pool2d(F.conv2d(y, w.conv2.weight, w.conv2.bias), 2))

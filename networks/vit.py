@@ -10,21 +10,21 @@ N = td.Dim("N", min=1, opt=4, max=16)
 HEADS = 3
 
 
-def linear(x, w):
+def linear(x: td.Tensor, w: td.Scope):
     return F.linear(x, w.weight, w.bias)
 
 
-def norm(x, w):
+def norm(x: td.Tensor, w: td.Scope):
     return F.layer_norm(x, w.weight.shape, w.weight, w.bias, eps=1e-6)
 
 
-def attention(x, w):
+def attention(x: td.Tensor, w: td.Scope):
     q, k, v = linear(x, w.qkv).unflatten(2, (3, HEADS, -1)).permute(2, 1, 3, 0, 4)
     x = F.scaled_dot_product_attention(q, k, v)
     return linear(x.permute(2, 0, 1, 3).flatten(2), w.proj)
 
 
-def mlp(x, w):
+def mlp(x: td.Tensor, w: td.Scope):
     return linear(F.gelu(linear(x, w.fc1)), w.fc2)
 
 
@@ -33,7 +33,7 @@ def mlp(x, w):
     weights="../weights/vit.safetensors",
     reference="reference/vit.py:Model",
 )
-def vit(x, w):
+def vit(x: td.Tensor, w: td.Scope):
     patches = F.conv2d(x, w.patch_embed.proj.weight, w.patch_embed.proj.bias, stride=16)
     x = patches.flatten(2).transpose(1, 2)
     x = F.cat([w.cls_token.expand(x.shape[0], -1, -1), x], dim=1) + w.pos_embed

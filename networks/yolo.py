@@ -14,12 +14,12 @@ CLASSES, BINS, STRIDES = 80, 16, (8, 16, 32)
 CANDIDATES, OUTPUTS, THRESHOLD = 100, 50, 0.6
 
 
-def conv(x, w, stride=1):
+def conv(x: td.Tensor, w: td.Scope, stride: int = 1):
     x = F.conv2d(x, w.conv.weight, stride=stride, padding=w.conv.weight.shape[-1] // 2)
     return F.silu(F.batch_norm(x, w.bn.running_mean, w.bn.running_var, w.bn.weight, w.bn.bias, eps=1e-3))
 
 
-def c2f(x, w, count, shortcut=False):
+def c2f(x: td.Tensor, w: td.Scope, count: int, shortcut: bool = False):
     parts = list(conv(x, w.cv1).chunk(2, 1))
     for k in range(count):
         y = conv(conv(parts[-1], w.m[k].cv1), w.m[k].cv2)
@@ -27,19 +27,19 @@ def c2f(x, w, count, shortcut=False):
     return conv(F.cat(parts, 1), w.cv2)
 
 
-def sppf(x, w):
+def sppf(x: td.Tensor, w: td.Scope):
     parts = [conv(x, w.cv1)]
     for _ in range(3):
         parts.append(F.max_pool2d(parts[-1], 5, 1, 2))
     return conv(F.cat(parts, 1), w.cv2)
 
 
-def head(x, w):
+def head(x: td.Tensor, w: td.Scope):
     x = conv(conv(x, w[0]), w[1])
     return F.conv2d(x, w[2].weight, w[2].bias)
 
 
-def predictions(x, stride, to_boxes, to_scores):
+def predictions(x: td.Tensor, stride: int, to_boxes: td.Scope, to_scores: td.Scope):
     """Boxes (N, h * w, 4) as corners in pixels, and class scores (N, h * w, 80), of a feature map (N, C, h, w)."""
     n, _, h, w = x.shape
     distances = head(x, to_boxes).reshape(n, 4, BINS, h * w).softmax(2)
@@ -51,7 +51,7 @@ def predictions(x, stride, to_boxes, to_scores):
     return boxes, head(x, to_scores).reshape(n, CLASSES, h * w).transpose(1, 2).sigmoid()
 
 
-def suppressed(boxes, scores):
+def suppressed(boxes: td.Tensor, scores: td.Tensor):
     """The best boxes of each image that no better one of their class overlaps, 0 and class -1 behind the last."""
     best, classes = scores.max(2)
     best, order = best.topk(CANDIDATES, 1)
@@ -73,7 +73,7 @@ def suppressed(boxes, scores):
     weights="../weights/yolo.safetensors",
     reference="reference/yolo.py:Model",
 )
-def yolo(x, w):
+def yolo(x: td.Tensor, w: td.Scope):
     m, kept = w.model, {}
     x = conv(conv(x, m[0], 2), m[1], 2)
     x = conv(c2f(x, m[2], 1, True), m[3], 2)

@@ -49,6 +49,7 @@ from .definition.tensor import Tensor as Tensor
 from .definition.weights import Scope as Scope
 from .definition.weights import Weights as Weights
 from .definition.weights import convert_weights as convert_weights
+from .display.stubs import stubs as stubs
 from .display.summary import Summary as Summary
 from .display.summary import inspect as inspect
 from .display.summary import summarize as summarize
@@ -176,6 +177,7 @@ __all__ = [
     "scan",
     "size_max",
     "size_min",
+    "stubs",
     "summarize",
     "tune",
     "view",

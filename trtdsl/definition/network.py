@@ -209,10 +209,10 @@ class Network:
         with self.operation("wrap"):
             return wrap(self, tensor, shape)
 
-    def constant(self, data: Operand, dtype: Any = None, *, source: str | None = None) -> Tensor:
+    def constant(self, data: Operand | Sequence[Any], dtype: Any = None, *, source: str | None = None) -> Tensor:
         """A constant Tensor; becomes a layer only where a layer needs it as an input.
 
-        ``data`` is a torch tensor, a numpy array or a number: Python floats are float32, ints int64.
+        ``data`` is a torch tensor, a numpy array, a number or a list of them: Python floats are float32, ints int64.
         ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
         """
         weight_names, given = (source,) if source else (), data

@@ -16,7 +16,9 @@ NARROW = ("int8", "float8_e4m3fn", "int4")
 
 
 @operation
-def quantize(input: Tensor, scale: Tensor | float, dtype: Any = "int8", axis: int | None = None) -> Tensor:
+def quantize(
+    input: Tensor, scale: Tensor | torch.Tensor | float, dtype: Any = "int8", axis: int | None = None
+) -> Tensor:
     """``clamp(round(input / scale))`` in a narrow dtype, half to even, without zero point: one IQuantizeLayer.
 
     ``dtype`` is int8, float8_e4m3fn, or int4 for constants alone (weights), whose values are then computed here.
@@ -47,7 +49,9 @@ def quantize(input: Tensor, scale: Tensor | float, dtype: Any = "int8", axis: in
 
 
 @operation
-def dequantize(input: Tensor, scale: Tensor | float, dtype: Any = "float32", axis: int | None = None) -> Tensor:
+def dequantize(
+    input: Tensor, scale: Tensor | torch.Tensor | float, dtype: Any = "float32", axis: int | None = None
+) -> Tensor:
     """``input * scale`` in a floating-point dtype: one IDequantizeLayer. ``scale`` is as for :func:`quantize`.
 
     Raises UnsupportedError for an input that is not narrow, ShapeError for a scale that does not fit.

@@ -9,7 +9,7 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import product, shape_text
+from ...sizes.shape import SizeLike, product, shape_text
 from ..lowerings import lowering_of
 from ..operands import binary, promote, scaled
 from ..products.folding import folded, scaled_by
@@ -117,7 +117,7 @@ def _normalized(
 @operation
 def layer_norm(
     input: Tensor,
-    normalized_shape: Sequence[int],
+    normalized_shape: Sequence[SizeLike],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
@@ -135,7 +135,7 @@ def layer_norm(
     return _normalized(input, axes, weight, bias, eps)
 
 
-def _last(x: Tensor, normalized_shape: Sequence[int]) -> list[int]:
+def _last(x: Tensor, normalized_shape: Sequence[SizeLike]) -> list[int]:
     wanted = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not wanted or x.shape[x.ndim - len(wanted) :] != wanted:
         raise ShapeError(f"the last dimensions of {shape_text(x.shape)} are not {shape_text(wanted)}")
@@ -199,7 +199,7 @@ def instance_norm(
 
 @operation
 def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor, normalized_shape: Sequence[SizeLike], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """``input / sqrt(mean(input ** 2) + eps) * weight`` over the last dimensions, which are ``normalized_shape``.
 

@@ -1,0 +1,32 @@
+"""`trtdsl stubs`: the names in a file of weights, for editors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import trtdsl as td
+
+from ...display.terminal import print_line
+from ..command import Output, command
+
+app = typer.Typer()
+
+
+@app.command()
+@command
+def stubs(
+    out: Output,
+    weights: Annotated[Path, typer.Argument(metavar="WEIGHTS", help="A safetensors file.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.pyi", help="Write the stub instead of printing it.")
+    ] = None,
+) -> None:
+    """Write a .pyi for a file of weights, so that an editor completes the names after `w.`."""
+    text = td.stubs(weights, output)
+    value = {"schema": 1, "kind": "stubs", "output": None if output is None else str(output), "text": text}
+    classes = text.count("\nclass ")
+    said = text.rstrip("\n") if output is None else f"{output}: {classes} class{'es' * (classes > 1)}"
+    out.result(value, lambda: print_line(said))
