@@ -88,7 +88,7 @@ def command_line(monkeypatch):
     """Gives, for a folder, what runs a command line there and judges its exit code."""
     from typer.testing import CliRunner
 
-    from trtdsl.cli.main import app
+    from trtdsl.cli.app import app
 
     def within(folder):
         monkeypatch.chdir(folder)

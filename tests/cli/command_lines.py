@@ -94,7 +94,7 @@ def commands() -> dict[tuple[str, ...], list[tuple[str, bool]]]:
     """Every command with its options, and whether each is a flag."""
     import typer.main
 
-    from trtdsl.cli.main import app
+    from trtdsl.cli.app import app
 
     found: dict[tuple[str, ...], list[tuple[str, bool]]] = {}
 

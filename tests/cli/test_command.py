@@ -9,8 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 import trtdsl as td
+from trtdsl.cli.app import app as commands
 from trtdsl.cli.command import Output, command
-from trtdsl.cli.main import app as commands
 
 
 def sizes(low: Annotated[int, typer.Option("--low")] = 1, high: Annotated[int, typer.Option("--high")] = 8):
@@ -80,7 +80,7 @@ def test_every_command_has_the_common_options_and_a_sentence():
 
 def test_help_imports_none_of_the_rooms_that_do_the_work():
     shown = "try:\n    app(['--help'])\nexcept SystemExit:\n    print(*sys.modules)"
-    code = f"import sys\nfrom trtdsl.cli.main import app\n{shown}"
+    code = f"import sys\nfrom trtdsl.cli.app import app\n{shown}"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "trtdsl.cli.commands.inspect" in loaded

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import trtdsl as td
-from trtdsl.cli.main import app
+from trtdsl.cli.app import app
 from trtdsl.display.terminal import Progress
 
 runner = CliRunner()
@@ -390,7 +390,7 @@ def test_a_closed_pipe_is_no_error(small):
 
 def test_help_needs_neither_torch_nor_tensorrt():
     code = (
-        "import sys\nfrom trtdsl.cli.main import app\n"
+        "import sys\nfrom trtdsl.cli.app import app\n"
         "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
         "print([name for name in ('torch', 'numpy', 'tensorrt_rtx') if name in sys.modules])"
     )

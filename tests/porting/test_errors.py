@@ -7,6 +7,7 @@ import torch
 
 import trtdsl as td
 from trtdsl.porting import ported
+from trtdsl.porting.given import parsed
 
 MODULES = Path(__file__).parent / "modules.py"
 
@@ -53,7 +54,12 @@ def line_of(text):
         ),
         ("Small", {"x": "N,3"}, td.UsageError, r"Small.forward has no parameter 'x': it takes \(image\)"),
         ("Small", {"image": "N,3,H,8"}, td.UsageError, "dimension H has no range: give --dim H=MIN:OPT:MAX"),
-        ("Small", {"image": "N,3,8.5"}, td.UsageError, "a size is a number, a name, or 8[*]NAME, not '8.5'"),
+        (
+            "Small",
+            {"image": "N,3,8.5"},
+            td.UsageError,
+            "a size is a number, a name, or a calculation such as 8[*]H or 21[*]H[*]W, not '8.5'",
+        ),
         ("Small", {"image": "N,3,8,8:float31"}, td.UsageError, "unknown dtype 'float31'"),
         ("Small", {"image": "N,3,8,8:float32:1"}, td.UsageError, "expected SHAPE, SHAPE:DTYPE or"),
         ("Small", {"image": "N,3,8,8:float32:a:b"}, td.UsageError, "LOW and HIGH are numbers"),
@@ -126,3 +132,19 @@ def test_the_module_itself_is_left_as_it_was():
     before = dict(vars(module))
     trace(module, {"input": ((2, 3), torch.float32)})
     assert vars(module) == before and not module._forward_hooks and not module._forward_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("N,21*H*W:bool", "(N, 21*H*W)"), ("(T+1)//2,8*T-1", "((T + 1) // 2, 8*T - 1)"), ("2*3,H8*8", "(6, 8*H8)")],
+)
+def test_a_size_may_be_calculated(text, shape):
+    assert str(parsed("mask", text).shape).replace("((T + 1)//2", "((T + 1) // 2") == shape
+
+
+@pytest.mark.parametrize(
+    "text", ["N**2", "N/2", "f(N)", "N if N else 1", "1//0", "N,", "-", "N" * 200, "(" * 90, "True"]
+)
+def test_a_size_is_nothing_else(text):
+    with pytest.raises(td.UsageError, match=r"a size is a number, a name, or a calculation such as 8\*H"):
+        parsed("mask", text)

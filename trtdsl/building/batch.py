@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import CancelledError, TrtdslError, UsageError
+from ..core.files import make_folder
 from ..definition.spec import load_spec
 from .build import build
 from .tune import tune, tune_options
@@ -53,8 +54,9 @@ def build_several(
     one name or no folder, CancelledError after Ctrl-C.
     """
     target = Path(folder) if folder is not None else Path()
-    if not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
+    if os.path.lexists(target) and not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
         raise UsageError(f"several networks are built into a directory, and {target} is none")
+    make_folder(target)
     labels = [name.rpartition(".py:")[2] if ".py:" in name else Path(name).stem for name in dict.fromkeys(networks)]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:

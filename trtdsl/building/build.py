@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from ..compiling.config import BuildConfig
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import MismatchError, TrtdslError
-from ..core.files import check_writable, write_all_atomically
+from ..core.files import check_writable, make_folder, write_all_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
@@ -47,7 +49,7 @@ class Build:
 
 def build(
     source: NetworkLike,
-    output: str | Path | None = None,
+    output: str | PathLike[str] | None = None,
     *,
     reference: Reference | None = None,
     weights: Source | None = None,
@@ -67,17 +69,18 @@ def build(
 
     ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`; a Network is checked against the
     ``reference`` that is given, which takes the place of a spec's own, as in :func:`check`.
-    ``output`` is ``NAME.engine`` in the working directory by default; the manifest stands beside it under
-    ``output + ".json"``. Nothing is written before all is done, and nothing is built again that has not changed
-    (unless ``force``). ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own.
-    ``run_check=False`` says so in the manifest. ``dry_run`` stops before building. The manifest has the figures of the
-    engine's program at the sizes of its first profile, with a floor under its time on ``device`` (:func:`floor_of`).
+    ``output`` is ``NAME.engine`` in the working directory by default; ``FOLDER/`` gets it under that name, and is made
+    where there is none. The manifest stands beside it under ``output + ".json"``. Nothing is written before all is
+    done, and nothing is built again that has not changed (unless ``force``). ``profiles`` are the sets of sizes that
+    the engine is tuned for, instead of the spec's own. ``run_check=False`` says so in the manifest. ``dry_run`` stops
+    before building. The manifest has the figures of the engine's program at the sizes of its first profile, with a
+    floor under its time on ``device`` (:func:`floor_of`).
 
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message,
     UsageError for what cannot be written or what the backend cannot honour, CancelledError.
     """
     spec = as_spec(source, reference)
-    engine = check_writable(Path(output) if output is not None else Path(f"{spec.name}.engine"))
+    engine = check_writable(engine_file(spec.name, output))
     manifest_path = check_writable(engine.with_name(engine.name + ".json"))
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
@@ -97,8 +100,7 @@ def build(
     previous = _read_manifest(manifest_path)
     unchanged = not force and _is_unchanged(previous, content, engine)
     report = None
-    known = spec.reference is not None and not network.plugins  # whose evaluators may have changed
-    proof = proof_of(spec, weights) if known else None
+    proof = None if network.plugins else proof_of(spec, weights)  # a plugin's evaluator may have changed unseen
     checked = _known_check(proof, spec, previous.get("check", {}) if unchanged else {}, run_check)
     if checked is None:
         report = _check(spec, network, weights, tell)
@@ -140,6 +142,15 @@ def _check(spec: NetworkSpec, network: Network, weights: Source | None, tell: Pr
     if not report.passed:
         raise CheckFailedError(report)
     return report
+
+
+def engine_file(name: str, output: str | PathLike[str] | None) -> Path:
+    """Where a network's engine is written: ``NAME.engine`` in the working directory, or in a folder that is given."""
+    if output is None:
+        return Path(f"{name}.engine")
+    if os.fspath(output).endswith(("/", os.sep)):
+        return make_folder(output) / f"{name}.engine"
+    return Path(output)
 
 
 class CheckFailedError(MismatchError):

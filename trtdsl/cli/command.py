@@ -23,12 +23,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
 
 from ..core.errors import TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
+from .interrupt import CANCELLED, INTERRUPTED
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
@@ -118,15 +119,24 @@ def errors(out: Output) -> Iterator[None]:
         sys.stdout.flush()  # a reader that has gone away shows here rather than when Python ends
     except typer.Exit:
         raise
-    except TrtdslError as error:
-        _fail(out, error, error.exit_code, str(error))
+    except Exception as error:
+        if not INTERRUPTED.is_set() or isinstance(error, BrokenPipeError):
+            _failed(out, error)
+        _fail(out, None, 130, CANCELLED)
     except KeyboardInterrupt:
-        _fail(out, None, 130, "cancelled; nothing was written")
-    except BrokenPipeError:
+        _fail(out, None, 130, CANCELLED)
+    except BaseException as error:
+        _failed(out, error)
+
+
+def _failed(out: Output, error: BaseException) -> NoReturn:
+    """Prints an error and exits with its code."""
+    if isinstance(error, BrokenPipeError):
         _drop_output()
         raise typer.Exit(0) from None
-    except BaseException as error:
-        _fail(out, error, 8, f"{type(error).__name__}: {error}")
+    if isinstance(error, TrtdslError):
+        _fail(out, error, error.exit_code, str(error))
+    _fail(out, error, 8, f"{type(error).__name__}: {error}")
 
 
 def _drop_output() -> None:
@@ -137,7 +147,7 @@ def _drop_output() -> None:
             os.dup2(nowhere, stream.fileno())
 
 
-def _fail(out: Output, error: BaseException | None, code: int, text: str) -> None:
+def _fail(out: Output, error: BaseException | None, code: int, text: str) -> NoReturn:
     if out.verbose and error is not None:
         traceback.print_exception(error)
     try:

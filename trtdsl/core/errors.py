@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of trtdsl: the author's code is what lies outside of it."""
+
+
+ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What terminals take for colours and the like."""
 
 
 class Location(NamedTuple):
@@ -87,6 +92,7 @@ class TrtdslError(Exception):
     """A stable name for what can happen to an engine, the same from Python and from C++; None for anything else."""
 
     def __init__(self, message: str, *, location: Location | None = None):
+        message = ESCAPES.sub("", message) if "\x1b" in message else message  # torch colours some of its own
         super().__init__(message)
         self.message = message
         self.location = location

@@ -98,6 +98,15 @@ def _remove_if_abandoned(path: Path) -> None:
             os.close(descriptor)
 
 
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made where there is none. Raises UsageError when that fails."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
+    return Path(path)
+
+
 def _regular(path: Path) -> Path:
     """The file that is written for a path: a link stays one. UsageError where there cannot be a regular file."""
     try:

@@ -29,6 +29,7 @@ from .wrap import PluginUse, wrap
 R = TypeVar("R")
 Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
+CONTROL_FLOW = {"scan", "while_loop", "cond"}
 MAX_DIMS = 8
 MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
 
@@ -330,7 +331,9 @@ class Network:
             scope = module if owner else scope
         elif owners:
             scope = _common_parent(owners) or scope
-        scope = (self._scope if self.current_operation is None else self.current_operation.scope) or scope
+        current = self.current_operation  # a loop stands where it is written, whatever it goes along
+        inner = "" if current is not None and current.name in CONTROL_FLOW else scope
+        scope = (self._scope if current is None else current.scope) or inner
         prefix = prefix or scope
         layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 SORTS = ("order", "bytes", "floor")
 
 
-def program_table(program: Program, floor: Floor, *, by: By = "line", sort: str = "bytes") -> Table:
+def program_table(
+    program: Program, floor: Floor, *, by: By = "line", sort: str = "bytes", width: int | None = None
+) -> Table:
     """A row for each launch, line, module or kind: launches, bytes, rearranged bytes, FLOPs, the floor."""
     if by == "launch":
-        return _by_launch(program, floor, sort)
+        return _by_launch(program, floor, sort, width)
     graph = Graph(program)
     times: dict[str, float] = {}
     for launch, seconds in zip(program.launches, floor.launches, strict=True):
@@ -37,7 +40,7 @@ def program_table(program: Program, floor: Floor, *, by: By = "line", sort: str 
     total = max(program.bytes, 1)
     rows = [
         [
-            share.name or "–", str(share.launches), megabytes(share.bytes), f"{share.bytes / total:.1%}",
+            _below(share.name) or "–", str(share.launches), megabytes(share.bytes), f"{share.bytes / total:.1%}",
             megabytes(share.rearranged_bytes) if share.rearranged_bytes else "", number(share.flops),
             f"{times[share.name] * 1e6:.1f}",
         ]
@@ -48,10 +51,11 @@ def program_table(program: Program, floor: Floor, *, by: By = "line", sort: str 
         "", str(program.launch_count), megabytes(program.bytes), "", megabytes(program.rearranged_bytes),
         number(program.flops), f"{floor.seconds * 1e6:.1f}",
     ]  # fmt: skip
-    return make_table([by, *head], rows, numbers=head, totals=totals)
+    drop = ("of all", "FLOPs", "rearranged", "floor µs")
+    return make_table([by, *head], rows, numbers=head, totals=totals, width=width, drop=drop, cut=(by,))
 
 
-def _by_launch(program: Program, floor: Floor, sort: str) -> Table:
+def _by_launch(program: Program, floor: Floor, sort: str, width: int | None) -> Table:
     graph = Graph(program)
     launches = list(program.launches)
     if sort == "bytes":
@@ -71,7 +75,14 @@ def _by_launch(program: Program, floor: Floor, sort: str) -> Table:
         f"{floor.seconds * 1e6:.1f}", "", "",
     ]  # fmt: skip
     counts = ["stream", "times", "bytes", "FLOPs", "floor µs"]
-    return make_table(["", "kind", "name", *counts, "why", "line"], rows, numbers=["", *counts], totals=totals)
+    head = ["", "kind", "name", *counts, "why", "line"]
+    drop = ("why", "stream", "times", "FLOPs", "floor µs", "kind")
+    return make_table(head, rows, numbers=["", *counts], totals=totals, width=width, drop=drop, cut=("line", "name"))
+
+
+def _below(name: str) -> str:
+    """A line's file from the working directory on."""
+    return name.removeprefix(os.getcwd() + os.sep)
 
 
 def _name(name: str, epilogue: tuple[str, ...]) -> str:
@@ -100,8 +111,10 @@ def figures_text(before: Figures, after: Figures) -> str:
     )
 
 
-def program_text(program: Program, device: str, *, by: By = "line", sort: str = "bytes") -> list[str | Table]:
-    """Everything that ``inspect --program`` prints, in order."""
+def program_text(
+    program: Program, device: str, *, by: By = "line", sort: str = "bytes", width: int | None = None
+) -> list[str | Table]:
+    """Everything that ``inspect --program`` prints, in order; tables as wide as ``width`` has room."""
     floor = floor_of(program, device)
     at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
     memory = (
@@ -111,7 +124,7 @@ def program_text(program: Program, device: str, *, by: By = "line", sort: str = 
     )
     found: list[str | Table] = [
         f"{program.network} ({program.backend}){f' at {at}' if at else ''}",
-        program_table(program, floor, by=by, sort=sort),
+        program_table(program, floor, by=by, sort=sort, width=width),
         memory,
         f"floor on {floor.device.name}: {floor.seconds * 1e3:.3f} ms, {LEFT_OUT}",
     ]

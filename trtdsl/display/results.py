@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 
 UNTRIED = 4  # the most lines on what a tuning had no time for, without -v
+ALL = "all"  # of --depth: nothing is folded
 UNPROVEN = 6  # the most lines on what is not proven, without -v
 
 
@@ -91,9 +94,14 @@ def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
     )
 
 
-def print_summary(summary: Summary) -> None:
-    """A row per layer, the totals, and what is lowered otherwise because this TensorRT lacks a layer."""
-    terminal().print(summary.layout(below=os.getcwd() + os.sep))
+def print_summary(summary: Summary, *, depth: int | None = None, sort: str = "order") -> None:
+    """A row per layer or module, the totals, and what is lowered otherwise because this TensorRT lacks a layer."""
+    at = ", ".join(f"{name}={size}" for name, size in summary.dims.items())
+    print_line(f"{summary.network} ({summary.backend}){f' at {at}' * bool(at)}")
+    table = summary.layout(below=os.getcwd() + os.sep, depth=depth, sort=sort, width=terminal().width)
+    terminal().print(table)
+    if table.row_count < len(summary.layers):
+        print_line(f"modules are folded: --depth N unfolds N names of each, --depth {ALL} every layer")
     for text in summary.fallbacks:
         print_line(text)
 
@@ -188,6 +196,23 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     else:
         earlier = " (an earlier check passed, and nothing that it depends on has changed)" * ("earlier" in checked)
         print_line(f"not checked against torch: {checked['reason']}{earlier}")
+    if result.built:
+        print_line(
+            f"next: `trtdsl inspect --program {result.engine}` lists its launches, "
+            f"`trtdsl view {result.engine}` draws them"
+        )
+
+
+def print_outputs(paths: Mapping[str, Path], shapes: Mapping[str, Sequence[int | str]]) -> None:
+    """The files of a run's outputs, with dtypes and sizes; ``shapes`` has the names of dynamic ones."""
+    import numpy as np
+
+    for name, path in paths.items():
+        array = np.load(path, mmap_mode="r")
+        known = shapes.get(name, ())
+        named = known if len(known) == array.ndim else array.shape
+        sizes = [f"{n}={size}" if isinstance(n, str) else str(size) for n, size in zip(named, array.shape, strict=True)]
+        print_line(f"{path}: {array.dtype} ({', '.join(sizes)})")
 
 
 def print_outcome(outcome: Outcome, *, quiet: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ..core.backend import Backend
+from ..core.errors import UsageError
 from ..core.html import folded, preformatted, table
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -20,7 +22,8 @@ from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import KINDS, Node, Shapes, count
 from ..layers.region import REGIONS
 from ..sizes.profile import Range
-from ..sizes.shape import shape_text
+from ..sizes.shape import Shape, shape_text
+from .folding import rows
 from .table import as_text, make_table
 
 if TYPE_CHECKING:
@@ -34,14 +37,16 @@ WEIGHTS = ("kernel", "bias", "scale", "shift", "power", "weights")
 
 @dataclass(frozen=True)
 class TensorSummary:
-    """A tensor: ``shape`` has -1 for a size that is not known."""
+    """A tensor: ``shape`` has -1 for a size that is not known; ``sizes`` are the author's, dynamic ones as texts."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    sizes: tuple[int | str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.dtype}{shape_text(tuple('?' if size < 0 else size for size in self.shape))}"  # type: ignore[misc]
+        sizes = self.sizes or tuple("?" if size < 0 else size for size in self.shape)
+        return f"{self.dtype}{shape_text(sizes)}"  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,8 @@ class Summary:
     layers: list[LayerSummary]
     fallbacks: list[str] = field(default_factory=list)
     """Calls that are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
+    dims: dict[str, int] = field(default_factory=dict)
+    """The sizes of the dynamic dimensions that the figures are for."""
 
     @property
     def parameters(self) -> int:
@@ -91,23 +98,31 @@ class Summary:
         totals = {"layers": len(self.layers), "parameters": self.parameters, "flops": self.flops, "bytes": self.bytes}
         return {"schema": SCHEMA, "kind": "summary", "totals": totals, **asdict(self)}
 
-    def layout(self, *, below: str = "") -> Table:
-        """A row for each layer, and the totals; the lines' files are shown from the folder ``below`` on."""
-        rows = [
+    def layout(
+        self, *, below: str = "", depth: int | None = sys.maxsize, sort: str = "order", width: int | None = None
+    ) -> Table:
+        """A row for each layer, those of modules deeper than ``depth`` in one row, and the totals.
+
+        ``depth`` None folds as far as a screen needs; ``sort`` is one of ``SORTS``. Lines' files are shown from the
+        folder ``below`` on. In a ``width`` that is too small, columns are left out.
+        """
+        table_rows = [
             [
-                layer.name, layer.type, ", ".join(map(str, layer.inputs)), ", ".join(map(str, layer.outputs)),
-                number(layer.parameters), number(layer.flops), number(layer.bytes), str(layer.executions),
-                (layer.location or "").removeprefix(below),
+                row.label, row.type, row.inputs, row.outputs, number(row.parameters), number(row.flops),
+                number(row.bytes), row.times, row.lines(below),
             ]
-            for layer in self.layers
+            for row in rows(self.layers, depth, sort)
         ]  # fmt: skip
         counts = ("parameters", "FLOPs", "bytes", "times")
         totals = [number(self.parameters), number(self.flops), number(self.bytes)]
         return make_table(
             ["layer", "type", "inputs", "outputs", *counts, "line"],
-            rows,
+            table_rows,
             numbers=counts,
             totals=[f"{len(self.layers)} layers", "", "", "", *totals, "", ""],
+            width=width,
+            drop=("inputs", "times", "bytes", "parameters"),
+            cut=("line", "layer", "outputs"),
         )
 
     def __str__(self) -> str:
@@ -120,11 +135,11 @@ class Summary:
         return f"Summary({self.network}: {totals})"
 
     def _repr_html_(self) -> str:
-        rows = [
+        listed = [
             (each.name, each.type, ", ".join(map(str, each.outputs)), number(each.flops), each.location or "")
             for each in self.layers
         ]
-        parts = [table(["layer", "type", "outputs", "FLOPs", "line"], rows), *map(preformatted, self.fallbacks)]
+        parts = [table(["layer", "type", "outputs", "FLOPs", "line"], listed), *map(preformatted, self.fallbacks)]
         return folded(repr(self), *parts)
 
 
@@ -174,9 +189,28 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
         interpreter(feeds, observe=observe)
     name = network.name if isinstance(network, Network) else interpreter.definition.name
     backend = f"{interpreter.backend.name} {interpreter.backend.version}"
-    layers = [_layer(interpreter, node, shapes, times, fed=feeds is not None) for node in interpreter.nodes]
+    sizes = _authors_sizes(interpreter)
+    layers = [_layer(interpreter, node, shapes, sizes, times, fed=feeds is not None) for node in interpreter.nodes]
     fallbacks = [str(each) for each in network.choices.fallbacks] if isinstance(network, Network) else []
     return Summary(name, backend, layers, fallbacks)
+
+
+def _authors_sizes(interpreter: Interpreter) -> dict[str, tuple[int | str, ...]]:
+    """By tensor, the shape in the author's dimensions where it has dynamic ones."""
+    network = interpreter.network
+    if network is None:
+        return {}
+    found: dict[str, Shape] = {name: tensor.shape for name, tensor in network.inputs.items()}
+    for node in interpreter.nodes:
+        for index, name in enumerate(node.makes):
+            shape = network.shapes.get(node.name if index == 0 else f"{node.name}.{index}")
+            if shape is not None:
+                found[name] = shape
+    return {
+        name: tuple(size if isinstance(size, int) else str(size) for size in shape)
+        for name, shape in found.items()
+        if not all(isinstance(size, int) for size in shape)
+    }
 
 
 def inspect(
@@ -184,32 +218,44 @@ def inspect(
     *,
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
+    profile: int = 0,
     backend: str | Backend | None = None,
     allow_nonfinite: bool = False,
 ) -> Summary:
-    """The layers of a network, interpreted once at the sizes that its first profile is tuned for.
+    """The layers of a network, interpreted once at the sizes that a profile is tuned for.
 
-    ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`; the other arguments are those of
-    :meth:`NetworkSpec.define`.
+    ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`; ``profile`` counts its profiles from
+    0; the other arguments are those of :meth:`NetworkSpec.define`.
 
     >>> spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.exp(x))
     >>> td.inspect(spec).layers[0].flops
     6
     """
     spec = as_spec(source)
-    network = spec.define(weights=weights, dims=dims, backend=backend, allow_nonfinite=allow_nonfinite)
+    network = spec.define(
+        weights=weights, dims=dims, precision=precision, backend=backend, allow_nonfinite=allow_nonfinite
+    )
+    if not 0 <= profile < max(len(network.profiles), 1):
+        raise UsageError(f"there is no profile {profile}: there are {len(network.profiles)}, counted from 0")
     if not network.dims:
         return summarize(network)
-    return summarize(
-        network, make_feeds(spec.inputs, network, network.profiles[0].at("opt"), torch.Generator().manual_seed(0))
-    )
+    sizes = network.profiles[profile].at("opt")
+    found = summarize(network, make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0)))
+    return replace(found, dims=dict(sizes))
 
 
 def _layer(
-    interpreter: Interpreter, node: Node, shapes: Mapping[str, tuple[int, ...]], times: Mapping[str, int], *, fed: bool
+    interpreter: Interpreter,
+    node: Node,
+    shapes: Mapping[str, tuple[int, ...]],
+    sizes: Mapping[str, tuple[int | str, ...]],
+    times: Mapping[str, int],
+    *,
+    fed: bool,
 ) -> LayerSummary:
-    inputs = [None if tensor is None else _tensor(tensor, shapes) for tensor in node.inputs]
-    outputs = [_tensor(tensor, shapes) for tensor in node.outputs]
+    inputs = [None if tensor is None else _tensor(tensor, shapes, sizes) for tensor in node.inputs]
+    outputs = [_tensor(tensor, shapes, sizes) for tensor in node.outputs]
     executions = max((times[output.name] for output in outputs), default=1) if fed else 1
     parameters = parameters_of(node)
     present = [tensor for tensor in inputs if tensor is not None]
@@ -224,9 +270,11 @@ def _layer(
     return LayerSummary(node.name, node.type, present, outputs, parameters, executions, flops, moved, place)
 
 
-def _tensor(tensor: Any, shapes: Mapping[str, tuple[int, ...]]) -> TensorSummary:
+def _tensor(
+    tensor: Any, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, tuple[int | str, ...]]
+) -> TensorSummary:
     name, dtype = tensor.name, tensor.dtype.name
-    return TensorSummary(name, dtype, shapes.get(name, tuple(tensor.shape)))
+    return TensorSummary(name, dtype, shapes.get(name, tuple(tensor.shape)), sizes.get(name, ()))
 
 
 def cost_of(node: Node, shapes: Shapes, tensors: Sequence[TensorSummary], parameters: int) -> tuple[int, int]:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+BETWEEN = 3  # characters between two columns
+READABLE, LEAST = 16, 10  # characters of a column that is cut: so many before others are dropped, and at the least
+
 
 def make_table(
     head: Sequence[str],
@@ -17,22 +20,71 @@ def make_table(
     *,
     numbers: Iterable[str] = (),
     totals: Sequence[str] | None = None,
+    width: int | None = None,
+    drop: Sequence[str] = (),
+    cut: Sequence[str] = (),
 ) -> Table:
-    """A table of one line a row where there is room; columns of ``numbers`` are flush right and never broken."""
+    """A table of one line a row where there is room; columns of ``numbers`` are flush right and never broken.
+
+    Where it is wider than ``width``, the columns that ``cut`` names are shortened, and keep their ends, and those that
+    ``drop`` names are left out, in that order, as far as needed. The caption says what was left out.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
+    cells = [list(row) for row in rows]
+    kept = list(range(len(head)))
+    if width is not None:
+        kept = _fitted(head, cells, list(totals or [""] * len(head)), width, drop, cut)
+    left_out = [name for index, name in enumerate(head) if index not in kept]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=totals is not None)
+    if left_out:
+        table.caption = Text(f"left out at {width} columns: {', '.join(left_out)}", "dim")
+        table.caption_justify = "left"
     right = set(numbers)
-    for name, total in zip(head, totals or [""] * len(head), strict=True):
+    for index in kept:
+        name, total = head[index], "" if totals is None else totals[index]
         if name in right:
             table.add_column(name, Text(total), justify="right", no_wrap=True)
         else:
             table.add_column(name, Text(total), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    for row in cells:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in (row[index] for index in kept)))
     return table
+
+
+def _fitted(
+    head: Sequence[str],
+    rows: list[list[str | Text]],
+    totals: list[str],
+    width: int,
+    drop: Sequence[str],
+    cut: Sequence[str],
+) -> list[int]:
+    """The columns that are kept; the cells of those that are cut are shortened where they stand."""
+    sizes = [max(len(head[k]), len(totals[k]), *(len(row[k]) for row in rows), 0) for k in range(len(head))]
+    kept = list(range(len(head)))
+
+    shortened = [head.index(name) for name in cut]
+
+    def excess(least: int | None = None) -> int:
+        found = [sizes[k] if least is None or k not in shortened else min(sizes[k], least) for k in kept]
+        return sum(found) + BETWEEN * (len(kept) - 1) - width
+
+    for name in drop:
+        if excess(READABLE) > 0:
+            kept.remove(head.index(name))
+    for least in (READABLE, LEAST):
+        for k in shortened:
+            if excess() > 0:
+                sizes[k] = max(sizes[k] - excess(), min(sizes[k], least))
+    for row in rows:
+        for k in shortened:
+            cell = row[k]
+            if isinstance(cell, str) and len(cell) > sizes[k]:
+                row[k] = f"…{cell[len(cell) - sizes[k] + 1 :]}"
+    return kept
 
 
 def as_text(table: Table) -> str:

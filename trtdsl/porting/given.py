@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
-import re
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,12 +89,34 @@ def parsed(name: str, text: str) -> Input:
     return Input(tuple(sizes), dtype, sample)
 
 
+CALCULATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+LONGEST = 100  # characters of a size
+
+
 def _size(name: str, text: str, part: str) -> SizeLike:
-    match = re.fullmatch(r"(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)|(\d+)", part)
-    if match is None:
-        raise UsageError(f"--input {name}={text}: a size is a number, a name, or 8*NAME, not {part!r}")
-    factor, dim, number = match.groups()
-    return int(number) if number else int(factor or 1) * Dim(dim)
+    """A number, a name, or a calculation with these: ``21*H*W``, ``(T+1)//2``."""
+    try:
+        return _calculated(ast.parse(part, mode="eval").body) if len(part) <= LONGEST else _calculated(None)
+    except (SyntaxError, ValueError, ZeroDivisionError):
+        raise UsageError(
+            f"--input {name}={text}: a size is a number, a name, or a calculation such as 8*H or 21*H*W, not {part!r}"
+        ) from None
+
+
+def _calculated(node: ast.expr | None) -> SizeLike:
+    """The size that an expression says. ValueError for what is none."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        return Dim(node.id)
+    if isinstance(node, ast.BinOp) and type(node.op) in CALCULATIONS:
+        return CALCULATIONS[type(node.op)](_calculated(node.left), _calculated(node.right))
+    raise ValueError
 
 
 def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:

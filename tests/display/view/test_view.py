@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.cli.main import app
+from trtdsl.cli.app import app
 from trtdsl.display.view.page import as_data
 
 ODD = "</script><!-- \"quoted' & \\ 层 \u2028 \U0001f600"

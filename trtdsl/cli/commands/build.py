@@ -22,8 +22,8 @@ Networks = Annotated[
     list[str], typer.Argument(metavar="NETWORK...", help="FILE.py or FILE.py:NAME; several are built each apart.")
 ]
 OutputFile = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.engine here. A folder for several networks."),
+    str | None,  # a Path would lose the stroke of FOLDER/
+    typer.Option("-o", "--output", metavar="FILE|FOLDER/", help="Default: NAME.engine here. FOLDER/ is made."),
 ]
 Jobs = Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="How many networks at a time.")]
 
@@ -147,7 +147,7 @@ def _build_one(
     spec: td.NetworkSpec,
     lowerings: bool | Path,
     seconds: float | None,
-    output: Path | None,
+    output: str | None,
     options: dict[str, Any],
 ) -> None:
     tuned = None
@@ -184,7 +184,7 @@ def _tune(
     return report
 
 
-def _build_several(out: Output, networks: list[str], output: Path | None, jobs: int, options: dict[str, Any]) -> None:
+def _build_several(out: Output, networks: list[str], output: str | None, jobs: int, options: dict[str, Any]) -> None:
     tell = None if out.json else lambda outcome: print_outcome(outcome, quiet=out.quiet)
     outcomes = td.build_several(networks, output, jobs=jobs, done=tell, **options)
     failed = [outcome for outcome in outcomes if outcome.exit_code]

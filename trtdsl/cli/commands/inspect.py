@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -10,11 +11,13 @@ import typer
 import trtdsl as td
 
 from ...core.errors import UsageError
-from ...display.results import print_summary
-from ...display.terminal import print_parts
+from ...display.folding import SORTS as LAYER_SORTS
+from ...display.results import ALL, print_summary
+from ...display.terminal import print_parts, terminal
 from ...programs.devices import DEFAULT, find_device, floor_of
 from ..command import Output, command
 from ..options import (
+    NUMBER,
     AllowNonfinite,
     Backend,
     Dims,
@@ -37,9 +40,18 @@ app = typer.Typer()
 Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
 Program = Annotated[bool, typer.Option("--program", help="Show what the GPU will run, instead of the layers.")]
 ByWhat = Annotated[str, typer.Option("--by", metavar="WHAT", help="Of a program: line, module, kind or launch.")]
-Sort = Annotated[str, typer.Option("--sort", metavar="COLUMN", help="Of a program: bytes, floor or order.")]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        "--sort", metavar="COLUMN", help="Of layers order, bytes, flops, parameters; of a program bytes, floor, order."
+    ),
+]
+Depth = Annotated[
+    str | None,
+    typer.Option("--depth", metavar="N", help="Fold modules below N names, or all for every layer; as few as fit."),
+]
 Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the program, too.")]
-Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes, of an engine's.")]
+Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes.")]
 
 
 @app.command()
@@ -56,7 +68,8 @@ def inspect(
     allow_nonfinite: AllowNonfinite = False,
     program: Program = False,
     by: ByWhat = "line",
-    sort: Sort = "bytes",
+    sort: Sort = None,
+    depth: Depth = None,
     device: Gpu = DEFAULT,
     svg: Svg = None,
     profile: Profile = 0,
@@ -73,6 +86,7 @@ def inspect(
         from ...display.program import program_text
         from ...programs.hazards import find_hazards
 
+        sort = sort or "bytes"
         at = _checked(by, sort, device)
         with out.progress() as progress:
             found = td.program(
@@ -89,13 +103,30 @@ def inspect(
             write_svg(found, svg, device=device)
         hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
         value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
-        out.result(value, lambda: print_parts(program_text(found, device, by=at, sort=sort)))
+        out.result(value, lambda: print_parts(program_text(found, device, by=at, sort=sort, width=terminal().width)))
         return
-    if precision is not None:
-        raise UsageError("--precision is for --program: layers are shown as they are written")
-    spec = td.load_spec(network, settings).tuned(lowerings)
-    summary = td.inspect(spec, weights=weights, dims=dims_of(dim), backend=backend, allow_nonfinite=allow_nonfinite)
-    out.result(summary.to_json(), lambda: print_summary(summary))
+    sort = sort or "order"
+    if sort not in LAYER_SORTS:
+        raise UsageError(f"--sort must be one of {', '.join(LAYER_SORTS)}, not {sort!r} (of layers)")
+    shown = sys.maxsize if depth == ALL else None if depth is None else _number(depth)
+    with out.progress() as progress:
+        progress.step("defining the network", 0, 1)
+        summary = td.inspect(
+            td.load_spec(network, settings).tuned(lowerings),
+            weights=weights,
+            dims=dims_of(dim),
+            precision=precision,
+            profile=profile,
+            backend=backend,
+            allow_nonfinite=allow_nonfinite,
+        )
+    out.result(summary.to_json(), lambda: print_summary(summary, depth=shown, sort=sort))
+
+
+def _number(depth: str) -> int:
+    if not NUMBER.fullmatch(depth) or int(depth) < 1:
+        raise UsageError(f"--depth {depth}: expected a number from 1 on, or {ALL}")
+    return int(depth)
 
 
 def _checked(by: str, sort: str, device: str) -> By:

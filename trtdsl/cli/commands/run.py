@@ -9,7 +9,8 @@ import typer
 
 import trtdsl as td
 
-from ...display.terminal import print_line
+from ...display.results import print_outputs
+from ...engine.loading.manifest import read_manifest
 from ..command import Output, command
 from ..options import EngineBackend, EngineName, pairs_of
 
@@ -52,8 +53,7 @@ def run(
     )
     outputs = {name: str(path) for name, path in paths.items()}
 
-    def show() -> None:
-        for path in paths.values():
-            print_line(str(path))
-
-    out.result({"schema": 1, "kind": "run", "engine": str(engine), "outputs": outputs}, show)
+    facts = {} if no_manifest else read_manifest(engine).facts["outputs"]
+    shapes = {name: tensor["shape"] for name, tensor in facts.items()}
+    value = {"schema": 1, "kind": "run", "engine": str(engine), "outputs": outputs}
+    out.result(value, lambda: print_outputs(paths, shapes))

@@ -1,0 +1,193 @@
+"""The command line on a terminal: tables that fit, folded modules, Ctrl-C, and what is printed for people."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import trtdsl as td
+from trtdsl.display.folding import rows
+from trtdsl.display.table import as_text, make_table
+
+ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+DEEP = """\
+import torch
+import trtdsl as td
+import trtdsl.functional as F
+
+N = td.Dim("N", min=1, opt=3, max=8)
+
+
+class Reference(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(25):
+            x = torch.tanh(x.exp() * 0.1)
+        return x
+
+
+@td.network(inputs={"x": td.Input((N, 5))}, reference=Reference, profiles=[td.Profile(N=(1, 3, 8)), td.Profile(N=7)])
+def deep(x):
+    with x.network.scope("stem"):
+        x = F.tanh(F.exp(x) * 0.1)
+    for index in range(24):
+        with x.network.scope(f"body.block_{index}"):
+            x = F.tanh(F.exp(x) * 0.1)
+    return {"y": x}
+"""
+
+
+@pytest.fixture
+def deep(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("deep.py").write_text(DEEP)
+    return tmp_path
+
+
+def on_a_terminal(arguments, columns, folder, interrupt=None):
+    """What a command prints on a pseudo-terminal, and its exit code; Ctrl-C once ``interrupt`` has been printed."""
+    pty = pytest.importorskip("pty")
+    import fcntl
+    import struct
+    import termios
+
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trtdsl", *arguments],
+        cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    os.close(slave)
+    text, deadline = "", time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if not select.select([master], [], [], 0.1)[0]:
+            if process.poll() is not None:
+                break
+            continue
+        try:
+            data = os.read(master, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        text += data.decode(errors="replace")
+        if interrupt is not None and interrupt in text:
+            process.send_signal(signal.SIGINT)
+            interrupt = None
+    os.close(master)
+    return ESCAPES.sub("", text).replace("\r\n", "\n"), process.wait(60)
+
+
+def test_tables_fit_a_narrow_terminal_and_say_what_they_leave_out(deep):
+    text, code = on_a_terminal(["inspect", "deep.py"], 80, deep)
+    assert code == 0
+    table = text[text.index("deep (tensorrt") :]
+    assert "deep (tensorrt" in table and "at N=3" in table
+    assert all(len(line) <= 80 for line in table.splitlines()[:30])
+    assert "left out at 80 columns: inputs" in table
+    assert re.search(r"FLOAT\(N, 5\)", table)  # the author's dimensions
+    assert re.search(r"stem\.exp +UNARY", table) and re.search(r"body\.block_23\.\* +\d layers", table)
+    assert "--depth all every layer" in table
+
+
+def test_modules_fold_to_a_depth_and_rows_sort_by_a_column(deep, command_line):
+    trtdsl = command_line(deep)
+    folded = trtdsl("inspect", "deep.py", "--depth", "1").stdout
+    assert re.search(r"^body\.\* +72 layers", folded, re.MULTILINE)
+    every = trtdsl("inspect", "deep.py", "--depth", "all").stdout
+    assert len(re.findall(r"^body\.block_\d+\.tanh +ACTIVATION", every, re.MULTILINE)) == 24
+    flops = [row.flops for row in rows(td.inspect("deep.py").layers, 1, "flops")]
+    assert flops == sorted(flops, reverse=True)
+    for arguments in (("--depth", "0"), ("--depth", "x"), ("--sort", "name"), ("--profile", "2")):
+        trtdsl("inspect", "deep.py", *arguments, code=2)
+    at = json.loads(trtdsl("inspect", "deep.py", "--profile", "1", "--json").stdout)
+    assert at["dims"] == {"N": 7}
+    assert at["layers"][0]["outputs"][0] == {**at["layers"][0]["outputs"][0], "shape": [7, 5], "sizes": ["N", 5]}
+    low = json.loads(trtdsl("inspect", "deep.py", "--precision", "fp16", "--json").stdout)
+    assert low["network"] == "deep"
+
+
+def test_a_table_drops_columns_before_it_cuts_names():
+    head, row = ["name", "many", "few"], ["a.long.name.of.a.layer", "123456", "7"]
+    wide = as_text(make_table(head, [row], width=80, drop=("few", "many"), cut=("name",)))
+    assert wide.splitlines()[-1].split() == row
+    narrow = as_text(make_table(head, [row], width=20, drop=("few", "many"), cut=("name",)))
+    assert narrow.splitlines()[0].split() == ["name"]
+    assert "…ong.name.of.a.layer" in narrow.splitlines()[2] and "left out at 20 columns: many, few" in narrow
+
+
+SLOW = """\
+import time
+import trtdsl as td
+
+
+@td.network(inputs={"x": td.Input((2,))})
+def slow(x):
+    try:
+        print("here")
+        time.sleep(60)
+    except KeyboardInterrupt:
+        raise RuntimeError("a library made something else of it")
+    return x * 2
+"""
+
+
+def test_ctrl_c_is_answered_at_once_whatever_a_library_makes_of_it(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    text, code = on_a_terminal(["build", "slow.py"], 80, tmp_path, interrupt="here")
+    assert code == 130
+    assert "cancelling…" in text and "error: cancelled; nothing was written" in text
+    assert "RuntimeError" not in text and "Traceback" not in text
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["slow.py"]
+
+
+SWALLOWED = SLOW.replace('raise RuntimeError("a library made something else of it")', "time.sleep(60)")
+
+
+def test_ctrl_c_that_a_library_loses_is_raised_again(tmp_path):
+    (tmp_path / "slow.py").write_text(SWALLOWED)
+    text, code = on_a_terminal(["build", "slow.py"], 80, tmp_path, interrupt="here")
+    assert code == 130
+    assert "cancelled; nothing was written" in text
+
+
+def test_a_folder_is_made_for_engines_and_the_build_says_what_is_next(deep, command_line):
+    trtdsl = command_line(deep)
+    said = trtdsl("build", "deep.py", "--no-check", "-o", "engines/").stdout
+    assert Path("engines/deep.engine").is_file()
+    assert re.search(r"program at N=3: \d+ launches", said)
+    assert (
+        "next: `trtdsl inspect --program engines/deep.engine`" in said and "`trtdsl view engines/deep.engine`" in said
+    )
+    assert "launches" in trtdsl("inspect", "--program", "engines/deep.engine").stdout
+    assert "next:" not in trtdsl("build", "deep.py", "--no-check", "-o", "engines/").stdout  # nothing was built
+    assert "there is no directory" in trtdsl("build", "deep.py", "-o", "no/where.engine", code=2).stderr
+    Path("file").write_text("")
+    assert "cannot make the folder" in trtdsl("build", "deep.py", "-o", "file/", code=2).stderr
+
+
+def test_colours_of_a_library_are_no_part_of_a_message():
+    assert td.UsageError("\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[m").message == "red and bold"
+
+
+def test_layers_of_a_scan_stand_where_it_is_written():
+    import torch
+
+    net = td.Network()
+    with net.scope("encoder"):
+        h = net.input("x", (5, 2, 3)).relu()
+    start = net.constant(torch.zeros(2, 3))
+    with net.scope("decoder"):
+        _, inside = td.scan(lambda s, x: (s + x, s + x), start, h)
+    _, outside = td.scan(lambda s, x: (s + x, s + x), start, h)
+    net.output(inside, "inside")
+    net.output(outside, "outside")
+    names = [net.definition.get_layer(index).name for index in range(net.definition.num_layers)]
+    scans = [name for name in names if "scan" in name]
+    assert scans and all(name.startswith(("decoder.scan", "scan")) for name in scans)

@@ -1,0 +1,39 @@
+"""The command line. It has no logic of its own: commands parse, call, print, and turn errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import platform
+from typing import Annotated
+
+import typer
+
+from ..core.version import __version__
+from . import commands
+
+app = typer.Typer(
+    name="trtdsl",
+    help="TensorRT networks in Python with torch's vocabulary, without ONNX, proven equal to torch without a GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _file in pkgutil.iter_modules(commands.__path__):
+    app.add_typer(importlib.import_module(f"{commands.__name__}.{_file.name}").app)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"trtdsl {__version__} (Python {platform.python_version()})")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,50 @@
+"""Ctrl-C, answered at once: what runs may notice it only when a call into TensorRT or torch returns."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+CANCELLED = "cancelled; nothing was written"
+PATIENCE = 1.5  # seconds
+INTERRUPTED = threading.Event()
+"""Whether Ctrl-C was pressed: an error that comes up afterwards is its consequence."""
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """Inside, "cancelling…" stands on the terminal as soon as Ctrl-C is pressed, whatever the main thread is doing."""
+    if threading.current_thread() is not threading.main_thread() or os.name == "nt":
+        yield
+        return
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    before, ended = signal.set_wakeup_fd(write, warn_on_full_buffer=False), threading.Event()
+    threading.Thread(target=_answer, args=(read, ended), daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signal.set_wakeup_fd(before)
+        os.close(write)  # the thread reads the end of the pipe
+
+
+def _answer(pipe: int, ended: threading.Event) -> None:
+    """Waits for the numbers of signals, which Python's own handler writes at once.
+
+    Python raises KeyboardInterrupt wherever the main thread is, which a library's callback or finalizer may lose: where
+    the command still runs after a while, it is raised again.
+    """
+    while data := os.read(pipe, 16):
+        if signal.SIGINT in data and not INTERRUPTED.is_set():
+            INTERRUPTED.set()
+            if sys.stderr.isatty():
+                os.write(sys.stderr.fileno(), "\r\x1b[2Kcancelling…\r\n".encode())
+            while not ended.wait(PATIENCE):
+                _thread.interrupt_main()
+    os.close(pipe)
