@@ -48,7 +48,7 @@ def test_engine_and_manifest(spec, tmp_path):
     weights = (spec.weights).read_bytes()
     assert manifest["weights"] == {"file": "small.safetensors", "sha256": hashlib.sha256(weights).hexdigest()}
     assert manifest["check"]["passed"]
-    assert manifest["check"]["cases"] == [{"N": 1}, {"N": 2}, {"N": 4}, {"N": 3}]
+    assert manifest["check"]["cases"] == [{"N": 1}, {"N": 2}, {"N": 3}, {"N": 4}]
     assert 0 < manifest["check"]["max_relative_to_scale"] < 1e-5
     assert manifest["layers"] == spec.define().definition.num_layers
     assert manifest["statistics"]["activation_memory"] > 0
