@@ -191,3 +191,20 @@ def test_layers_of_a_scan_stand_where_it_is_written():
     names = [net.definition.get_layer(index).name for index in range(net.definition.num_layers)]
     scans = [name for name in names if "scan" in name]
     assert scans and all(name.startswith(("decoder.scan", "scan")) for name in scans)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("check", "deep.py", "--sizes", "big"), 2, "sizes are auto, quick, all, or such as H=65,N=3, not 'big'"),
+        (("port", "torch.nn:Relu", "--input", "x=3"), 2, "torch.nn has no 'Relu' (nearest: ReLU"),
+        (("build", "deep.py:dep"), 2, "deep.py has no network 'dep' (nearest: deep): it has deep"),
+        (("build", "deep.py", "--set", "a=1"), 2, "deep.py:deep takes no settings, such as 'a': it is one network"),
+        (("weights", "convert", "deep.py", "out.safetensors"), 7, "loads without running code: "),
+        (("stubs", "deep.py"), 7, "is truncated or not a safetensors file"),
+        (("inspect", "deep.py", "--depth", "-1"), 2, "--depth -1: expected a number from 1 on, or all"),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(deep, command_line, arguments, code, said):
+    message = command_line(deep)(*arguments, code=code).stderr
+    assert said in message and message.count("error: ") == 1 and len(message) < 250

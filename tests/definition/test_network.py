@@ -253,3 +253,22 @@ def test_constants_outlive_their_arrays():
     net.output(add(), "y")
     _ = [torch.randn(1000) for _ in range(100)]
     torch.testing.assert_close(td.interpret(net, {"x": torch.ones(1000)})["y"], torch.full((1000,), 4.0))
+
+
+def test_an_input_of_a_written_network_says_what_a_check_feeds(tmp_path, monkeypatch):
+    class Lookup(torch.nn.Module):
+        def forward(self, ids):
+            return torch.arange(10.0).sqrt()[ids]
+
+    def written(sample):
+        net = td.Network()
+        table = net.constant(torch.arange(10.0).sqrt())
+        net.output(table[net.input("ids", (4,), "int64", sample=sample)], "y")
+        return net
+
+    assert td.check(written((0, 10)), reference=Lookup).passed
+    monkeypatch.chdir(tmp_path)
+    np.save("ids.npy", np.array([9, 0, 3, 3]))
+    assert td.check(written("ids.npy"), reference=Lookup).passed  # found from the working directory
+    with pytest.raises(td.UsageError, match="an input's sample is"):
+        written(3)

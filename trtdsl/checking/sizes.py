@@ -40,6 +40,9 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
             network, [dict(items) for items in (*corners, *(others if sizes == "all" else others[:FURTHER]))]
         )
     given = [sizes] if isinstance(sizes, (str, Mapping)) else list(sizes or ())
+    for text in given:
+        if isinstance(text, str) and "=" not in text:
+            raise UsageError(f"sizes are auto, quick, all, or such as H=65,N=3, not {text!r}")
     points = [_point(network, item) for item in given]
     for point in points:
         if not network.constraints.allow(point):

@@ -74,7 +74,7 @@ class Input:
             )
         if isinstance(sample, (str, PathLike)):  # relative to the author's file
             author = Path(sys._getframe(2).f_code.co_filename)  # this method's caller is the dataclass's own
-            folder = author.parent if author.is_file() else Path()
+            folder = author.parent if author.is_file() and author != Path(__file__) else Path()
             object.__setattr__(self, "sample", str(folder / sample))
         object.__setattr__(self, "shape", shape)
 
@@ -161,9 +161,9 @@ class Network:
 
     # -- what the author calls -------------------------------------------------------------------------------------
 
-    def input(self, name: str, shape: Sequence[int | str | Size], dtype: Any = "float32") -> Tensor:
-        """Adds an input; a str in ``shape`` names a dynamic dimension. Raises UsageError for a name taken before."""
-        return self.add_input(name, Input(tuple(shape), dtype))
+    def input(self, name: str, shape: Sequence[Any], dtype: Any = "float32", *, sample: Any = None) -> Tensor:
+        """Adds an :class:`Input`; a str in ``shape`` names a dynamic dimension. UsageError for a name taken before."""
+        return self.add_input(name, Input(tuple(shape), dtype, sample))
 
     def output(self, tensor: Tensor, name: str) -> None:
         """Marks ``tensor`` as the output ``name``."""

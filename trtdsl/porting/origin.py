@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import DefinitionError, UsageError
+from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import torch
 from ..definition.spec import authors_errors, load_module
 
@@ -96,8 +96,9 @@ def _attribute(module: Any, name: str, place: str) -> Callable[..., Any]:
         classes = [
             key for key, item in vars(module).items() if isinstance(item, type) and issubclass(item, torch.nn.Module)
         ]
-        has = f": it has {', '.join(classes[:12])}" if classes else ""
-        raise UsageError(f"{place} has no {name!r}{has}")
+        near = nearest(name, classes)
+        has = f": it has {', '.join(classes[:12])}{', …' * (len(classes) > 12)}" if classes else ""
+        raise UsageError(f"{place} has no {name!r}{near or has}")
     if not callable(found):
         raise UsageError(
             f"{place}:{name} is a {type(found).__name__}: give a torch.nn.Module class, or a function that makes one"
