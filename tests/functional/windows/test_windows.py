@@ -91,3 +91,32 @@ def test_a_depthwise_conv1d_of_other_channels_is_refused():
     net = td.Network()
     with pytest.raises(td.ShapeError, match="is for 6 channels, not 12"):
         F.conv1d(net.input("x", (2, 12, 9)), net.constant(torch.ones(6, 1, 3)), groups=6)
+
+
+def test_a_relu_after_maxima_goes_into_the_convolution_before_them():
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(2, 3, 12, 14), torch.randn(8, 3, 3, 3), torch.randn(8)
+    net = td.Network()
+    y = F.max_pool2d(F.conv2d(net.input("x", x.shape), net.constant(weight), net.constant(bias)), 3, 2, 1)
+    assert y.order == (0, 2, 3, 1)
+    net.output(F.relu(y), "y")
+    net.output(F.sigmoid(y), "other")
+    assert layer_types(net)[:3] == ["CONVOLUTION", "ACTIVATION", "POOLING"]
+    want = torch.nn.functional.max_pool2d(torch.conv2d(x, weight, bias), 3, 2, 1)
+    got = td.interpret(net, {"x": x})
+    assert_close(got["y"], want.relu())
+    assert_close(got["other"], want.sigmoid())
+
+
+@pytest.mark.parametrize("first", ["pool", "conv"])
+def test_a_relu_after_maxima_stays_where_something_else_comes_first(first):
+    """What is used already, or comes from no convolution, would be read once more."""
+    x, weight = torch.randn(2, 3, 12, 14), torch.randn(8, 3, 3, 3)
+    net = td.Network()
+    y = F.conv2d(net.input("x", x.shape), net.constant(weight))
+    z = F.max_pool2d(y, 2)
+    net.output(F.sigmoid(z if first == "pool" else y), "first")
+    net.output(F.relu(z), "y")
+    types = layer_types(net)
+    assert types.index("POOLING") < len(types) - 1 - types[::-1].index("ACTIVATION")
+    assert_close(td.interpret(net, {"x": x})["y"], torch.nn.functional.max_pool2d(torch.conv2d(x, weight), 2).relu())

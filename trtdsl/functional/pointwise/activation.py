@@ -13,6 +13,7 @@ from ..family import family
 from ..lowerings import lowering_of
 from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
 from ..shaping.join import chunk
+from ..windows.deferred import before_maxima
 from .arithmetic import clamp
 from .logic import gt
 
@@ -24,13 +25,14 @@ def _refuse_inplace(inplace: bool) -> None:
 
 @operation
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(input, 0)``: IActivationLayer RELU.
+    """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution's result, where it costs nothing.
 
     >>> F.relu(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
-    return L.activation(input, "RELU")
+    earlier = before_maxima(input, lambda x: L.activation(x, "RELU"))
+    return L.activation(input, "RELU") if earlier is None else earlier
 
 
 @operation

@@ -20,6 +20,7 @@ from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
+from .deferred import PendingMaximum
 
 Sizes = Any  # one value, or one per spatial dimension; a window's may be a Size
 
@@ -196,6 +197,21 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
     return result
 
 
+def _maxima(windows: Windows) -> Tensor:
+    """Maxima of what nothing else has used yet are added where they are first used."""
+    x, operation = windows.x, windows.x.network._operation
+    if x.is_constant or x.is_layer or x.pending is None or x.ndim < 4:
+        return _pool(windows, "MAX", exclude_padding=True)
+    assert operation is not None
+    counts = tuple(windows.count(axis) for axis in windows.axes)
+
+    def pool(x: Tensor) -> Tensor:
+        windows.x = x
+        return _pool(windows, "MAX", exclude_padding=True)
+
+    return PendingMaximum(x, pool, operation).as_tensor((*x.shape[:2], *counts))
+
+
 # -- average -----------------------------------------------------------------------------------------------------------
 
 
@@ -332,7 +348,7 @@ def _maximum(
         return tuple(L.squeeze(r, [2]) for r in results) if ndim == 1 else results
     if all(gap == 1 for gap in windows.dilation) and x.dtype.is_floating_point:
         _whole(windows, "MAX")
-        result = _pool(windows, "MAX", exclude_padding=True)
+        result = _maxima(windows)
     else:
         result = _by_slices(windows, "MAX", _lowest(x))
     return L.squeeze(result, [2]) if ndim == 1 else result
