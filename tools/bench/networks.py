@@ -57,11 +57,13 @@ def ours(spec, weights, sizes, precision, device):
         refused(road, error)
 
 
-def exported(spec, weights, sizes, dynamo, device):
-    """torch's own ONNX of the reference, read by TensorRT's parser."""
-    road = "torch.onnx, dynamo" if dynamo else "torch.onnx, TorchScript"
-    module = spec.reference_module(spec.open_weights(weights))
-    feeds = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
+def exported(spec, weights, sizes, dynamo, precision, device):
+    """torch's own ONNX of the reference, in half precision of its ``.half()``, read by TensorRT's parser."""
+    road = f"torch.onnx, {'dynamo' if dynamo else 'TorchScript'}, {precision or 'fp32'}"
+    dtype = {None: torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+    module = spec.reference_module(spec.open_weights(weights)).to(dtype)
+    given = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
+    feeds = {name: feed.to(dtype) if feed.is_floating_point() else feed for name, feed in given.items()}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.onnx"
@@ -95,7 +97,8 @@ def main():
             for precision in (None, "fp16", "bf16"):
                 ours(spec, weights, sizes, precision, options.device)
             for dynamo in (False, True):
-                exported(spec, weights, sizes, dynamo, options.device)
+                for precision in (None, "fp16", "bf16"):
+                    exported(spec, weights, sizes, dynamo, precision, options.device)
 
 
 if __name__ == "__main__":
