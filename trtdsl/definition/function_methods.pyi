@@ -658,7 +658,9 @@ class FunctionMethods:
         """``1 / input``: IUnaryLayer RECIP; integers become float32 first."""
 
     def relu(self, inplace: bool = False) -> Tensor:
-        """``max(input, 0)``: IActivationLayer RELU."""
+        """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution's result, where it
+        costs nothing.
+        """
 
     def remainder(self, other: Any) -> Tensor:
         """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV,

@@ -23,7 +23,7 @@ from .scan import Decays, decay, passes, scalar, shifted
 BLOCK = 4  # steps of which F.selective_scan keeps the last state
 CHUNK = 64  # steps that are combined at once, where a loop runs over chunks of them
 # The longest length of which F.selective_scan computes y at once by default. Chunks move twice as many bytes at this
-# length, in ten times as many launches, and take half the memory; docs/benchmarks.md, "Scans".
+# length, in ten times as many launches, and take a third of the memory; docs/benchmarks.md, "Scans".
 AT_ONCE = 1024
 
 
