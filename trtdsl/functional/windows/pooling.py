@@ -199,7 +199,7 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
 
 def _maxima(windows: Windows) -> Tensor:
     """Maxima of what nothing else has used yet are added where they are first used."""
-    x, operation = windows.x, windows.x.network._operation
+    x, operation = windows.x, windows.x.network.current_operation
     if x.is_constant or x.is_layer or x.pending is None or x.ndim < 4:
         return _pool(windows, "MAX", exclude_padding=True)
     assert operation is not None
