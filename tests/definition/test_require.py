@@ -72,7 +72,7 @@ def test_a_check_draws_only_sizes_that_are_served():
     assert sizes_to_try(windows.define()) == [{"H": 64}, {"H": 128}, {"H": 256}, {"H": 96}, {"H": 160}]
     report = td.check(windows)
     assert report.passed
-    assert report.sizes == [{"H": 64}, {"H": 128}, {"H": 256}, {"H": 96}, {"H": 160}]
+    assert report.sizes == [{"H": 64}, {"H": 96}, {"H": 128}, {"H": 160}, {"H": 256}]
     assert sizes_to_try(windows.define(), "H=96") == [{"H": 96}]
     with pytest.raises(td.UsageError, match="windows does not serve H = 97: it requires H % 32 == 0"):
         sizes_to_try(windows.define(), "H=97")
