@@ -10,7 +10,6 @@ import typer
 import trtdsl as td
 
 from ...display.results import print_outputs
-from ...engine.loading.manifest import read_manifest
 from ..command import Output, command
 from ..options import EngineBackend, EngineName, pairs_of
 
@@ -52,6 +51,8 @@ def run(
         allow_host_code=allow_host_code,
     )
     outputs = {name: str(path) for name, path in paths.items()}
+
+    from ...engine.loading.manifest import read_manifest  # not for --help, which imports this file
 
     facts = {} if no_manifest else read_manifest(engine).facts["outputs"]
     shapes = {name: tensor["shape"] for name, tensor in facts.items()}
