@@ -15,7 +15,9 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 from trtdsl.building.build import CheckFailedError
+from trtdsl.checking import buildable
 from trtdsl.compiling.compiler import Statistics, _statistics, compile_engine
 from trtdsl.core.backend import Messages, get_backend
 from trtdsl.definition.spec import load_spec
@@ -258,6 +260,40 @@ def listening():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+def test_what_cannot_be_built_here_is_refused_before_the_check(tmp_path, monkeypatch):
+    """NON_ZERO and NMS have no kernel without a GPU: both are named, at their lines, and the reference never runs."""
+
+    def reference():
+        raise AssertionError("the check has begun")
+
+    @td.network(inputs={"x": td.Input((2, 8)), "b": td.Input((1, 9, 4)), "s": td.Input((1, 9, 3))}, reference=reference)
+    def chosen(x, b, s):
+        return {"rows": L.non_zero(x), "boxes": L.nms(b, s, 2, 0.5)[0]}
+
+    monkeypatch.setattr(buildable, "has_cuda_device", lambda: False)
+    with pytest.raises(td.BuildError, match=r"'non_zero' cannot be built here: .*F.where") as caught:
+        td.build(chosen, tmp_path / "chosen.engine")
+    assert caught.value.location.file == __file__
+    assert "layer 'nms' cannot be built here" in caught.value.message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tolerance_of_the_build_is_the_checks_and_in_the_manifest(tmp_path):
+    class Double(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    spec = td.network(inputs={"x": td.Input((4, 8))}, reference=Double)(lambda x: x * 2.001)
+    with pytest.raises(td.MismatchError):
+        td.build(spec, tmp_path / "double.engine")
+    built = td.build(spec, tmp_path / "double.engine", tolerance=1e-2)
+    check = built.manifest["check"]
+    assert (check["passed"], check["tolerances"]["output"]["floor"]) == (True, 1e-2)
+    assert len(check["relaxed"]) == 1
+    with pytest.raises(td.MismatchError):  # the verdict with more room does not stand for one with less
+        td.build(spec, tmp_path / "double.engine")
 
 
 def test_ctrl_c_during_the_build_cancels_it(spec, tmp_path, listening):

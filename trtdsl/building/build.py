@@ -6,18 +6,20 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..checking.buildable import obstacles
 from ..checking.check import check
+from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.report import CheckReport
 from ..compiling.compiler import Plan, Progress, compile_engine, input_shapes
 from ..compiling.config import BuildConfig
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
-from ..core.errors import MismatchError, TrtdslError
+from ..core.errors import BuildError, MismatchError, TrtdslError
 from ..core.files import check_writable, make_folder, write_all_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
@@ -63,6 +65,7 @@ def build(
     dry_run: bool = False,
     allow_nonfinite: bool = False,
     device: str = DEFAULT,
+    tolerance: Tolerances = None,
     progress: Progress | None = None,
 ) -> Build:
     """Defines a network, checks it against its torch reference, builds it, and writes engine and manifest.
@@ -72,14 +75,18 @@ def build(
     ``output`` is ``NAME.engine`` in the working directory by default; ``FOLDER/`` gets it under that name, and is made
     where there is none. The manifest stands beside it under ``output + ".json"``. Nothing is written before all is
     done, and nothing is built again that has not changed (unless ``force``). ``profiles`` are the sets of sizes that
-    the engine is tuned for, instead of the spec's own. ``run_check=False`` says so in the manifest. ``dry_run`` stops
+    the engine is tuned for, instead of the spec's own. ``run_check=False`` says so in the manifest, ``tolerance`` is
+    the check's, as in :func:`check`. ``dry_run`` stops
     before building. The manifest has the figures of the engine's program at the sizes of its first profile, with a
     floor under its time on ``device`` (:func:`floor_of`).
 
-    Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message,
-    UsageError for what cannot be written or what the backend cannot honour, CancelledError.
+    Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message or,
+    before anything is checked, with the author's line of a layer that this machine cannot build, UsageError for what
+    cannot be written or what the backend cannot honour, CancelledError.
     """
     spec = as_spec(source, reference)
+    if tolerance is not None:
+        spec = replace(spec, tolerance=as_tolerances(spec.tolerance, tolerance))
     engine = check_writable(engine_file(spec.name, output))
     manifest_path = check_writable(engine.with_name(engine.name + ".json"))
     tell = progress or (lambda phase, done, total: None)
@@ -99,6 +106,8 @@ def build(
     content = _content_hash(spec, network, config)
     previous = _read_manifest(manifest_path)
     unchanged = not force and _is_unchanged(previous, content, engine)
+    if not unchanged:
+        _refuse_obstacles(network)
     report = None
     proof = None if network.plugins else proof_of(spec, weights)  # a plugin's evaluator may have changed unseen
     checked = _known_check(proof, spec, previous.get("check", {}) if unchanged else {}, run_check)
@@ -117,6 +126,15 @@ def build(
         written = {} if plan is None else {engine: plan.data}
         write_all_atomically({**written, manifest_path: _dump(manifest)})
     return Build(engine, manifest_path, manifest, plan is not None, report)
+
+
+def _refuse_obstacles(network: Network) -> None:
+    """BuildError where the network has layers that this machine's TensorRT cannot build."""
+    found = obstacles(network)
+    if found:
+        first = found[0]
+        others = "".join(f"\n{obstacle}" for obstacle in found[1:])
+        raise BuildError(f"layer {first.layer!r} cannot be built here: {first.reason}{others}", location=first.location)
 
 
 def _known_check(

@@ -50,6 +50,10 @@ NoTuning = Annotated[bool, typer.Option("--no-tuning", help="Leave out what `bui
 TuningFile = Annotated[
     Path | None, typer.Option("--tuning", metavar="FILE", help="Instead of NAME.tuning.json beside the weights.")
 ]
+Tolerances = Annotated[
+    list[str] | None,
+    typer.Option("--tolerance", metavar="[OUTPUT=]PART", help="Let an output differ by this part of a slice: 1e-3."),
+]
 AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
 
 
@@ -85,6 +89,18 @@ def settings_of(given: list[str] | None) -> dict[str, str]:
     """Parses ``--set``; the network's function knows the types."""
     expected = "NAME=VALUE, such as path=model.safetensors"
     return pairs_of(given, "--set", expected, lambda name, _: name.isidentifier())
+
+
+def tolerances_of(given: list[str] | None) -> dict[str | None, float] | None:
+    """Parses ``--tolerance``: parts by output, None for all of them."""
+    found: dict[str | None, float] = {}
+    for text in given or []:
+        name, _, part = text.rpartition("=")
+        try:
+            found[name or None] = float(part)
+        except ValueError:
+            raise UsageError(f"--tolerance {text}: expected a part of a slice such as 1e-3, or OUTPUT=1e-3") from None
+    return found or None
 
 
 def shape_of(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:

@@ -14,7 +14,7 @@ from ...display.results import print_build, print_outcome, print_tuning, shorten
 from ...display.terminal import print_error
 from ...programs.devices import DEFAULT
 from ..command import Output, command, print_json
-from ..options import Definition, Gpu, Lowerings, Settings, settings_of
+from ..options import Definition, Gpu, Lowerings, Settings, Tolerances, settings_of, tolerances_of
 
 app = typer.Typer()
 
@@ -113,6 +113,7 @@ def build(
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Do not compare with torch first; the manifest says so.")
     ] = False,
+    tolerance: Tolerances = None,
     force: Annotated[bool, typer.Option("--force", help="Build even if nothing changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Define and check, but build and write nothing.")] = False,
     tune: Annotated[
@@ -126,7 +127,7 @@ def build(
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
     options = {**definition, "config": config, "device": device}
-    options |= {"run_check": not no_check, "force": force, "dry_run": dry_run}
+    options |= {"run_check": not no_check, "tolerance": tolerances_of(tolerance), "force": force, "dry_run": dry_run}
     from ...building.tune import SECONDS  # which imports most rooms
 
     seconds = tune_seconds if tune_seconds is not None else SECONDS if tune else None

@@ -14,7 +14,7 @@ from ...core.errors import UsageError
 from ...display.results import print_calls, print_check, print_layers, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Definition, Lowerings, NetworkName, Settings, pairs_of, settings_of
+from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, pairs_of, settings_of, tolerances_of
 
 app = typer.Typer()
 
@@ -25,10 +25,6 @@ Sizes = Annotated[
 Feed = Annotated[
     list[str] | None,
     typer.Option("--feed", metavar="NAME=FILE.npy", help="What to feed: a file for each input, or one folder of them."),
-]
-Tolerances = Annotated[
-    list[str] | None,
-    typer.Option("--tolerance", metavar="[OUTPUT=]PART", help="Let an output differ by this part of a slice: 1e-3."),
 ]
 LeaveOut = Annotated[
     list[str] | None, typer.Option("--leave-out", metavar="OUTPUT", help="An output that only the reference has.")
@@ -56,7 +52,7 @@ def rule_options(
     return {
         "sizes": sizes[0] if sizes and len(sizes) == 1 else sizes or None,
         "feeds": _feeds(feed),
-        "tolerance": _tolerances(tolerance),
+        "tolerance": tolerances_of(tolerance),
         "leave_out": leave_out or (),
         "trivial": trivial or (),
         "save": save,
@@ -131,15 +127,3 @@ def _feeds(given: list[str] | None) -> dict[str, str] | str | None:
     if len(given) == 1 and "=" not in given[0]:
         return given[0]
     return pairs_of(given, "--feed", "NAME=FILE.npy, or one folder", lambda name, path: bool(name and path))
-
-
-def _tolerances(given: list[str] | None) -> dict[str | None, float] | None:
-    """Parses ``--tolerance``: parts by output, None for all of them."""
-    found: dict[str | None, float] = {}
-    for text in given or []:
-        name, _, part = text.rpartition("=")
-        try:
-            found[name or None] = float(part)
-        except ValueError:
-            raise UsageError(f"--tolerance {text}: expected a part of a slice such as 1e-3, or OUTPUT=1e-3") from None
-    return found or None
