@@ -10,6 +10,7 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
 from ...definition.spec import call_reference
+from .recurrent import recurrent_layers_in
 
 Feeds = Mapping[str, "torch.Tensor"]
 WIDE = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
@@ -71,8 +72,14 @@ class Reference:
         except Exception:  # because of values that it was not made for, or because it cannot be copied
             return None
 
-    def _autocast(self) -> Any:
-        return torch.autocast("cpu", self.precision, enabled=self.precision is not None)
+    @contextmanager
+    def _autocast(self) -> Iterator[None]:
+        with torch.autocast("cpu", self.precision, enabled=self.precision is not None):
+            if self.precision is None:
+                yield
+            else:
+                with recurrent_layers_in(self.precision, self._note):
+                    yield
 
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
         with torch.inference_mode(False):
