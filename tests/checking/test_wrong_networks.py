@@ -1,12 +1,12 @@
 """The check can fail: wrong networks of every class are refused, and right ones beside them pass."""
 
 import pytest
-from support import further_networks, wrong_networks
+from support import attacking_networks, further_networks, wrong_networks
 
 import trtdsl as td
 
-WRONG = {**wrong_networks.WRONG, **further_networks.WRONG}
-RIGHT = {**wrong_networks.RIGHT, **further_networks.RIGHT}
+WRONG = {**wrong_networks.WRONG, **further_networks.WRONG, **attacking_networks.WRONG}
+RIGHT = {**wrong_networks.RIGHT, **further_networks.RIGHT, **attacking_networks.RIGHT}
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -17,12 +17,17 @@ from .wrong_networks import Function, net, ref
 WRONG, RIGHT = {}, {}
 
 
-def wrong(name, ours, theirs, check=None, **inputs):
-    WRONG[name] = lambda: net(ours, theirs if isinstance(theirs, type) else ref(theirs), check, **inputs)
+def register(networks):
+    """A function that enters a network and a reference, each a function of the inputs."""
+
+    def enter(name, ours, theirs, check=None, **inputs):
+        assert name not in networks, name
+        networks[name] = lambda: net(ours, theirs if isinstance(theirs, type) else ref(theirs), check, **inputs)
+
+    return enter
 
 
-def right(name, ours, theirs, check=None, **inputs):
-    RIGHT[name] = lambda: net(ours, theirs if isinstance(theirs, type) else ref(theirs), check, **inputs)
+wrong, right = register(WRONG), register(RIGHT)
 
 
 def seeded(*shape, seed=0):

@@ -180,8 +180,11 @@ _ATEN: dict[str, Callable[..., Sides]] = {
     "minimum": lambda out, a, b: _of_order(a, b),
     **{name: lambda out, a, b: _of_condition(out) for name in ("gt", "lt", "ge", "le", "eq", "ne")},
 }
-TIES = {"topk", "sort", "argsort", "argmax", "argmin", "max", "min", "kthvalue", "median", "mode", "_unique2"}
-"""Operations of which torch does not say what they make of equal values."""
+TIES = {"topk", "sort", "argsort", "kthvalue", "median", "mode", "_unique2"}
+"""Operations of which torch does not say what they make of equal values, if they are not asked to be stable.
+
+argmax, argmin, max and min give the first of them.
+"""
 
 
 @contextmanager
@@ -198,7 +201,8 @@ def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
             name = func._schema.name.partition("::")[2]
             in_place = name.endswith("_") and not name.startswith("_")
             plain = name.rstrip("_") if in_place else name
-            called.add(plain)
+            if not (kwargs or {}).get("stable"):
+                called.add(plain)
             sides = _ATEN.get(plain)
             if sides is None or _is_small(args):
                 return func(*args, **(kwargs or {}))

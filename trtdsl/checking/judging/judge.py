@@ -41,7 +41,7 @@ class Tolerance:
 FLOORS = {"float64": 1e-15, "float32": 2e-7, "float16": 4e-4, "bfloat16": 3e-3, "float8_e4m3fn": 0.05}
 TINY = {"float16": 6e-8}  # its least number: smaller ones underflow in one implementation or another
 WORST_FLOOR = 4.0
-UNLIKE = 0.25  # the part of integers or bools that may be like none of torch's results, however uncertain these are
+UNLIKE = 0.5  # the part of integers or bools that may be like none of torch's results, however uncertain these are
 PLAIN = Tolerance(floor=1e-5)
 """Of two results of which nobody knows the truth."""
 
@@ -119,7 +119,7 @@ def judge(
 
     NaN and infinities, and extreme values that repeat (masks), must be exactly torch's. Integers and bool must be the
     truth's or one of torch's, except for at most ``tolerance.rms`` times as many elements as are wrong in torch's own
-    result, and at most a quarter of all.
+    result, and at most half of all.
     """
     dtype, shape = dtype_name(got.dtype), tuple(got.shape)
     if got.dtype != own.dtype:
