@@ -128,6 +128,7 @@ RANGES = st.sampled_from([(1, 7), (4, 9), (5, 8), (0, 5), (1, 2)])
 @example(size=(-1, 0, 1, 1), ends=(1, 7))  # 1 - t
 @example(size=(1, 0, 1, -4), ends=(1, 7))  # t - 4: negative, zero and positive
 @example(size=(1, 0, 2, 0), ends=(4, 9))
+@example(size=(-1, 0, 2, -3), ends=(4, 9))  # nothing is left at 4 and 5
 def test_one_size(name, size, ends):
     against_torch(WITH_ONE[name], *ends, _size(size), lenient=name in LENIENT)
 

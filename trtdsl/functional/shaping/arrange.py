@@ -133,6 +133,8 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
             )
         if mode in ("reflect", "circular"):
             _check_room(input, mode, length, before, after)
+        if mode in ("reflect", "replicate"):
+            _check_rest(input, mode, sizes[axis], axis)
     if tuple(sizes) == input.shape and all(first == 0 for first in start):
         return input
     if mode == "circular" and any(bounds(side)[0] < 0 for side in pad):
@@ -152,6 +154,13 @@ def _check_room(x: Tensor, mode: str, length: SizeLike, before: SizeLike, after:
         if bounds(room - side)[1] < 0:
             raise ShapeError(f"pad: {mode} padding of {before}, {after} needs more than {length} elements")
         x.network.constraints.not_negative(room - side, x.network.current_operation)
+
+
+def _check_rest(x: Tensor, mode: str, size: SizeLike, axis: int) -> None:
+    """ShapeError where negative padding leaves nothing, as in torch; a constraint where it does so for some sizes."""
+    if bounds(size)[1] < 1:
+        raise ShapeError(f"pad: {mode} padding leaves nothing of dimension {axis} of {shape_text(x.shape)}")
+    x.network.constraints.not_negative(size - 1, x.network._operation)
 
 
 @operation
