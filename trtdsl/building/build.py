@@ -84,21 +84,13 @@ def build(
     before anything is checked, with the author's line of a layer that this machine cannot build, UsageError for what
     cannot be written or what the backend cannot honour, CancelledError.
     """
-    spec = as_spec(source, reference)
-    if tolerance is not None:
-        spec = replace(spec, tolerance=as_tolerances(spec.tolerance, tolerance))
+    spec = _with_tolerance(as_spec(source, reference), tolerance)
     engine = check_writable(engine_file(spec.name, output))
     manifest_path = check_writable(engine.with_name(engine.name + ".json"))
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
-    network = spec.define(
-        weights=weights,
-        dims=dims,
-        profiles=profiles,
-        precision=precision,
-        backend=backend,
-        allow_nonfinite=allow_nonfinite,
-    )
+    how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
+    network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
     tell("defining the network", 1, 1)
     device = find_device(device).name
     config = config or BuildConfig()
@@ -126,6 +118,10 @@ def build(
         written = {} if plan is None else {engine: plan.data}
         write_all_atomically({**written, manifest_path: _dump(manifest)})
     return Build(engine, manifest_path, manifest, plan is not None, report)
+
+
+def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:
+    return spec if tolerance is None else replace(spec, tolerance=as_tolerances(spec.tolerance, tolerance))
 
 
 def _refuse_obstacles(network: Network) -> None:
