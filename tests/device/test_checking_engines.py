@@ -25,7 +25,7 @@ def test_an_engine_is_executed_at_every_size_and_kind_of_values(machine):
     report = td.check(spec(1.0), on="engine").raise_for_mismatch()
     assert report.on == "engine"
     assert "The engine itself was executed" in report.statement
-    assert [size["N"] for size in report.sizes] == [1, 2, 3, 4, 5]
+    assert sorted(size["N"] for size in report.sizes) == [1, 2, 3, 4, 5]
     assert report.draws == ["normal", "small", "large", "ties", "sparse"]
 
 
