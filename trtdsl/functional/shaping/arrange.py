@@ -160,7 +160,7 @@ def _check_rest(x: Tensor, mode: str, size: SizeLike, axis: int) -> None:
     """ShapeError where negative padding leaves nothing, as in torch; a constraint where it does so for some sizes."""
     if bounds(size)[1] < 1:
         raise ShapeError(f"pad: {mode} padding leaves nothing of dimension {axis} of {shape_text(x.shape)}")
-    x.network.constraints.not_negative(size - 1, x.network._operation)
+    x.network.constraints.not_negative(size - 1, x.network.current_operation)
 
 
 @operation
