@@ -29,7 +29,7 @@ def model():
 def test_a_written_network_is_checked_against_a_module_and_the_module_is_left_as_it_is(model):
     report = td.check(written(model), reference=model)
     assert report.passed
-    assert [case["N"] for case in report.sizes][:3] == [1, 2, 5]
+    assert {1, 2, 5} <= {case["N"] for case in report.sizes}
     assert model.training and model[0].weight.requires_grad
     assert not td.check(written(model, slip=0.1), reference=model).passed
 

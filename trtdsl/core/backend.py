@@ -138,6 +138,11 @@ class Backend:
         except (AttributeError, OSError, TypeError):
             return None
 
+    @property
+    def library_name(self) -> str:
+        """TensorRT's library, as a linker names it."""
+        return "tensorrt_rtx" if self.is_rtx else "nvinfer"
+
     @functools.cached_property
     def library_file(self) -> str | None:
         """Where the library that the bindings loaded is; None where the system does not say."""

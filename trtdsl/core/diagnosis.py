@@ -63,8 +63,7 @@ def cmake_options(backend: str | None = None) -> list[str]:
     found = get_backend(backend)
     if found.library_file is None:
         raise BackendError(f"it is not known where the library of {found.name} is: look into its Python package")
-    name = "tensorrt_rtx" if found.is_rtx else "nvinfer"
-    return [f"-DTRTDSL_BACKEND={found.name}", f"-D{name}_LIBRARY={found.library_file}"]
+    return [f"-DTRTDSL_BACKEND={found.name}", f"-D{found.library_name}_LIBRARY={found.library_file}"]
 
 
 def _version(package: str) -> str:

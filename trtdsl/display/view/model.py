@@ -6,6 +6,7 @@ import linecache
 from collections.abc import Mapping
 from typing import Any
 
+from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...definition.network import Network
 from .layers import Facts, Layer, shown_attributes
@@ -69,7 +70,7 @@ class _Model:
         return {
             "name": network.name,
             "backend": f"{network.backend.name} {network.backend.version}",
-            "precision": None if network.precision is None else str(network.precision).removeprefix("torch."),
+            "precision": None if network.precision is None else dtype_name(network.precision),
             "dims": [
                 {"name": name, "range": bounds, "size": (self.facts.dims or {}).get(name)}
                 for name, bounds in ranges.items()
