@@ -35,6 +35,13 @@ def run(*command, cwd=None, **variables):
     return done.stdout
 
 
+def cpp_sources():
+    """What the C++ library consists of, by places below tools/cpp: all but its tests."""
+    folder = ROOT / "tools/cpp"
+    paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    return {path.as_posix() for path in paths if path.parts[0] != "tests"}
+
+
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     """The folder with the wheel and the source distribution."""
@@ -53,6 +60,7 @@ def test_the_files_of_a_release(release):
     wheel = zipfile.ZipFile(*release.glob("*.whl")).namelist()
     assert {"trtdsl/__init__.pyi", "trtdsl/py.typed", "trtdsl/definition/function_methods.pyi"} <= set(wheel)
     assert all(name.startswith(("trtdsl/", "trtdsl-")) for name in wheel)
+    assert {name.removeprefix("trtdsl/cpp/") for name in wheel if name.startswith("trtdsl/cpp/")} == cpp_sources()
     with tarfile.open(*release.glob("*.tar.gz")) as archive:
         source = {name.partition("/")[2] for name in archive.getnames()}
     assert {"networks/stgcn.py", "tools/cpp/CMakeLists.txt", "docs/engines.md", "CHANGELOG.md", "LICENSE"} <= source
@@ -77,3 +85,9 @@ def test_an_empty_environment_builds_a_network_outside_the_repository(release, t
     run(script, "build", "rectify.py", cwd=tmp_path / "work")
     assert (tmp_path / "work" / "rectify.engine").exists()
     assert (tmp_path / "work" / "rectify.engine.json").exists()
+    run(script, "export", "cpp", "rectify.engine", "service", cwd=tmp_path / "work")
+    service = tmp_path / "work" / "service"
+    assert (service / "rectify.engine").read_bytes() == (tmp_path / "work" / "rectify.engine").read_bytes()
+    assert 'feeds["x"] = zeros("float32", {2, 3})' in (service / "main.cpp").read_text()
+    for place in cpp_sources():
+        assert (service / "trtdsl" / place).read_bytes() == (ROOT / "tools/cpp" / place).read_bytes(), place
