@@ -98,7 +98,7 @@ def test_cases_of_a_service_with_standard_tensorrt(running, tmp_path, case):
     running(write(tmp_path / "a.engine", product="tensorrt"), case, program="running_standard")
 
 
-@pytest.mark.parametrize("case", ["late", "steady"])
+@pytest.mark.parametrize("case", ["late", "steady", "default"])
 def test_results_are_awaited_when_they_are_read(running, tmp_path, case):
     running(write(tmp_path / "late.engine", LATE), case)
 
@@ -163,6 +163,7 @@ def test_new_weights(running, tmp_path):
     assert running(without, "weights", weights) == "5\n"
     late = write(tmp_path / "c.engine", LATE + "weight scale 0 2\n", refit=REFIT)
     running(late, "refit", weights)
+    running(late, "overlapping", weights)
     assert "execution-failed" in running(engine, "weights", weights, code=8, DOUBLE_FAIL="refitCudaEngine:1")
 
 

@@ -1,6 +1,9 @@
 // What a service does with an engine, on the doubles of this folder: running ENGINE CASE [FILE].
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <iostream>
+#include <mutex>
 #include <thread>
 
 #include "double/device.hpp"
@@ -196,6 +199,33 @@ void late(Engine const& engine) {
     cudaFree(x);
 }
 
+// Of such an engine too: on the default stream a run comes after what the caller enqueued there before, and before what the
+// caller enqueues there afterwards; it works on the context's own stream.
+void by_default(Engine const& engine) {
+    std::vector<float> const fed{5, -1, 3, -4}, later{0, 0, 0, 0}, expected{10, -2, 6, -8};
+    Floats const x(later), y(later);
+    Context context(engine);
+    Captured captured(engine, {{"x", matrix(x)}}, {{"y", matrix(y)}});
+    auto const write = [&](std::vector<float> const& values, cudaStream_t on) { cudaMemcpyAsync(x.data(), values.data(), 16, cudaMemcpyHostToDevice, on); };
+    cudaEvent_t there = nullptr;
+    cudaEventCreateWithFlags(&there, 0);
+    for (cudaStream_t on : {cudaStreamLegacy, cudaStreamPerThread})
+        for (bool graph : {false, true})
+            for (bool waits_there : {false, true}) {
+                std::memcpy(device::access(y.data(), 16), later.data(), 16);
+                write(fed, on);
+                if (graph) captured.launch(on);
+                else context.enqueue({{"x", matrix(x)}}, {{"y", matrix(y)}}, on);
+                cudaEventRecord(there, static_cast<cudaStream_t>(graph ? captured.stream() : context.stream()));
+                CHECK(cudaEventQuery(there) == cudaErrorNotReady && y.now() == later);
+                if (waits_there) write(later, on), cudaStreamSynchronize(on);  // which must not reach the run
+                else if (graph) captured.finish();
+                else context.finish();
+                CHECK(y.now() == expected);
+            }
+    cudaEventDestroy(there);
+}
+
 // A context keeps its engine alive.
 void lifetimes(std::filesystem::path const& path) {
     auto engine = std::make_unique<Engine>(path);
@@ -349,11 +379,52 @@ void refit(std::filesystem::path const& path, std::filesystem::path const& weigh
         if (!problem.empty()) throw std::runtime_error(problem);
 }
 
+// Runs of which one always begins before the one before has ended: a refit gets its turn all the same. A run waits for the
+// next one, which does not come once the refit waits; only then the clock ends it.
+void overlapping(std::filesystem::path const& path, std::filesystem::path const& weights) {
+    constexpr int kMost = 20'000;
+    Engine const engine(path);
+    std::mutex mutex;
+    std::condition_variable changed;
+    int begun = 0, begun_at_refit = kMost;
+    bool refitted = false;
+    device::before_run = [&] {
+        std::unique_lock<std::mutex> lock(mutex);
+        int const own = ++begun;
+        changed.notify_all();
+        changed.wait_for(lock, std::chrono::milliseconds(300), [&] { return begun > own || refitted || begun >= kMost; });
+    };
+    auto const goes_on = [&] {
+        std::lock_guard<std::mutex> const lock(mutex);
+        return !refitted && begun < kMost;
+    };
+    std::vector<std::thread> all;
+    for (int i = 0; i < 3; ++i)
+        all.emplace_back([&] {
+            while (goes_on()) engine.run(feeds(1));
+        });
+    all.emplace_back([&] {
+        {
+            std::unique_lock<std::mutex> lock(mutex);
+            changed.wait(lock, [&] { return begun > 2; });
+        }
+        engine.refit(weights);
+        std::lock_guard<std::mutex> const lock(mutex);
+        begun_at_refit = begun, refitted = true;
+        changed.notify_all();
+    });
+    for (auto& each : all) each.join();
+    device::before_run = nullptr;
+    CHECK(begun_at_refit < kMost);
+    CHECK(values(engine.run(feeds(1)).at("y"))[0] == 5);
+}
+
 void run(std::filesystem::path const& path, std::string const& what, std::filesystem::path const& file) {
     if (what == "lifetimes") return lifetimes(path);
     if (what == "warm") return warm(path, file);
     if (what == "graphs") return with_graphs(path);
     if (what == "refit") return refit(path, file);
+    if (what == "overlapping") return overlapping(path, file);
     trtdsl::LoadOptions options;
     if (what == "weights") options.weights = file;
     Engine const engine(path, options);
@@ -364,6 +435,7 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     else if (what == "steady") steady(engine);
     else if (what == "profiles") profiles(engine);
     else if (what == "late") late(engine);
+    else if (what == "default") by_default(engine);
     else if (what == "shapes") shapes(engine);
     else if (what == "captured") captured(engine);
     else if (what == "weights") std::cout << values(engine.run(feeds(1)).at("y"))[0] << "\n";

@@ -85,6 +85,8 @@ cudaError_t unless(char const* what, cudaError_t error) {
 
 namespace device {
 
+std::function<void()> before_run;
+
 char* access(void const* pointer, std::size_t size) {
     Lock const lock(mutex);
     auto const address = reinterpret_cast<std::uintptr_t>(pointer);

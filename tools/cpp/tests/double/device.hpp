@@ -20,6 +20,9 @@ bool is_captured(cudaStream_t stream);
 // Whether this call of `what` is the one that the environment says shall fail: DOUBLE_FAIL=what:3 for the third.
 bool fails(std::string const& what);
 
+// What an execution context does first when it runs an engine, in the thread that enqueues it; nothing where it is empty.
+extern std::function<void()> before_run;
+
 // What is alive: allocations, streams, events and graphs.
 std::size_t living();
 

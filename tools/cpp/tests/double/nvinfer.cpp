@@ -192,6 +192,7 @@ public:
 
     bool enqueueV3(cudaStream_t stream) noexcept override {
         if (running_.exchange(true)) wrong("one context runs in two threads");
+        if (device::before_run) device::before_run();
         bool const fine = !device::fails("enqueueV3") && run(stream);
         if (!fine) log_.log(ILogger::Severity::kERROR, "the double did not run");
         running_ = false;
