@@ -1,12 +1,75 @@
 // What tests/engine/test_cpp*.py asks of the C++ library beyond run_engine.
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
+#include <new>
 #include <sstream>
 
 #include "trtdsl_engine.hpp"
 
 namespace {
+
+long left = -1;  // allocations until one finds no memory; below 0 for none
+bool failed = false;  // whether one has
+
+void* allocate(std::size_t size) {
+    if (left >= 0 && left-- == 0) {
+        failed = true;
+        throw std::bad_alloc();
+    }
+    if (void* const pointer = std::malloc(size ? size : 1)) return pointer;
+    throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size); }
+void* operator new[](std::size_t size) { return allocate(size); }
+void operator delete(void* pointer) noexcept { std::free(pointer); }
+void operator delete[](void* pointer) noexcept { std::free(pointer); }
+void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
+void operator delete[](void* pointer, std::size_t) noexcept { std::free(pointer); }
+
+namespace {
+
+// Reads a file of any kind that the library knows, by its name; the code of the error, if any. The library's allocation
+// of this number finds no memory: `left` counts in its functions alone.
+std::string code_of(std::filesystem::path const& path, long nth = -1) {
+    auto const kind = path.extension();
+    auto const label = path.string(), version = std::string("1"), capability = std::string("8.9");
+    auto const copy = std::filesystem::path(label + ".copy");
+    std::function<void(std::string const&)> const ignore = [](std::string const&) {};
+    trtdsl::Refit const refit{"none", "", false, {{"a", {1, "float32"}}}};
+    trtdsl::Have const have{"tensorrt-rtx", "1.7.1.116"};
+    trtdsl::LoadOptions const options;
+    failed = false, left = nth;
+    try {
+        if (kind == ".npy") trtdsl::write_npy(copy, trtdsl::read_npy(path));
+        else if (kind == ".safetensors") trtdsl::check_weights(refit, trtdsl::read_safetensors(path), label);
+        else if (kind == ".cache") trtdsl::write_runtime_cache(copy, version, capability, trtdsl::read_runtime_cache(path, version, capability, ignore).value_or(""));
+        else trtdsl::open_engine(path, have, options);
+    } catch (trtdsl::Error const& error) {
+        left = -1;
+        return error.code();
+    }
+    left = -1;
+    return "fine";
+}
+
+// Reads the file again and again: the first allocation finds no memory, then the second, until there is none left to fail.
+void starve(std::filesystem::path const& path) {
+    std::cout << code_of(path);
+    std::map<std::string, long> codes;
+    for (long nth = 0;; ++nth) {
+        auto const code = code_of(path, nth);
+        if (!failed) break;
+        ++codes[code];
+    }
+    for (auto const& [code, count] : codes) std::cout << " " << code << "=" << count;
+    std::cout << "\n";
+}
 
 void fits(trtdsl::Signature const& signature, std::string const& line) {
     std::map<std::string, trtdsl::Array> feeds;
@@ -53,6 +116,10 @@ int main(int count, char** values) {
             std::ifstream file(values[2], std::ios::binary);
             auto const manifest = trtdsl::parse_manifest({std::istreambuf_iterator<char>(file), {}}, values[2]);
             for (std::string line; std::getline(std::cin, line);) fits(manifest.signature, line);
+        } else if (what == "read") {
+            std::cout << code_of(values[2]) << "\n";
+        } else if (what == "starve") {
+            starve(values[2]);
         } else if (what == "npys") {  // one file after another on stdin
             for (std::string path; std::getline(std::cin, path);) {
                 try {

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import subprocess
 from types import SimpleNamespace
 
@@ -283,6 +284,68 @@ def test_a_cache_that_python_wrote_is_read_and_written_alike(probe, tmp_path):
     assert probe("cache", tmp_path / "a", tmp_path / "b", BACKEND.version, "8.9") == "256\n"
     assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
     assert probe("cache", tmp_path / "none", tmp_path / "b", BACKEND.version, "8.9") == "none\n"
+
+
+ONE_TENSOR = b'{"a":{"dtype":"I8","shape":[%d],"data_offsets":[0,%d]}}'
+LARGEST_NPY = (
+    b"\x93NUMPY\x01\x00\x56\x00{'descr': '|i1', 'fortran_order': False, 'shape': (%d,), }" % (2**63 - 1) + b" " * 22
+)
+
+
+def safetensors_of(header, length=None):
+    return (len(header) if length is None else length).to_bytes(8, "little") + header
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("a.npy", LARGEST_NPY, "feed-dtype"),
+        ("a.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{'descr': '<f4'", "feed-dtype"),
+        ("a.safetensors", safetensors_of(b'{"a":{}}', 10**18), "weights-damaged"),
+        ("a.safetensors", safetensors_of(b'{"a":{}}', 2**64 - 1), "weights-damaged"),
+        ("a.safetensors", safetensors_of(ONE_TENSOR % ((2**63 - 1,) * 2)), "weights-damaged"),
+        ("a.safetensors", safetensors_of(b'{"a":[' + b"[]," * 4_000_000 + b"0]}"), "out-of-memory"),
+        ("a.cache", b'{"bytes": %d}\n' % 2**62, "fine"),
+    ],
+    ids=lambda value: f"{len(value)} bytes" if isinstance(value, bytes) else value,
+)  # fmt: skip
+def test_files_that_claim_more_than_the_memory_there_is(binaries, tmp_path, name, content, code):
+    """Whatever sizes a file says, and however much there is to keep of it: an error of the library ends the reading."""
+    (tmp_path / name).write_bytes(content)
+    limit = 200 << 20
+    done = subprocess.run(
+        [binaries / "probe", "read", tmp_path / name],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{code}\n", "")
+
+
+@pytest.mark.parametrize("kind", ["engine", "npy", "safetensors", "cache"])
+def test_every_allocation_of_reading_a_file_may_find_no_memory(probe, engine, tmp_path, kind):
+    """One run for each allocation that fails; an exception of the standard library would end the probe."""
+    path = engine if kind == "engine" else tmp_path / f"a.{kind}"
+    if kind == "npy":
+        np.save(path, np.arange(24.0).reshape(2, 3, 4))
+    elif kind == "safetensors":
+        save_file({"a": torch.ones(1), "b": torch.ones(2, 3)}, path, metadata={"trtdsl-derived": "none"})
+    elif kind == "cache":
+        write_runtime_cache(path, b"kernels" * 9, {"backend": "1", "compute_capability": "8.9"})
+    sound, *failed = probe("starve", path).split()
+    assert sound == "fine"
+    counts = {code: int(count) for code, _, count in (each.partition("=") for each in failed)}
+    assert counts["out-of-memory"] > 10
+    # A stream of the standard library says that it cannot read where it finds no memory for its buffer.
+    assert set(counts) <= {
+        "out-of-memory",
+        "fine",
+        "engine-missing",
+        "manifest-missing",
+        "feed-name",
+        "usage",
+        "weights-mismatch",
+    }
 
 
 @pytest.mark.parametrize("count", [2000, pytest.param(100_000, marks=pytest.mark.heavy)])

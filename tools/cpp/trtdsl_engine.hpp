@@ -16,7 +16,8 @@
 namespace trtdsl {
 
 // What went wrong, by the `code` that trtdsl/core/errors.py gives the same error, and the command line's exit code.
-// Nothing here throws anything else, but std::bad_alloc.
+// Nothing here throws anything else, not where memory of the CPU ends either, but for the std::bad_alloc of an error whose
+// own message found none.
 class Error : public std::runtime_error {
 public:
     Error(std::string code, std::string const& message);

@@ -35,7 +35,7 @@ std::string quoted(std::string const& text) {
 }  // namespace
 
 std::optional<std::string> read_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability,
-                                              std::function<void(std::string const& reason)> const& warn) {
+                                              std::function<void(std::string const& reason)> const& warn) try {
     std::error_code error;
     if (!std::filesystem::exists(path, error) && !error) return std::nullopt;
     std::string content;
@@ -63,12 +63,16 @@ std::optional<std::string> read_runtime_cache(std::filesystem::path const& path,
         return std::nullopt;
     }
     return data;
+} catch (...) {
+    rethrow();
 }
 
-void write_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability, std::string const& data) {
+void write_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability, std::string const& data) try {
     auto const head = "{\"bytes\": " + std::to_string(data.size()) + ", \"for\": {\"backend\": " + quoted(version) + ", \"compute_capability\": " +
                       quoted(compute_capability) + "}, \"kind\": " + quoted(kMark) + ", \"sha256\": " + quoted(sha256(data)) + "}\n";
     write_file(path, head + data);
+} catch (...) {
+    rethrow();
 }
 
 }  // namespace trtdsl

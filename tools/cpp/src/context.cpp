@@ -15,10 +15,12 @@ struct Context::State {
     }
 };
 
-Context::Context(Engine const& engine) : state_(std::make_unique<State>()) {
+Context::Context(Engine const& engine) try : state_(std::make_unique<State>()) {
     state_->engine = engine.state_;
     OnDevice const here(engine.state_->device);
     state_->lane = std::make_unique<Lane>(*engine.state_, false, false);
+} catch (...) {
+    rethrow();
 }
 
 Context::~Context() = default;
@@ -26,21 +28,27 @@ Context::Context(Context&&) noexcept = default;
 
 Stream Context::stream() const { return state_->lane->stream(); }
 
-void Context::enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, Stream stream, Profile profile) {
+void Context::enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, Stream stream, Profile profile) try {
     std::shared_lock<Gate> const entered(state_->engine->gate);
     OnDevice const here(state_->engine->device);
     state_->lane->enqueue(inputs, outputs, static_cast<cudaStream_t>(stream), profile);
+} catch (...) {
+    rethrow();
 }
 
-std::map<std::string, View> Context::finish() {
+std::map<std::string, View> Context::finish() try {
     OnDevice const here(state_->engine->device);
     return state_->lane->finish();
+} catch (...) {
+    rethrow();
 }
 
-std::map<std::string, Array> Context::run(std::map<std::string, Array> const& feeds, Profile profile) {
+std::map<std::string, Array> Context::run(std::map<std::string, Array> const& feeds, Profile profile) try {
     std::shared_lock<Gate> const entered(state_->engine->gate);
     OnDevice const here(state_->engine->device);
     return state_->lane->run(feeds, profile);
+} catch (...) {
+    rethrow();
 }
 
 struct Captured::State {
@@ -142,7 +150,7 @@ void Captured::State::launch(cudaStream_t asked) {
     lane->end(stream, asked);
 }
 
-Captured::Captured(Engine const& engine, std::map<std::string, Array> const& feeds, Profile profile, bool graph) : state_(std::make_unique<State>()) {
+Captured::Captured(Engine const& engine, std::map<std::string, Array> const& feeds, Profile profile, bool graph) try : state_(std::make_unique<State>()) {
     auto& state = *state_;
     state.engine = engine.state_;
     std::shared_lock<Gate> const entered(state.engine->gate);
@@ -167,10 +175,12 @@ Captured::Captured(Engine const& engine, std::map<std::string, Array> const& fee
         cudaStreamSynchronize(stream);  // the feeds may go
         throw;
     }
+} catch (...) {
+    rethrow();
 }
 
 Captured::Captured(Engine const& engine, std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, Profile profile, bool graph)
-    : state_(std::make_unique<State>()) {
+    try : state_(std::make_unique<State>()) {
     auto& state = *state_;
     state.engine = engine.state_;
     auto const& signature = state.engine->signature;
@@ -189,12 +199,14 @@ Captured::Captured(Engine const& engine, std::map<std::string, View> const& inpu
     for (auto const& info : signature.outputs) check(info, outputs);
     state.lane = std::make_unique<Lane>(*state.engine, graph, true);
     state.bind(inputs, outputs, index, graph);
+} catch (...) {
+    rethrow();
 }
 
 Captured::~Captured() = default;
 Captured::Captured(Captured&&) noexcept = default;
 
-std::map<std::string, Array> Captured::run(std::map<std::string, Array> const& feeds) {
+std::map<std::string, Array> Captured::run(std::map<std::string, Array> const& feeds) try {
     auto& state = *state_;
     std::shared_lock<Gate> const entered(state.engine->gate);
     OnDevice const here(state.engine->device);
@@ -221,20 +233,26 @@ std::map<std::string, Array> Captured::run(std::map<std::string, Array> const& f
         cudaStreamSynchronize(stream);  // the feeds may go
         throw;
     }
+} catch (...) {
+    rethrow();
 }
 
-void Captured::launch(Stream stream) {
+void Captured::launch(Stream stream) try {
     auto& state = *state_;
     std::shared_lock<Gate> const entered(state.engine->gate);
     OnDevice const here(state.engine->device);
     std::lock_guard<std::mutex> const turn(state.mutex);
     state.check_current();
     state.launch(static_cast<cudaStream_t>(stream));
+} catch (...) {
+    rethrow();
 }
 
-void Captured::finish() {
+void Captured::finish() try {
     OnDevice const here(state_->engine->device);
     state_->lane->finish();
+} catch (...) {
+    rethrow();
 }
 
 std::map<std::string, View> const& Captured::memory() const { return state_->memory; }

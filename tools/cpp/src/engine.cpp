@@ -222,13 +222,15 @@ void Loaded::apply(WeightsFile const& weights) {
     if (!refitter->refitCudaEngine()) throw failed("TensorRT did not take the new weights");
 }
 
-Have Engine::have() {
+Have Engine::have() try {
     std::string const library = dotted(getInferLibMajorVersion(), getInferLibMinorVersion(), getInferLibPatchVersion());
     check_library(dotted(NV_TENSORRT_MAJOR, NV_TENSORRT_MINOR, NV_TENSORRT_PATCH), library);
     return {TRTDSL_PRODUCT, library + "." + std::to_string(getInferLibBuildVersion())};
+} catch (...) {
+    rethrow();
 }
 
-Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) : state_(std::make_shared<Loaded>()) {
+Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) try : state_(std::make_shared<Loaded>()) {
     auto const& when = options.specialization;
     if (!when.empty() && when != "lazy" && when != "eager" && when != "none") throw Error("usage", "specialization is one of lazy, eager, none, not '" + when + "'");
     auto const here = have();
@@ -252,11 +254,13 @@ Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) : 
     if (file.manifest) state.signature.requirements = file.manifest->signature.requirements, state.takes = file.manifest->refit;
     if (!options.weights.empty()) refit(options.weights);
     state.give(std::make_unique<Lane>(state, false, false));
+} catch (...) {
+    rethrow();
 }
 
 Signature const& Engine::signature() const { return state_->signature; }
 
-std::map<std::string, Array> Engine::run(std::map<std::string, Array> const& feeds, Profile profile) const {
+std::map<std::string, Array> Engine::run(std::map<std::string, Array> const& feeds, Profile profile) const try {
     auto& state = *state_;
     std::shared_lock<Gate> const entered(state.gate);
     OnDevice const here(state.device);
@@ -264,9 +268,11 @@ std::map<std::string, Array> Engine::run(std::map<std::string, Array> const& fee
     auto results = lane->run(feeds, profile);
     state.give(std::move(lane));
     return results;
+} catch (...) {
+    rethrow();
 }
 
-void Engine::warm_up(int runs) const {
+void Engine::warm_up(int runs) const try {
     auto& state = *state_;
     state.eager = true;
     for (std::size_t index = 0; index < state.signature.profiles.size(); ++index) {
@@ -284,9 +290,11 @@ void Engine::warm_up(int runs) const {
         for (int i = 0; i < runs; ++i) run(feeds, index);
     }
     save_runtime_cache();
+} catch (...) {
+    rethrow();
 }
 
-void Engine::refit(std::filesystem::path const& path) const {
+void Engine::refit(std::filesystem::path const& path) const try {
     auto& state = *state_;
     if (!state.takes) throw Error("usage", "this engine takes no new weights: build it with --refit");
     auto const weights = read_safetensors(path);
@@ -298,9 +306,11 @@ void Engine::refit(std::filesystem::path const& path) const {
     std::lock_guard<std::mutex> const lock(state.mutex);
     state.idle.clear();  // a context may have captured the old weights
     ++state.generation;
+} catch (...) {
+    rethrow();
 }
 
-void Engine::save_runtime_cache() const {
+void Engine::save_runtime_cache() const try {
 #ifdef TRT_MAJOR_RTX
     auto& state = *state_;
     std::lock_guard<std::mutex> const lock(state.mutex);
@@ -310,14 +320,18 @@ void Engine::save_runtime_cache() const {
     write_runtime_cache(state.options.runtime_cache, state.version, state.capability, data);
     state.saved = std::move(data);
 #endif
+} catch (...) {
+    rethrow();
 }
 
-void Engine::close() const {
+void Engine::close() const try {
     save_runtime_cache();
     auto& state = *state_;
     OnDevice const here(state.device);
     std::lock_guard<std::mutex> const lock(state.mutex);
     state.idle.clear();
+} catch (...) {
+    rethrow();
 }
 
 }  // namespace trtdsl

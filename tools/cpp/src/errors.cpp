@@ -1,6 +1,8 @@
-#include "trtdsl_engine.hpp"
-
+#include <new>
+#include <stdexcept>
 #include <utility>
+
+#include "internal.hpp"
 
 namespace trtdsl {
 
@@ -21,6 +23,15 @@ std::map<std::string, int> const& error_codes() {
 Error::Error(std::string code, std::string const& message) : std::runtime_error(message), code_(std::move(code)) {
     auto const found = error_codes().find(code_);
     exit_code_ = found == error_codes().end() ? 8 : found->second;
+}
+
+void rethrow() {
+    try {
+        throw;
+    } catch (std::bad_alloc const&) {
+    } catch (std::length_error const&) {
+    }
+    throw Error("out-of-memory", "out of memory on the CPU");
 }
 
 }  // namespace trtdsl

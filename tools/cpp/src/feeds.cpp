@@ -124,12 +124,16 @@ std::size_t check(Signature const& signature, Feeds<Feed> const& feeds, std::opt
 
 }  // namespace
 
-std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds, std::optional<std::size_t> profile) {
+std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds, std::optional<std::size_t> profile) try {
     return check(signature, feeds, profile);
+} catch (...) {
+    rethrow();
 }
 
-std::size_t check_feeds(Signature const& signature, std::map<std::string, View> const& feeds, std::optional<std::size_t> profile) {
+std::size_t check_feeds(Signature const& signature, std::map<std::string, View> const& feeds, std::optional<std::size_t> profile) try {
     return check(signature, feeds, profile);
+} catch (...) {
+    rethrow();
 }
 
 }  // namespace trtdsl

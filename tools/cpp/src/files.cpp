@@ -125,7 +125,7 @@ void write_file(fs::path const& path, std::string const& data) {
     file.rename();
 }
 
-std::string file_name(std::string const& name, std::string const& suffix) {
+std::string file_name(std::string const& name, std::string const& suffix) try {
     std::string reason;
     if (name.empty() || name == "." || name == "..") reason = "is no file's name";
 #ifdef _WIN32
@@ -138,6 +138,8 @@ std::string file_name(std::string const& name, std::string const& suffix) {
         if (letter < 0x20 || letter == 0x7f) reason = "has characters that cannot be printed";
     if (!reason.empty()) throw Error("usage", "the name '" + name.substr(0, 60) + "' " + reason + ", and a file would be called after it");
     return name + suffix;
+} catch (...) {
+    rethrow();
 }
 
 }  // namespace trtdsl

@@ -30,6 +30,10 @@ void resize(Container& container, std::size_t size) {
     }
 }
 
+// For the handler of each function that a program calls: throws what is being handled, and out-of-memory in place of what
+// the standard library throws where there is no memory, or no container can be so large.
+[[noreturn]] void rethrow();
+
 // A shape for messages.
 std::string text_of(Shape const& shape);
 

@@ -51,7 +51,7 @@ std::vector<std::uint64_t> numbers(std::string const& version) {
 
 }  // namespace
 
-Header read_header(std::string const& data, std::string const& label) {
+Header read_header(std::string const& data, std::string const& label) try {
     if (data.size() < kHeader)
         throw Error("engine-too-short", label + (data.empty() ? " is empty" : " has " + std::to_string(data.size()) + " bytes, less than an engine's header"));
     std::string const product = product_of(data);
@@ -76,9 +76,11 @@ Header read_header(std::string const& data, std::string const& label) {
         throw Error("engine-damaged", label + " has " + std::to_string(data.size() - size) + " bytes after the engine's end: build it again");
     header.open_targets = little(data, kRtxTargetsAt) >> kRtxTargets != 0;
     return header;
+} catch (...) {
+    rethrow();
 }
 
-void check_version(std::string const& built, Have const& have, bool version_compatible, std::string const& network) {
+void check_version(std::string const& built, Have const& have, bool version_compatible, std::string const& network) try {
     auto const from = numbers(built), here = numbers(have.version);
     if (from == here) return;
     if (version_compatible && have.product == "tensorrt" && !from.empty() && from < here &&
@@ -86,15 +88,19 @@ void check_version(std::string const& built, Have const& have, bool version_comp
         return;
     throw Error("version-mismatch", "the engine was built by " + name_of(have.product) + " " + built + ", and here is " + have.version +
                                         ": install " + built + ", or build " + (network.empty() ? "it" : "network '" + network + "'") + " again here with `trtdsl build`");
+} catch (...) {
+    rethrow();
 }
 
-void check_library(std::string const& headers, std::string const& library) {
+void check_library(std::string const& headers, std::string const& library) try {
     if (numbers(headers) != numbers(library))
         throw Error("library-mismatch", "this program was compiled for TensorRT " + headers + ", and the library that it loaded is " + library +
                                             ": use one version for both, and look at LD_LIBRARY_PATH");
+} catch (...) {
+    rethrow();
 }
 
-void check_compute_capability(Manifest const& manifest, Header const& header, std::string const& device) {
+void check_compute_capability(Manifest const& manifest, Header const& header, std::string const& device) try {
     auto const& list = manifest.compute_capabilities;
     auto const has = [&](std::string const& text) { return std::find(list.begin(), list.end(), text) != list.end(); };
     if (header.open_targets || has(device) || has("current")) return;
@@ -102,9 +108,11 @@ void check_compute_capability(Manifest const& manifest, Header const& header, st
     for (auto const& text : list) names += (names.empty() ? "" : ", ") + text;
     throw Error("compute-capability", "the engine was built for compute capability " + names + ", and this GPU has " + device +
                                           ": build it again with --compute-capability " + device);
+} catch (...) {
+    rethrow();
 }
 
-EngineFile open_engine(std::filesystem::path const& path, Have const& have, LoadOptions const& options) {
+EngineFile open_engine(std::filesystem::path const& path, Have const& have, LoadOptions const& options) try {
     EngineFile file;
     std::string const label = path.string();
     file.data = read_file(path, "engine-missing", "there is no engine");
@@ -143,6 +151,8 @@ EngineFile open_engine(std::filesystem::path const& path, Have const& have, Load
         throw Error("engine-stripped", "the engine was built without its weights and needs them first, for " + names);
     }
     return file;
+} catch (...) {
+    rethrow();
 }
 
 }  // namespace trtdsl

@@ -147,7 +147,7 @@ Refit read_refit(Reader const& reader) {
 
 }  // namespace
 
-Manifest parse_manifest(std::string const& text, std::string const& label) {
+Manifest parse_manifest(std::string const& text, std::string const& label) try {
     Json const json = parse_json(text, label);
     Reader const reader(&json, label, "");
     if (auto const schema = reader.size("schema"); schema != 2 && schema != 3)
@@ -179,6 +179,8 @@ Manifest parse_manifest(std::string const& text, std::string const& label) {
         if (refit.find("values")) manifest.refit = read_refit(refit);
     }
     return manifest;
+} catch (...) {
+    rethrow();
 }
 
 std::size_t item_size(std::string const& dtype) {

@@ -109,7 +109,7 @@ private:
 
 }  // namespace
 
-Array read_npy(std::filesystem::path const& path) {
+Array read_npy(std::filesystem::path const& path) try {
     std::string const data = read_file(path, "feed-name", "there is no array");
     if (data.size() < 12 || data.compare(0, 6, "\x93NUMPY") != 0) not_npy(path, "it is no .npy file");
     if (data[6] < 1 || data[6] > 3) not_npy(path, "it is of a version of the format that is not known");
@@ -126,9 +126,11 @@ Array read_npy(std::filesystem::path const& path) {
     if (array.data.size() != static_cast<std::uint64_t>(bytes))
         not_npy(path, "it has " + std::to_string(array.data.size()) + " bytes of data, not " + std::to_string(bytes));
     return array;
+} catch (...) {
+    rethrow();
 }
 
-void write_npy(std::filesystem::path const& path, Array const& array) {
+void write_npy(std::filesystem::path const& path, Array const& array) try {
     std::string descr;
     for (auto const& [text, dtype] : kDescr)
         if (dtype == array.dtype) descr = text;
@@ -142,6 +144,8 @@ void write_npy(std::filesystem::path const& path, Array const& array) {
     data += static_cast<char>(header.size() & 255);
     data += static_cast<char>(header.size() >> 8);
     write_file(path, data + header + array.data);
+} catch (...) {
+    rethrow();
 }
 
 }  // namespace trtdsl

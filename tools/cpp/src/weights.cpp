@@ -53,7 +53,7 @@ std::string values_hash(WeightsFile const& weights) {
 
 }  // namespace
 
-WeightsFile read_safetensors(std::filesystem::path const& path) {
+WeightsFile read_safetensors(std::filesystem::path const& path) try {
     auto const label = path.string();
     auto const data = read_file(path, "weights-mismatch", "no weights file");
     if (data.size() < kLength) throw damaged(label, "it has " + std::to_string(data.size()) + " bytes");
@@ -89,9 +89,11 @@ WeightsFile read_safetensors(std::filesystem::path const& path) {
     }
     if (at != room) throw damaged(label, "it has " + std::to_string(room - at) + " bytes after its tensors");
     return file;
+} catch (...) {
+    rethrow();
 }
 
-void check_weights(Refit const& refit, WeightsFile const& weights, std::string const& label) {
+void check_weights(Refit const& refit, WeightsFile const& weights, std::string const& label) try {
     auto const derived = weights.metadata.find("trtdsl-derived");
     if (derived == weights.metadata.end())
         throw Error("weights-mismatch", label + " has the names of a state_dict, and an engine takes what is derived of it: make that with "
@@ -114,6 +116,8 @@ void check_weights(Refit const& refit, WeightsFile const& weights, std::string c
     if (refit.identical && values_hash(weights) != refit.values_sha256)
         throw Error("weights-mismatch", "the engine was built without its weights and for these alone: with others its results are undefined. "
                                         "Build it with --refit to give it new ones");
+} catch (...) {
+    rethrow();
 }
 
 }  // namespace trtdsl
