@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_the_runtime_cache_of_an_engine(running, engine, tmp_path):
     cache, made_for = tmp_path / "double.cache", {"backend": "1.7.1.116", "compute_capability": "8.9"}
     assert running(engine, "warm", cache) == "2 compiled\n"  # one shape in each profile
     data = read_runtime_cache(cache, made_for)
-    assert data.startswith(b"kernels\n") and data.count(b"\n") == 4
+    assert data is not None and data.startswith(b"kernels\n") and data.count(b"\n") == 4
     assert running(engine, "warm", cache, code=99).startswith("0 compiled\n")  # the third shape is in it already
     lines = data.splitlines(keepends=True)
     write_runtime_cache(cache, b"".join(line for line in lines if b"x2 x2" not in line), made_for)
@@ -147,7 +148,7 @@ def test_the_runtime_cache_of_an_engine(running, engine, tmp_path):
     assert "cannot write" in running(engine, "warm", tmp_path / "folder", code=2)
 
 
-def weights_file(path, structure="5" * 64, **values):
+def weights_file(path, structure: Any = "5" * 64, **values: Any):
     found = {"scale:KERNEL": 5.0, "other:CONSTANT": 7.0, **values}
     tensors = {name: torch.tensor([value]) for name, value in found.items() if value is not None}
     save_file(tensors, path, metadata={"trtdsl-derived": structure} if structure else None)
