@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import trtdsl as td
-from trtdsl.cli.main import app
+from trtdsl.cli.app import app
 from trtdsl.engine.cpp import literal
 from trtdsl.engine.loading.manifest import manifest_path
 
