@@ -12,7 +12,7 @@ from typing import Any
 from ..compiling.compiler import Progress
 from ..compiling.config import BuildConfig
 from ..core.backend import Backend
-from ..core.errors import CancelledError, UsageError
+from ..core.errors import CANCELLING, CancelledError, UsageError
 from ..core.files import check_writable, write_atomically
 from ..core.version import __version__
 from ..definition.opened import NetworkLike, WrittenSpec, as_spec
@@ -118,6 +118,7 @@ def tune(
         if search.best is None:
             raise CancelledError("cancelled before the network was built once; nothing was written") from None
         cancelled = True
+        CANCELLING.set()
     return _report(search, spec.case(dims, precision), file, time.perf_counter() - began, cancelled)
 
 

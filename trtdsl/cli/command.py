@@ -27,7 +27,7 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
 
-from ..core.errors import TrtdslError, TuningWarning
+from ..core.errors import CancelledError, TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
 from .interrupt import CANCELLED, INTERRUPTED
 
@@ -120,8 +120,8 @@ def errors(out: Output) -> Iterator[None]:
     except typer.Exit:
         raise
     except Exception as error:
-        if not INTERRUPTED.is_set() or isinstance(error, BrokenPipeError):
-            _failed(out, error)
+        if not INTERRUPTED.is_set() or isinstance(error, (BrokenPipeError, CancelledError)):
+            _failed(out, error)  # a CancelledError says what was kept
         _fail(out, None, 130, CANCELLED)
     except KeyboardInterrupt:
         _fail(out, None, 130, CANCELLED)

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..core.errors import CANCELLING
+
 CANCELLED = "cancelled; nothing was written"
 PATIENCE = 1.5  # seconds
 INTERRUPTED = threading.Event()
@@ -38,13 +40,13 @@ def _answer(pipe: int, ended: threading.Event) -> None:
     """Waits for the numbers of signals, which Python's own handler writes at once.
 
     Python raises KeyboardInterrupt wherever the main thread is, which a library's callback or finalizer may lose: where
-    the command still runs after a while, it is raised again.
+    the command still runs after a while and nobody has noticed, it is raised again.
     """
     while data := os.read(pipe, 16):
         if signal.SIGINT in data and not INTERRUPTED.is_set():
             INTERRUPTED.set()
             if sys.stderr.isatty():
                 os.write(sys.stderr.fileno(), "\r\x1b[2Kcancelling…\r\n".encode())
-            while not ended.wait(PATIENCE):
+            while not ended.wait(PATIENCE) and not CANCELLING.is_set():
                 _thread.interrupt_main()
     os.close(pipe)

@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -202,6 +203,10 @@ class CorruptFileError(TrtdslError):
     """A file is truncated, damaged or of another kind than expected."""
 
     exit_code = 7
+
+
+CANCELLING = threading.Event()
+"""Set where a cancellation was noticed and what was found is being kept: it is not to be interrupted again."""
 
 
 class CancelledError(TrtdslError):
