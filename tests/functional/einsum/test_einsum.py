@@ -304,7 +304,7 @@ def test_other_refusals():
     n = net.input("n", (2, 3), "int32")
     with pytest.raises(
         td.UnsupportedError,
-        match="einsum: unknown lowering 'fast'; there are auto, matmul, row_major, native, broadcast",
+        match="einsum: unknown lowering 'fast'; there are auto, merged, matmul, row_major, native, broadcast",
     ):
         F.einsum("ij->i", x, lowering="fast")
     with pytest.raises(td.UnsupportedError, match="IEinsumLayer takes no integers"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.backend import Backend
-from ...core.dtypes import as_dtype, dtype_name
+from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files import file_name, is_file
 from ...core.lazy import torch
@@ -50,7 +50,7 @@ class Case:
         atoms = {atom.name: atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)}
         return cls(
             dtype_name(as_precision(precision) or torch.float32),
-            {name: f"{shape_text(spec.shape)} {dtype_name(as_dtype(spec.dtype))}" for name, spec in inputs.items()},
+            {name: f"{shape_text(spec.shape)} {dtype_name(spec.dtype)}" for name, spec in inputs.items()},
             {name: None if dim.range is None else list(dim.range) for name, dim in sorted(atoms.items())},
             as_facts(settings),
         )
