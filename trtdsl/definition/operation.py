@@ -86,14 +86,17 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
     lowered: Callable[..., R] = function
 
     names: frozenset[str] | None = None  # of the parameters, once a call needs them
+    takes_any = False
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs and follows:
-            nonlocal names
+            nonlocal names, takes_any
             if names is None:
-                names = frozenset(inspect.signature(function).parameters)
-            if not names.issuperset(kwargs):
+                parameters = inspect.signature(function).parameters
+                names = frozenset(parameters)
+                takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+            if not takes_any and not names.issuperset(kwargs):
                 kwargs = _as_torch_names(function, names, kwargs)  # type: ignore[assignment]
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
         if network is None:
