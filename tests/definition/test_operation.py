@@ -137,3 +137,19 @@ def test_a_composed_function_leaves_precision_to_its_parts():
     assert kinds["MATRIX_MULTIPLY"] == {"HALF"}
     assert kinds["SOFTMAX"] == {"FLOAT"}
     assert net.precision == torch.float16
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: F.relu(0), "F.relu takes a Tensor as 'input', not int: 0"),
+        (lambda x: F.relu((x, 1)), "F.relu takes a Tensor as 'input', not tuple"),
+        (lambda x: F.linear((x, 1), x), "F.linear takes a Tensor as 'input', not tuple"),
+        (lambda x: F.softmax(0, 1), "F.softmax takes a Tensor as 'input', not int: 0"),
+    ],
+)
+def test_what_is_no_tensor_is_named(call, words):
+    with pytest.raises(td.DefinitionError) as caught:
+        call(td.Network().input("x", (2, 3)))
+    assert words in str(caught.value)
+    assert caught.value.location.file == __file__

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..core.above import CURRENT_NETWORK
 from ..core.dtypes import dtype_name
-from ..core.errors import PACKAGE, Location, TrtdslError, UsageError, nearest
+from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
 from ..core.lazy import np, torch
 from ..sizes.shape import shape_text
 from .precision import COMPOSED, follow
@@ -100,7 +100,11 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
                 kwargs = _as_torch_names(function, names, kwargs)  # type: ignore[assignment]
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
         if network is None:
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except AttributeError:
+                _refuse_others_than_tensors(function, args, kwargs)
+                raise
         current = network.current_operation
         if current is not None:  # the call of a lowering: the author's call names the layers
             if follows and current.precision is not None:
@@ -109,11 +113,23 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
         with Operation(network, label, author_location(), (function, args, kwargs)) as current:
             arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
             options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
-            if follows and network.precision is not None:
-                return _in_precision(current, network.precision, lowered, arguments, options)
-            return lowered(*arguments, **options)
+            try:
+                if follows and network.precision is not None:
+                    return _in_precision(current, network.precision, lowered, arguments, options)
+                return lowered(*arguments, **options)
+            except AttributeError:
+                _refuse_others_than_tensors(function, arguments, options)
+                raise
 
     return call
+
+
+def _refuse_others_than_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """DefinitionError where a number, a tuple or the like was given for a Tensor."""
+    for name, given in inspect.signature(function).bind_partial(*args, **kwargs).arguments.items():
+        if function.__annotations__.get(name) == "Tensor" and not isinstance(given, Tensor):
+            text = f"F.{function.__name__} takes a Tensor as {name!r}, not {type(given).__name__}: {given!r:.60}"
+            raise DefinitionError(text, location=author_location())
 
 
 def _as_torch_names(function: Callable[..., Any], names: frozenset[str], given: Mapping[str, Any]) -> dict[str, Any]:
