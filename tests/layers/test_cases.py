@@ -17,5 +17,5 @@ def test_case(item):
 
 def test_every_layer_type_is_known_and_has_cases():
     types = set(trt.LayerType.__members__) - EXCLUDED
-    assert types == set(KINDS) | set(REGIONS)
+    assert types == (set(KINDS) | set(REGIONS)) - EXCLUDED
     assert types == {item.type for item in CASES}

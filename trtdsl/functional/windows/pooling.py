@@ -219,8 +219,12 @@ def _within(ndim: int, x: Tensor, kernel_size: Sizes, stride: Sizes | None) -> t
     """The sizes and steps of windows that end where the input does: rounding up cuts them off there."""
     sizes = per_axis(kernel_size, ndim, "kernel_size")
     lengths = x.shape[x.ndim - ndim :]
-    cut = [min(s, n) if isinstance(s, int) and isinstance(n, int) else s for s, n in zip(sizes, lengths)]
-    return tuple(cut), sizes if stride is None else stride
+    steps = sizes if stride is None or stride in ((), []) else per_axis(stride, ndim, "stride")
+    cut = [
+        length if isinstance(size, int) and isinstance(length, int) and 0 < size - length < step else size
+        for size, step, length in zip(sizes, steps, lengths)
+    ]
+    return tuple(cut), steps
 
 
 def _average(
