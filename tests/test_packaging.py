@@ -81,6 +81,8 @@ def test_everything_that_ci_installs_is_pinned_within_its_range():
 def test_the_wheel_has_the_whole_package():
     """Stubs and py.typed included: hatchling leaves out only what git ignores."""
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel == {"packages": ["trtdsl"]}
+    assert wheel["packages"] == ["trtdsl"]
+    assert set(wheel) == {"packages", "force-include"}
+    assert all(place.startswith("trtdsl/cpp/") for place in wheel["force-include"].values())  # for export cpp
     ignored = (ROOT / ".gitignore").read_text().split()
     assert not [pattern for pattern in ignored if pattern.endswith((".typed", ".pyi", "trtdsl/"))]
