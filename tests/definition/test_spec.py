@@ -281,3 +281,13 @@ def test_step_counters_of_the_file_need_not_be_the_references(small, counters, s
     weights = {name: opened.get(name) for name in opened.shapes if name != "bn.num_batches_tracked"} | counters
     assert td.check(spec, weights=weights, dims={"N": 2}).passed
     assert torch.equal(spec.reference_module(td.Weights(weights)).bn.num_batches_tracked, torch.tensor(steps))
+
+
+def test_a_missing_engine_is_said_to_be_missing(tmp_path):
+    with pytest.raises(td.UsageError, match=r"no network file .*nothing\.engine"):
+        td.load_spec(str(tmp_path / "nothing.engine"))
+
+
+def test_a_spec_is_one_line():
+    spec = td.from_module(torch.nn.Linear(3, 1000), {"input": "N,3"}, dims={"N": (1, 2, 4)})
+    assert repr(spec) == "NetworkSpec(linear: input: (N, 3) float32)"

@@ -19,7 +19,7 @@ from ..core.errors import DefinitionError, Location, UsageError, nearest
 from ..core.files import LONGEST, is_file
 from ..core.lazy import torch
 from ..sizes.profile import Profile, Range, as_bounds, as_profiles
-from ..sizes.shape import Dim, Size, substitute
+from ..sizes.shape import Dim, Size, shape_text, substitute
 from .network import Input, Network
 from .notebook import spec_html
 from .settings import place_of, read_settings, returns_a_network
@@ -144,6 +144,10 @@ class NetworkSpec:
     def tuning_file(self) -> Path | None:
         """Where the lowerings of its calls stand; None for no tuning, and where there is no ``NAME.tuning.json``."""
         return chosen_file(self.tuning, self.name, self.weights, self.file)
+
+    def __repr__(self) -> str:
+        inputs = (f"{name}: {shape_text(each.shape)} {each.dtype}" for name, each in self.inputs.items())
+        return f"NetworkSpec({self.name}: {', '.join(inputs)})"
 
     def _repr_html_(self) -> str:
         return spec_html(self)
@@ -481,7 +485,7 @@ def _not_a_network(name: str, path: Path) -> str:
     if given.is_dir():
         found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
         return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
-    if given.suffix in OTHER_FILES:
+    if given.suffix in OTHER_FILES and (is_file(given) or given.suffix != ".engine"):
         return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
     if is_file(given):
         return f"{given} is not a Python file: a network is written in NETWORK.py"

@@ -97,7 +97,7 @@ def rows(layers: Sequence[LayerSummary], depth: int | None = None, sort: str = "
     ...     x = F.exp(x).sin().cos()
     >>> net.output(F.relu(x), "y")
     >>> [(row.label, row.type) for row in rows(td.summarize(net).layers, depth=1)]
-    [('head.*', '3 layers'), ('head.fc.relu', 'ACTIVATION')]
+    [('head.*', '4 layers')]
     """
     if depth is None:
         deepest = max((layer.name.count(".") for layer in layers), default=0) + 1
