@@ -170,7 +170,7 @@ def command_line() -> str:
     import typer.main
     from typer.cli import get_docs_for_click
 
-    from trtdsl.cli.main import app
+    from trtdsl.cli.app import app
 
     command = typer.main.get_command(app)
     context = command.make_context("trtdsl", [], resilient_parsing=True)
