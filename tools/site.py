@@ -138,7 +138,7 @@ def rooms(module: Any) -> dict[str, list[str]]:
     for name in public_names(module):
         value = getattr(module, name)
         path = getattr(value, "__module__", "").split(".")
-        if path[0] == "trtdsl" and callable(value):
+        if path[0] == "trtdsl":
             within = path[2:] if path[:2] == module.__name__.split(".") else path[1:]
             found.setdefault(within[0], []).append(name)
     return found
@@ -160,9 +160,8 @@ def entry(module: Any, name: str) -> str:
 
 
 def public_names(module: Any) -> list[str]:
-    """What a module offers: its `__all__`, or the names on its contents page."""
-    names = getattr(module, "__all__", None) or vars(module)
-    return [name for name in names if not name.startswith("_") and not inspect.ismodule(getattr(module, name))]
+    """What a module offers and a page can describe: its version and its rooms are none of that."""
+    return [name for name in module.__all__ if callable(getattr(module, name))]
 
 
 def command_line() -> str:

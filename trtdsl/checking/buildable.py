@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.backend import backend_of, has_cuda_device
 from ..core.dtypes import dtype_name
-from ..core.errors import Location
+from ..core.errors import Location, placed
 from ..definition.network import Network
 from ..layers.evaluation import KINDS, Node
 
@@ -39,8 +39,7 @@ class Obstacle:
     """Why, and what to write instead."""
 
     def __str__(self) -> str:
-        place = f"{self.location}: " if self.location else ""
-        return f"{place}layer {self.layer!r} cannot be built here: {self.reason}"
+        return placed(self.location, f"layer {self.layer!r} cannot be built here: {self.reason}")
 
 
 def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstacle]:

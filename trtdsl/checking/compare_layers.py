@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import Location
+from ..core.errors import Location, placed
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec import NetworkSpec, call_reference
@@ -30,8 +30,8 @@ class LayerDifference:
     comparison: OutputComparison
 
     def __str__(self) -> str:
-        place = f"{self.location}: " if self.location else ""
-        return f"{place}layer {self.layer!r} differs from module {self.module!r}: {describe(self.comparison)}"
+        text = f"layer {self.layer!r} differs from module {self.module!r}: {describe(self.comparison)}"
+        return placed(self.location, text)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.errors import PACKAGE, Location
+from ..core.errors import PACKAGE, Location, placed
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..interpreter.interpret import Interpreter
@@ -40,10 +40,9 @@ class Coverage:
         """One line for each side of a choice that no value reached, without repetition."""
         lines = {}
         for (_, what, location), reached in self.seen.items():
-            place = f"{location}: " if location else ""
             for side, there in reached.items():
                 if not there:
-                    lines[f"{place}{what}: {side} never occurred"] = None
+                    lines[placed(location, f"{what}: {side} never occurred")] = None
         return list(lines)
 
 

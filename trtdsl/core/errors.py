@@ -33,6 +33,15 @@ class Location(NamedTuple):
         return f"{_last_two(shown_file(self.file))}:{self.line}"
 
 
+def placed(location: Location | None, text: str) -> str:
+    """A message after the author's line, where there is one.
+
+    >>> placed(Location("network.py", 7), "too wide"), placed(None, "too wide")
+    ('network.py:7: too wide', 'too wide')
+    """
+    return f"{location}: {text}" if location else text
+
+
 def shown_file(file: str) -> str:
     """A file as a reader knows it: ``In [3]`` for a notebook's cell, which has a made-up name.
 
@@ -100,7 +109,7 @@ class TrtdslError(Exception):
         self.context: list[str] = []
 
     def __str__(self) -> str:
-        head = f"{self.location}: {self.message}" if self.location else self.message
+        head = placed(self.location, self.message)
         return "\n".join([head, *(f"  {line}" for line in self.context)])
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from cases import BACKEND, CASES, Builder, outputs_of
+from cases import CASES
+from layers_page import defined
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -183,19 +184,6 @@ def test_agreement_is_rounding_and_no_more():
 
 
 # -- mutants of every layer --------------------------------------------------------------------------------------------
-
-
-def defined(item):
-    builder = Builder()
-    with BACKEND.listen():
-        inputs = [
-            builder.network.add_input(f"x{i}", item.dtypes.get(i, BACKEND.data_type(feed.dtype)), tuple(feed.shape))
-            for i, feed in enumerate(item.feeds)
-        ]
-        for index, tensor in enumerate(outputs_of(item.build(builder, *inputs))):
-            tensor.name = f"y{index}"
-            builder.network.mark_output(tensor)
-    return builder
 
 
 def test_every_kind_of_mutant_changes_some_case():

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ...compiling.compiler import Progress
 from ...core.backend import Backend
-from ...core.errors import Location, MismatchError, TrtdslError
+from ...core.errors import Location, MismatchError, TrtdslError, placed
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.spec import NetworkSpec
@@ -57,8 +57,7 @@ class Survivor:
     """``unseen``, or the rule by which there is nothing to see."""
 
     def __str__(self) -> str:
-        place = f"{self.location}: " if self.location else ""
-        return f"{place}layer {self.layer!r} ({self.type.lower()}): {self.change}"
+        return placed(self.location, f"layer {self.layer!r} ({self.type.lower()}): {self.change}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from ...core.dtypes import dtype_name
-from ...core.errors import Location
+from ...core.errors import Location, placed
 from ...core.files import is_file
 from ...core.lazy import torch
 from ...sizes.shape import Shape, shape_text
@@ -69,8 +69,8 @@ class Fallback:
     location: Location | None
 
     def __str__(self) -> str:
-        place = f"{self.location}: " if self.location else ""
-        return f"{place}{self.function} is lowered as {self.used!r} instead of {self.wanted!r}: {self.reason}"
+        text = f"{self.function} is lowered as {self.used!r} instead of {self.wanted!r}: {self.reason}"
+        return placed(self.location, text)
 
 
 class Choices:
