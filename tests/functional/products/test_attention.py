@@ -81,3 +81,31 @@ def test_a_version_without_the_layer_uses_products(monkeypatch):
     x = torch.randn(2, 3, 6, 8)
     want = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
     assert_close(td.interpret(net, {"q": x})["y"], want, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["none", "float", "bool", "causal"])
+@pytest.mark.parametrize(("scale", "width"), [(1.0, 64), (1.0, 32), (3.3, 64), (0.7, 64)])
+@pytest.mark.parametrize("dtype", HALF)
+def test_great_scores_are_not_rounded_to_half_precision(dtype, scale, width, kind):
+    """Scores of 60 and more; with values of another width no IAttention can compute them."""
+
+    class Attention(torch.nn.Module):
+        def forward(self, q, k, v, mask=None):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, 0.0, kind == "causal", scale=scale)
+
+    inputs = {"q": td.Input((2, 2, 32, 64), dtype), "k": td.Input((2, 2, 48, 64), dtype)}
+    inputs["v"] = td.Input((2, 2, 48, width), dtype)
+    if kind in ("float", "bool"):
+        inputs["mask"] = td.Input((2, 2, 32, 48), torch.bool if kind == "bool" else dtype)
+    assert td.check(td.from_module(Attention(), inputs)).passed
+
+
+def test_great_scores_cost_nothing_where_the_layer_computes_them():
+    def program(scale):
+        net = td.Network()
+        q, k, v = (net.input(name, (2, 8, 128, 64), torch.float16) for name in "qkv")
+        net.output(F.scaled_dot_product_attention(q, k, v, scale=scale), "y")
+        return td.program(net)
+
+    assert program(1.0).launch_count == program(None).launch_count
+    assert program(1.0).bytes == program(None).bytes

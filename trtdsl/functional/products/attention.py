@@ -38,7 +38,9 @@ def scaled_dot_product_attention(
 
     One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
     do no worse (half precision with no mask or one that is added, a bool mask that is constant or in float32) and where
-    the layer cannot express the case. In half precision the builder makes one fused kernel of either. ``scale`` is ``1
+    the layer cannot express the case. In half precision the builder makes one fused kernel of either. Where ``scale``
+    makes scores greater than by default, these stay in float32, as in torch: in the layer, or in products that are not
+    fused. ``scale`` is ``1
     / sqrt(E)`` when None. ``attn_mask`` is bool (True takes part) or is added; a row that a bool mask rules out wholly
     gives 0, as in torch. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats the heads of
     dimension -3 of key and value. ``dropout_p`` above 0 is refused.
@@ -61,7 +63,8 @@ def scaled_dot_product_attention(
         open_rows, mask = any_of(mask, -1, keepdim=True), L.unary(L.cast(mask, query.dtype), "LOG")
     # The builder makes one kernel of unmasked attention in half precision either way; for the products it finds better
     # ways to and from the projections around it.
-    products = is_low(query) and not (is_causal or enable_gqa or open_rows is not None)
+    sharpness = _sharpness(query, scale) if is_low(query) else 0
+    plain = is_low(query) and not (is_causal or enable_gqa or sharpness or open_rows is not None)
     fits = _is_for_layer(query, key, value, mask, enable_gqa)
     way = lowering_of(
         "scaled_dot_product_attention",
@@ -70,13 +73,30 @@ def scaled_dot_product_attention(
         key,
         value,
         cannot={} if fits else {"layer": "IAttention takes floats of one width in one batch, and a mask that is added"},
-        default="products" if products else "layer",
+        default="products" if plain or sharpness == 2 else "layer",
     )
     if way == "layer":
         result = _by_layer(scaled(query, factor), key, value, mask, is_causal)
         return result if open_rows is None else choose(open_rows, result, 0, result.dtype)
     key, value = (repeat_interleave(x, n, -3) if n > 1 else x for x, n in zip((key, value), groups, strict=True))
+    if sharpness:  # scores in float32, as torch has them
+        query, key = L.cast(query, torch.float32), L.cast(key, torch.float32)
     return _by_products(scaled(query, factor), key, value, attn_mask, is_causal)
+
+
+def _sharpness(query: Tensor, scale: float | Tensor | None) -> int:
+    """How great the scale makes the scores in half precision: 0 as by default, 1 greater, 2 far greater.
+
+    Scores of 60 that are rounded to float16 between two layers change the weights by more than a percent (1). Still
+    greater ones change as much where the query is rounded after its scaling, which a power of two does not do (2).
+    """
+    width = query.shape[-1]
+    if scale is None or not isinstance(width, int):
+        return 0
+    if not isinstance(scale, (int, float)):
+        return 1
+    deviation = abs(scale) * math.sqrt(width)  # of the scores, where query and key have a deviation of 1
+    return 0 if deviation < 1.01 else 2 if deviation > 8 and abs(math.frexp(scale)[0]) != 0.5 else 1
 
 
 def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, grouped: bool) -> bool:
@@ -108,20 +128,18 @@ def _by_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is
 
 
 def _by_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """Two IMatrixMultiplyLayers and ISoftMaxLayer; the query is scaled already."""
+    """Two IMatrixMultiplyLayers and ISoftMaxLayer; the query is scaled already, and may be wider than the values."""
     keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
     scores = matmul(query, keys)
     if is_causal:
         rows, columns = indices_of(query.network, query.shape[-2], key.shape[-2])
-        return matmul(
-            softmax(choose(L.elementwise(columns, rows, "GREATER"), -math.inf, scores, scores.dtype), -1), value
-        )
-    if mask is None:
-        return matmul(softmax(scores, -1), value)
-    if mask.dtype != torch.bool:
-        return matmul(softmax(binary(scores, mask, "SUM", scores.dtype), -1), value)
-    weights = softmax(choose(mask, scores, -math.inf, scores.dtype), -1)
-    if not (mask.is_constant and bool(mask.data.any(-1).all())):
+        scores = choose(L.elementwise(columns, rows, "GREATER"), -math.inf, scores, scores.dtype)
+    elif mask is not None and mask.dtype == torch.bool:
+        scores = choose(mask, scores, -math.inf, scores.dtype)
+    elif mask is not None:
+        scores = binary(scores, mask, "SUM", scores.dtype)
+    weights = L.cast(softmax(scores, -1), value.dtype)
+    if mask is not None and mask.dtype == torch.bool and not (mask.is_constant and bool(mask.data.any(-1).all())):
         weights = choose(any_of(mask, -1, keepdim=True), weights, 0, weights.dtype)
     return matmul(weights, value)
 
