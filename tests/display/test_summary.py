@@ -140,3 +140,41 @@ def test_every_layer_type_has_a_cost(type):
     assert layers
     assert all(layer.flops is not None and layer.bytes is not None and layer.flops >= 0 for layer in layers)
     assert np.isfinite(summary.flops)
+
+
+def of_a_product(rows):
+    net = td.Network()
+    x = net.input("x", (rows, 3))
+    net.output(F.linear(F.relu(x) + net.constant(torch.ones(1, 3)), net.constant(torch.ones(5, 3))), "y")
+    return net
+
+
+def test_the_sizes_that_are_tuned_for_make_the_cost():
+    summary = td.summarize(of_a_product(td.Dim("N", min=1, opt=2, max=4)))
+    assert summary.flops == 2 * 3 + 2 * 3 + 2 * (2 * 5 * 3)  # activation, sum, product
+    assert summary.dims == {"N": 2}
+    assert repr(summary).endswith("72 FLOPs at N=2)")
+    assert td.inspect(of_a_product(td.Dim("N", min=1, opt=2, max=4))).flops == summary.flops
+
+
+def test_no_part_of_a_total_is_given_for_the_whole():
+    net = of_a_product("N")
+    net.output(net.input("z", (2, 3)) * net.constant(torch.ones(2, 3)), "w")  # the one layer whose cost is known
+    summary = td.summarize(net)
+    assert summary.flops is None
+    assert summary.bytes is None
+    assert "? FLOPs" in repr(summary)
+    assert "3 of 7 layers are of open sizes; give each td.Dim a range" in str(summary)
+    assert "3 of 7 layers" in summary._repr_html_()
+    assert td.summarize(net, {"x": torch.ones(1, 3), "z": torch.ones(2, 3)}).flops == 3 + 3 + 30 + 6
+
+
+def test_the_cost_of_a_loop_is_that_of_a_run():
+    net = td.Network()
+    x = net.input("x", (3,))
+    net.output(td.scan(lambda c, i: (c + i, c), x[0], x)[0], "y")
+    summary = td.summarize(net)
+    assert summary.flops is None
+    assert "1 of 9 layers are in a loop or a branch; td.inspect(network) runs it once" in str(summary)
+    assert td.summarize(net, {"x": torch.ones(3)}).flops == 3
+    assert td.inspect(net).flops == 3

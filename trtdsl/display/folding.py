@@ -60,17 +60,20 @@ class Row:
     @property
     def flops(self) -> int | None:
         """None where a layer's are not known."""
-        return _sum(layer.flops for layer in self.layers)
+        return total(layer.flops for layer in self.layers)
 
     @property
     def bytes(self) -> int | None:
         """None where a layer's are not known."""
-        return _sum(layer.bytes for layer in self.layers)
+        return total(layer.bytes for layer in self.layers)
 
     @property
     def times(self) -> str:
         """How often the layer runs; empty for a module."""
-        return "" if self.is_folded else str(self.layers[0].executions)
+        if self.is_folded:
+            return ""
+        executions = self.layers[0].executions
+        return "?" if executions is None else str(executions)
 
     def lines(self, below: str) -> str:
         """The author's line, or the first and the last of a module's in one file."""
@@ -83,7 +86,8 @@ class Row:
         return f"{split[0][0]}:{numbers[0]}{last}"
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
+def total(values: Iterable[int | None]) -> int | None:
+    """The sum; None where one of the values is not known."""
     found = list(values)
     return None if None in found else sum(value for value in found if value is not None)
 

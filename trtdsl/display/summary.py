@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ..core.backend import Backend
-from ..core.errors import UsageError
+from ..core.errors import ShapeError, UsageError
 from ..core.html import folded, preformatted, table
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -20,10 +20,10 @@ from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import KINDS, Node, Shapes, count
-from ..layers.region import REGIONS
+from ..layers.region import REGIONS, Region
 from ..sizes.profile import Range
-from ..sizes.shape import Shape, shape_text
-from .folding import rows
+from ..sizes.shape import Shape, SizeLike, shape_text, value
+from .folding import rows, total
 from .table import as_text, make_table
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ class LayerSummary:
     inputs: list[TensorSummary]
     outputs: list[TensorSummary]
     parameters: int
-    executions: int
-    """How often it runs: more than once in a loop, not at all in a branch that is not taken."""
+    executions: int | None
+    """How often it runs: more than once in a loop, not at all in a branch that is not taken; None where only a run
+    shows it."""
     flops: int | None
     bytes: int | None
     """Read and written, when each layer stands alone; a reshape moves none."""
@@ -84,14 +85,31 @@ class Summary:
         return sum(layer.parameters for layer in self.layers)
 
     @property
-    def flops(self) -> int:
-        """Floating-point operations of one run; those of layers of unknown size are missing."""
-        return sum(layer.flops or 0 for layer in self.layers)
+    def flops(self) -> int | None:
+        """Floating-point operations of one run; None where those of a layer are not known."""
+        return total(layer.flops for layer in self.layers)
 
     @property
-    def bytes(self) -> int:
-        """Bytes moved in one run if no layers were fused."""
-        return sum(layer.bytes or 0 for layer in self.layers)
+    def bytes(self) -> int | None:
+        """Bytes moved in one run if no layers were fused; None where those of a layer are not known."""
+        return total(layer.bytes for layer in self.layers)
+
+    @property
+    def unknown(self) -> str:
+        """Why totals are missing, and how to get them; empty where none is."""
+        open_layers = [layer for layer in self.layers if layer.flops is None]
+        if not open_layers:
+            return ""
+        if all(layer.executions is None for layer in open_layers):
+            reason, what = "in a loop or a branch", "td.inspect(network) runs it once to count them"
+        else:
+            reason, what = "of open sizes", "give each td.Dim a range, or td.summarize(network, feeds) its inputs"
+        return f"FLOPs and bytes are not known: {len(open_layers)} of {len(self.layers)} layers are {reason}; {what}"
+
+    @property
+    def _at(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self.dims.items())
+        return f" at {sizes}" if sizes else ""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
@@ -126,20 +144,20 @@ class Summary:
         )
 
     def __str__(self) -> str:
-        return "\n".join([as_text(self.layout()), *self.fallbacks])
+        head = [f"{self.network}{self._at}"] if self.dims else []
+        return "\n".join([*head, as_text(self.layout()), *filter(None, [self.unknown]), *self.fallbacks])
 
     def __repr__(self) -> str:
-        totals = (
-            f"{len(self.layers)} layers, {number(self.parameters) or 0} parameters, {number(self.flops) or 0} FLOPs"
-        )
-        return f"Summary({self.network}: {totals})"
+        counts = f"{len(self.layers)} layers, {number(self.parameters) or 0} parameters"
+        return f"Summary({self.network}: {counts}, {number(self.flops) or 0} FLOPs{self._at})"
 
     def _repr_html_(self) -> str:
         listed = [
             (each.name, each.type, ", ".join(map(str, each.outputs)), number(each.flops), each.location or "")
             for each in self.layers
         ]
-        parts = [table(["layer", "type", "outputs", "FLOPs", "line"], listed), *map(preformatted, self.fallbacks)]
+        notes = [*filter(None, [self.unknown]), *self.fallbacks]
+        parts = [table(["layer", "type", "outputs", "FLOPs", "line"], listed), *map(preformatted, notes)]
         return folded(repr(self), *parts)
 
 
@@ -166,8 +184,9 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
     That is a :class:`Network` or any ``INetworkDefinition``; or a NetworkSpec or a file (``FILE.py:NAME``), which is
     defined first.
 
-    Shapes are those that TensorRT infers; with ``feeds`` the network is interpreted once and they are those of that
-    run, with how often each layer ran.
+    With ``feeds`` the network is interpreted once: shapes are those of that run, and layers count as often as they ran.
+    Without, the sizes are those that the first profile is tuned for. What is not known then, because a dimension has no
+    range or a layer stands in a loop or a branch, has None for its cost, and so has the total.
 
     >>> net = td.Network()
     >>> net.output(F.matmul(net.input("a", (2, 3)), net.input("b", (3, 4))), "y")
@@ -179,7 +198,11 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
     interpreter = Interpreter(network)
     shapes: dict[str, tuple[int, ...]] = {}
     times: Counter[str] = Counter()
-    if feeds is not None:
+    found = _authors_shapes(interpreter)
+    dims = (tuned_sizes(interpreter.network) if interpreter.network and feeds is None else None) or {}
+    if feeds is None:
+        shapes = {name: tuple(_known(size, dims) for size in shape) for name, shape in found.items()}
+    else:
         shapes = {name: tuple(feed.shape) for name, feed in feeds.items()}
 
         def observe(name: str, tensor: Any) -> None:
@@ -189,14 +212,40 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
         interpreter(feeds, observe=observe)
     name = network.name if isinstance(network, Network) else interpreter.definition.name
     backend = f"{interpreter.backend.name} {interpreter.backend.version}"
-    sizes = _authors_sizes(interpreter)
-    layers = [_layer(interpreter, node, shapes, sizes, times, fed=feeds is not None) for node in interpreter.nodes]
+    sizes = {
+        name: tuple(size if isinstance(size, int) else str(size) for size in shape)
+        for name, shape in found.items()
+        if not all(isinstance(size, int) for size in shape)
+    }
+    regions = [step.part for step in interpreter.steps if isinstance(step.part, Region)]
+    inside = {interpreter.nodes[index].name for region in regions for index in region.inside}
+    layers = []
+    for node in interpreter.nodes:
+        ran = max((times[name] for name in node.makes), default=1) if feeds is not None else 1
+        executions = None if feeds is None and node.name in inside else ran
+        layers.append(_layer(interpreter, node, shapes, sizes, executions))
     fallbacks = [str(each) for each in network.choices.fallbacks] if isinstance(network, Network) else []
-    return Summary(name, backend, layers, fallbacks)
+    return Summary(name, backend, layers, fallbacks, dims)
 
 
-def _authors_sizes(interpreter: Interpreter) -> dict[str, tuple[int | str, ...]]:
-    """By tensor, the shape in the author's dimensions where it has dynamic ones."""
+def tuned_sizes(network: Network) -> dict[str, int] | None:
+    """The sizes that a network's first profile is tuned for; None where a dimension has no range."""
+    try:
+        return network.profiles[0].at("opt") if network.dims else {}
+    except UsageError:
+        return None
+
+
+def _known(size: SizeLike, dims: Mapping[str, int]) -> int:
+    """The size as a number; -1 for one that is not known."""
+    try:
+        return value(size, dims)
+    except ShapeError:  # of the data, or of a dimension without a range
+        return -1
+
+
+def _authors_shapes(interpreter: Interpreter) -> dict[str, Shape]:
+    """By tensor, the shape in the author's dimensions."""
     network = interpreter.network
     if network is None:
         return {}
@@ -206,11 +255,7 @@ def _authors_sizes(interpreter: Interpreter) -> dict[str, tuple[int | str, ...]]
             shape = network.shapes.get(node.name if index == 0 else f"{node.name}.{index}")
             if shape is not None:
                 found[name] = shape
-    return {
-        name: tuple(size if isinstance(size, int) else str(size) for size in shape)
-        for name, shape in found.items()
-        if not all(isinstance(size, int) for size in shape)
-    }
+    return found
 
 
 def inspect(
@@ -238,8 +283,8 @@ def inspect(
     )
     if not 0 <= profile < max(len(network.profiles), 1):
         raise UsageError(f"there is no profile {profile}: there are {len(network.profiles)}, counted from 0")
-    if not network.dims:
-        return summarize(network)
+    if not network.dims and (found := summarize(network)).flops is not None:
+        return found
     sizes = network.profiles[profile].at("opt")
     found = summarize(network, make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0)))
     return replace(found, dims=dict(sizes))
@@ -250,18 +295,17 @@ def _layer(
     node: Node,
     shapes: Mapping[str, tuple[int, ...]],
     sizes: Mapping[str, tuple[int | str, ...]],
-    times: Mapping[str, int],
-    *,
-    fed: bool,
+    executions: int | None,
 ) -> LayerSummary:
     inputs = [None if tensor is None else _tensor(tensor, shapes, sizes) for tensor in node.inputs]
     outputs = [_tensor(tensor, shapes, sizes) for tensor in node.outputs]
-    executions = max((times[output.name] for output in outputs), default=1) if fed else 1
     parameters = parameters_of(node)
     present = [tensor for tensor in inputs if tensor is not None]
     flops = moved = None
     with interpreter.backend.listen():
-        if all(size >= 0 for tensor in (*present, *outputs) for size in tensor.shape):
+        if node.type in REGIONS:
+            flops = moved = 0
+        elif executions is not None and all(size >= 0 for tensor in (*present, *outputs) for size in tensor.shape):
             concrete = Shapes([None if t is None else t.shape for t in inputs], [t.shape for t in outputs])
             flops, moved = cost_of(node, concrete, [*present, *outputs], parameters)
             flops, moved = flops * executions, moved * executions

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.dtypes import dtype_name
-from ...core.errors import ShapeError, UsageError
+from ...core.errors import ShapeError
 from ...definition.network import Network
 from ...interpreter.fingerprint import attributes
 from ...layers.evaluation import KINDS, Node, Shapes, count
 from ...layers.region import Region, partition
 from ...sizes.shape import Shape, Size, SizeLike
-from ..summary import TensorSummary, cost_of, parameters_of
+from ..summary import TensorSummary, cost_of, parameters_of, tuned_sizes
 
 NOT_SHOWN = {"alpha", "beta", "cubic_coeff", "is_v2", "loop", "conditional", "metadata", "name", "padding_nd", "type"}
 """Attributes that another one says, or that mean something for few members of a family."""
@@ -69,7 +69,7 @@ class Facts:
     def __init__(self, network: Network):
         self.network = network
         backend, definition = network.backend, network.definition
-        self.dims = _tuned(network)
+        self.dims = tuned_sizes(network)
         with backend.listen():  # reading back logs complaints about attributes that are not there
             nodes = [Node(backend, definition.get_layer(index)) for index in range(definition.num_layers)]
             self.nodes, self.regions = partition(nodes, list(network.outputs))
@@ -193,14 +193,6 @@ _BOUNDARY = ("TRIP_LIMIT", "ITERATOR", "RECURRENCE", "LOOP_OUTPUT", "CONDITION",
 
 def _whole(sizes: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(size for size in sizes if size is not None)
-
-
-def _tuned(network: Network) -> Mapping[str, int] | None:
-    """The sizes that the first profile is tuned for; None where a dimension has no range."""
-    try:
-        return network.profiles[0].at("opt") if network.dims else {}
-    except UsageError:
-        return None
 
 
 def shown_attributes(node: Node) -> dict[str, str]:
