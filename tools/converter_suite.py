@@ -4,7 +4,10 @@ The suite is `tests/py/dynamo/conversion` of github.com/pytorch/TensorRT; this s
 torch_tensorrt and TensorRT need not be installed: stand-ins take their places, and each test's module and inputs go to
 `td.from_module`, `td.check` and a comparison on the test's own inputs. The package parameterized must be importable.
 
-    python tools/converter_suite.py ~/TensorRT/tests/py/dynamo/conversion --part 1/4 --json results.jsonl
+    python tools/converter_suite.py ~/TensorRT/tests/py/dynamo/conversion --results results.jsonl
+
+Each module is judged in a process of its own. A result is kept with the commit of trtdsl, and counts for that commit
+alone: a run that is stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ import argparse
 import importlib
 import importlib.abc
 import importlib.machinery
-import json
 import sys
 import types
 import unittest
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from measured import Results, alone
 from time_limit import within
 from torch.overrides import TorchFunctionMode
 
@@ -356,23 +359,32 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="tests/py/dynamo/conversion of pytorch/TensorRT")
     parser.add_argument("--files", default="test_*.py", help="which files, such as test_pad*.py")
     parser.add_argument("--part", default="1/1", help="which slice of all modules, such as 2/4")
-    parser.add_argument("--json", type=Path, help="append one line for each module to this file")
+    parser.add_argument("--results", type=Path, help="a file of results: what has this commit is not judged again")
     parser.add_argument("--only", default="", help="only tests with this in their names")
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
+    found = Results(options.results)
+    known = {row["name"]: Outcome(**row) for row in found.rows}
     counts: Counter[str] = Counter()
+    names: Counter[str] = Counter()
     kept = attention_on_cpu()
-    out = options.json.open("a") if options.json else None
+    importlib.import_module("trtdsl.core.backend").get_backend("auto")  # imported once, not in each process
     for index, case in enumerate(collected(options.folder, options.files)):
+        names[case.name] += 1
+        if names[case.name] > 1:  # a test may run several modules
+            case.name = f"{case.name} ({names[case.name]})"
         if index % parts != part - 1 or options.only not in case.name:
             continue
-        outcome = judged(case)
+        outcome = known.get(case.name)
+        if outcome is None:
+            try:
+                outcome = alone(judged, case, seconds=SECONDS)
+            except RuntimeError as error:
+                outcome = Outcome(case.name, "broken", str(error))
+            found.add(asdict(outcome))
         counts[outcome.verdict] += 1
-        if out is not None:
-            out.write(json.dumps(asdict(outcome)) + "\n")
-            out.flush()
-        elif outcome.verdict != "equal":
-            print(f"{outcome.verdict}: {outcome.name}: {outcome.detail}")
+        if outcome.verdict != "equal":
+            print(f"{outcome.verdict}: {outcome.name}: {outcome.detail}", flush=True)
     print(dict(counts), sum(counts.values()))
     del kept
 

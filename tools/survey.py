@@ -4,25 +4,25 @@
     python tools/survey.py timm kornia --only 'mobile|Blur'    # what a pattern finds in these
     python tools/survey.py --results survey.jsonl --write      # goes on where it stopped, and writes the table
 
-Each module is made with random weights, traced, defined and compared with itself at the ends of its sizes, unedited.
+Each module is made with random weights, traced, defined and compared with itself at the ends of its sizes, unedited,
+in a process of its own. A result is kept with the commit of trtdsl, and counts for that commit alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import re
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
+from measured import Results, alone, versions
 from surveyed import LIBRARIES, Subject
 from time_limit import within
 
@@ -41,12 +41,13 @@ class Result:
     name: str
     why: str
     seconds: float
+    """Of the processor's time."""
 
 
 def judged(library: str, subject: Subject, seconds: int) -> Result:
     """Ports and checks one module."""
     version = getattr(importlib.import_module(library), "__version__", "").split("+")[0]
-    start = time.perf_counter()
+    start = time.process_time()
     with within(seconds), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
@@ -59,7 +60,7 @@ def judged(library: str, subject: Subject, seconds: int) -> Result:
         except Exception as error:
             line = traceback.extract_tb(error.__traceback__)[-1]
             why = f"{type(error).__name__}: {error} ({Path(line.filename).name}:{line.lineno})"
-    return Result(library, version, subject.name, " ".join(why.split()), round(time.perf_counter() - start, 1))
+    return Result(library, version, subject.name, " ".join(why.split()), round(time.process_time() - start, 1))
 
 
 def _varied(module: torch.nn.Module) -> torch.nn.Module:
@@ -74,8 +75,8 @@ def _varied(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def table(results: Iterable[Result]) -> str:
-    """The modules by library, and the reason for each that is not equal."""
+def table(results: Iterable[Result], missed: Sequence[str] = ()) -> str:
+    """The modules by library, the reason for each that is not equal, and what was not measured."""
     by_library: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         by_library.setdefault((result.library, result.version), []).append(result)
@@ -89,6 +90,8 @@ def table(results: Iterable[Result]) -> str:
     if failed:
         lines += ["", "| not equal | why |", "|---|---|"]
         lines += [f"| {result.library} {result.name} | {_reason(result.why)} |" for result in failed]
+    if missed:
+        lines += ["", f"Not measured: {', '.join(missed)}."]
     return "\n".join(lines)
 
 
@@ -98,9 +101,9 @@ def _reason(why: str) -> str:
     return why if len(why) <= 200 else f"{why[:197].rsplit(' ', 1)[0]} …"
 
 
-def results_of(names: list[str], only: str, known: list[Result], seconds: int) -> Iterator[Result]:
-    """What is known already, and the rest as it is found."""
-    done = {(result.library, result.name): result for result in known}
+def results_of(names: list[str], only: str, kept: Results, seconds: int, until: float) -> Iterator[Result | str]:
+    """What is known already, and the rest as it is found; after ``until`` the names of modules that are not known."""
+    done = {(row["library"], row["name"]): Result(**row) for row in kept.rows}
     for library in names:
         try:
             importlib.import_module(library)
@@ -111,8 +114,24 @@ def results_of(names: list[str], only: str, known: list[Result], seconds: int) -
         for subject in subjects:
             if (library, subject.name) in done:
                 yield done[library, subject.name]
-            elif re.search(only, subject.name):
-                yield judged(library, subject, seconds)
+            elif not re.search(only, subject.name):
+                continue
+            elif time.monotonic() > until:
+                yield f"{library} {subject.name}"
+            else:
+                result = measured(library, subject, seconds)
+                kept.add(asdict(result))
+                print(f"{library} {result.name} ({result.seconds} s): {result.why or 'equal'}", file=sys.stderr)
+                yield result
+
+
+def measured(library: str, subject: Subject, seconds: int) -> Result:
+    """The verdict on a module, from a process of its own."""
+    try:
+        return alone(judged, library, subject, seconds, seconds=seconds)
+    except RuntimeError as error:
+        version = getattr(importlib.import_module(library), "__version__", "").split("+")[0]
+        return Result(library, version, subject.name, str(error), 0.0)
 
 
 def _declare_operators_of_torchvision() -> None:
@@ -127,28 +146,20 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}; all of them by default")
     parser.add_argument("--only", default="", help="modules whose names this pattern finds")
     parser.add_argument("--seconds", type=int, default=120, help="the time for one module")
-    parser.add_argument("--results", type=Path, help="a file of results: what stands there is not measured again")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="what is not measured by then is named")
+    parser.add_argument("--results", type=Path, help="a file of results: what has this commit is not measured again")
     parser.add_argument("--write", action="store_true", help="write the table into docs/porting.md")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.libraries if name not in LIBRARIES]
     if unknown:
         parser.error(f"no library {', '.join(unknown)}")
     _declare_operators_of_torchvision()
-    kept: Any = options.results
-    known = [Result(**json.loads(line)) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
-    found = []
-    for result in results_of(options.libraries or list(LIBRARIES), options.only, known, options.seconds):
-        found.append(result)
-        if result not in known:
-            print(
-                f"{result.library} {result.name} ({result.seconds} s): {result.why or 'equal'}",
-                file=sys.stderr,
-                flush=True,
-            )
-            if kept:
-                with kept.open("a") as file:
-                    file.write(json.dumps(asdict(result)) + "\n")
-    text = table(found)
+    until = time.monotonic() + 60 * options.minutes
+    kept = Results(options.results)
+    found = list(results_of(options.libraries or list(LIBRARIES), options.only, kept, options.seconds, until))
+    results = [each for each in found if isinstance(each, Result)]
+    text = table(results, [each for each in found if isinstance(each, str)])
+    text = f"Measured with {versions()}.\n\n{text}"
     print(text)
     if options.write:
         document = DOCUMENT.read_text()

@@ -1,4 +1,4 @@
-"""A limit on how long a piece of work may take."""
+"""A limit on how long a piece of work may compute."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 @contextlib.contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Raises TimeoutError where the work inside takes longer. In the main thread alone."""
+    """Raises TimeoutError where the work inside takes more of the processor's time. In the main thread alone."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"more than {seconds} s")
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)

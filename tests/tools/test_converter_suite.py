@@ -21,6 +21,10 @@ class TestAdd(DispatchTestCase):
 
         self.run_test(Add(), [torch.randn(2, 3), torch.randn(3)])
 
+    def test_two(self):
+        self.run_test(nn.ReLU(), [torch.randn(2)])
+        self.run_test(nn.ReLU(), [torch.randn(3)])
+
     def test_ranges(self):
         class Add(nn.Module):
             def forward(self, x, y):
@@ -52,10 +56,15 @@ class TestAdd(DispatchTestCase):
 def test_every_module_of_a_suite_is_judged(tmp_path):
     (tmp_path / "suite").mkdir()
     (tmp_path / "suite" / "test_add.py").write_text(SUITE)
-    command = [sys.executable, "tools/converter_suite.py", str(tmp_path / "suite"), "--json", str(tmp_path / "out")]
+    command = [sys.executable, "tools/converter_suite.py", str(tmp_path / "suite"), "--results", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "{'equal': 3, 'refused': 1} 4"
+    last = "{'equal': 5, 'refused': 1} 6"
+    assert done.stdout.splitlines()[-1] == last
     rows = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert {row["name"].split(".")[-1]: row["verdict"] for row in rows} == {
         "test_plain": "equal", "test_ranges": "equal", "test_random": "equal", "test_unknown": "refused",
+        "test_two": "equal", "test_two (2)": "equal",
     }  # fmt: skip
+    again = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert again.stdout.splitlines()[-1] == last
+    assert len((tmp_path / "out").read_text().splitlines()) == len(rows)  # nothing was judged again

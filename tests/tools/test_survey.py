@@ -1,6 +1,8 @@
 """The survey of libraries: what it finds of modules of torch and of others, and the table that it writes."""
 
 import importlib
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -15,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def survey(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     yield importlib.import_module("survey")
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("survey", "surveyed")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("survey", "surveyed", "measured")]:
         del sys.modules[name]
 
 
@@ -62,9 +64,27 @@ def test_modules_are_judged_one_by_one_and_the_table_gives_reasons(survey, monke
     assert "| torch Random | UnsupportedError: " in text and "torch.rand draws random numbers" in text
     assert "| torch Absent | AttributeError: " in text
     assert "absent cannot be imported: ModuleNotFoundError" in capsys.readouterr().err
-    monkeypatch.setattr(survey, "judged", lambda *_: pytest.fail("it is measured already"))
+    monkeypatch.setattr(survey, "measured", lambda *_: pytest.fail("it is measured already"))
     survey.main(options)
     assert document.read_text() == text
+
+
+def test_a_result_counts_for_its_commit_alone(survey, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(survey, "LIBRARIES", {"torch": lambda: subjects(survey)})
+    results = tmp_path / "results.jsonl"
+    row = {"library": "torch", "version": "1", "name": "Zero", "why": "", "seconds": 1.0}
+    results.write_text(json.dumps({**row, "commit": "of another day"}) + "\n")
+    survey.main(["--results", str(results), "--only", "Zero", "--minutes", "0"])
+    out = capsys.readouterr().out
+    assert "| all | 0 | 0 | |" in out and "Not measured: torch Zero." in out
+    survey.main(["--results", str(results), "--only", "Zero"])
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [each["commit"] == survey.Results(None).commit for each in rows] == [False, True]
+
+
+def test_a_module_that_ends_its_process_does_not_end_the_survey(survey):
+    kill = survey.Subject("Kill", lambda: os._exit(7), ["N,3"], {"N": (1, 2, 3)})
+    assert survey.measured("torch", kill, 60).why == "its process ended with exit code 7"
 
 
 def test_a_pattern_chooses_modules(survey, monkeypatch, capsys):

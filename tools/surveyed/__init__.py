@@ -9,12 +9,12 @@ from .subject import Subject as Subject
 
 LIBRARIES: dict[str, Callable[[], Iterator[Subject]]] = {
     "torch": plain.torch,
-    "torchvision": vision.torchvision,
-    "timm": vision.timm,
-    "transformers": text.transformers,
     "diffusers": diffusion.diffusers,
     "ultralytics": detection.ultralytics,
     "torchaudio": audio.torchaudio,
     "kornia": filters.kornia,
     "monai": medical.monai,
+    "transformers": text.transformers,
+    "torchvision": vision.torchvision,
+    "timm": vision.timm,
 }

@@ -1,0 +1,91 @@
+"""Measurements of many things, each in a process of its own, kept with the commit that they were made on."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import multiprocessing
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import trtdsl as td
+from trtdsl.core.backend import get_backend
+
+PATIENCE = 10  # of a clock on the wall, times the limit of the processor's time
+
+
+def commit() -> str:
+    """The commit of the package that is imported, with a plus where its files differ from it; "" outside of git."""
+    folder = Path(td.__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
+
+
+def versions() -> str:
+    """What a measurement depends on besides the commit."""
+    backend = get_backend("auto")
+    return f"{backend.name} {backend.version}, torch {version('torch')}, Python {platform.python_version()}"
+
+
+class Results:
+    """A file of results, one a line; those of other commits stay in it and do not count."""
+
+    def __init__(self, path: Path | None):
+        self.path, self.commit = path, commit()
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        rows = [json.loads(line) for line in lines]
+        self.rows: list[dict[str, Any]] = [
+            {key: value for key, value in row.items() if key != "commit"}
+            for row in rows
+            if row.get("commit") == self.commit
+        ]
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Writes a row at once, so that what was measured outlives a run that is stopped."""
+        self.rows.append(row)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps({**row, "commit": self.commit}) + "\n")
+
+
+def alone(work: Callable[..., Any], *arguments: Any, seconds: int) -> Any:
+    """What ``work(*arguments)`` gives in a process of its own, a copy of this one.
+
+    What the work imports is imported here afterwards, so that the next process has it. Raises RuntimeError where the
+    process ends without a result or takes ten times its seconds.
+    """
+    before = set(sys.modules)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def run() -> None:
+        result = work(*arguments)
+        sender.send((result, [name for name in sys.modules if name not in before]))
+
+    process = context.Process(target=run)
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(PATIENCE * seconds):
+            raise RuntimeError(f"more than {PATIENCE * seconds} s by the clock")
+        result, imported = receiver.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"its process ended with exit code {process.exitcode}") from None
+    finally:
+        process.kill()
+        process.join()
+    for name in imported:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    return result
