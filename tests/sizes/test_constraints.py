@@ -67,9 +67,51 @@ def test_operands_that_do_not_match():
     holds(lambda x: x + x[:, 1:].sum(1, keepdim=True), ((N, H),))
 
 
+def test_a_mismatch_says_the_operands_and_what_to_write():
+    """The author sees what met what without reading the network again."""
+    message = broken(lambda a, b: a + b, ((N, H, 30),), ((N, 20, 30),))
+    assert message.splitlines()[1:] == [
+        "  in add(…)",
+        "  input: (N, H, 30) float32, dimension 1 is H",
+        "  other: (N, 20, 30) float32, dimension 1 is 20",
+        "  write 20 in the place of H in the inputs' shapes",
+    ]
+    assert "where H = 2, the sizes of the operands do not match: H is 2, not 20" in message
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "wanted"),
+    [
+        (lambda a, b: torch.cat([a, b], 2), [(N, H, 3), (N, 4, 3)], ["tensors[1]: (N, 4, 3)", "H is 2, not 4"]),
+        (lambda a, b: torch.stack([a, b]), [(N, H, 3), (N, 4, 3)], ["in stack(…)", "H is 2, not 4"]),
+        (lambda a: F.conv2d(a, torch.ones(1, 9, 1, 1)), [(N, H, 5, 5)], ["weight: (1, 9, 1, 1) float32", "not 9"]),
+        (lambda a: F.linear(a, torch.ones(5, 9)), [(N, H)], ["weight: (5, 9) float32", "write 9 in the place of H"]),
+        (lambda a, b: F.einsum("ij,kj->ik", a, b), [(N, H), (N, 9)], ["operands[0]: (N, H)", "H is 2, not 9"]),
+        (
+            lambda a, b: F.scaled_dot_product_attention(a, b, b),
+            [(N, 1, 5, H), (N, 1, 5, 9)],
+            ["key: (N, 1, 5, 9)", "H is 2, not 9"],
+        ),
+        (lambda a, b: a * b, [(N, 3), (H, 3)], ["give both dimensions one name", "td.require("]),
+        (lambda a: a[:, 5], [(N, H)], ["it holds where H is 6 to 16: give H such a range"]),
+        (lambda a: a.reshape(-1, 7), [(N, H)], ["the H*N elements do not divide into parts of 7: 2 are left over"]),
+        (lambda a: F.narrow(a, 1, 0, 99), [(N, H)], ["it holds for no H from 2 to 16"]),
+    ],
+)
+def test_operations_that_need_a_size(function, inputs, wanted):
+    message = broken(function, *((shape,) for shape in inputs))
+    assert [text for text in wanted if text not in message] == [], message
+
+
 def test_contracted_sizes_that_do_not_match():
     message = broken(lambda a, b: a @ b, ((4, H),), ((N, 3),))
     assert "the contracted sizes do not match" in message
+
+
+def test_a_constant_is_an_operand_too():
+    x = td.Network().input("x", (4, 3))
+    with pytest.raises(td.ShapeError, match=r"the second operand fits when it is transposed[\s\S]*other: \(5, 3\)"):
+        x @ torch.ones(5, 3)
 
 
 def test_dimensions_without_a_range_are_left_out():

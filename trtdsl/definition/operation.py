@@ -7,13 +7,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from ..core.above import CURRENT_NETWORK
 from ..core.dtypes import dtype_name
 from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
 from ..core.lazy import np, torch
-from ..sizes.shape import shape_text
+from ..sizes.shape import Shape, SizeLike, shape_text
 from .precision import COMPOSED, follow
 from .tensor import Tensor
 
@@ -27,6 +27,38 @@ NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"
 """numpy's names of arguments that torch's own functions take for theirs, as ``torch.sum(x, axis=1)`` does."""
 
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
+
+
+class Operand(NamedTuple):
+    """What a message says of an operand."""
+
+    shape: Shape
+    dtype: Any
+
+    def __str__(self) -> str:
+        return f"{shape_text(self.shape)} {dtype_name(self.dtype)}"
+
+
+class Call(NamedTuple):
+    """The author's call without the values of its operands, for a message."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+
+    def operands(self) -> list[tuple[str, Operand]]:
+        """The operands with the names of their arguments: ``tensors[1]``."""
+        given = inspect.signature(self.function).bind_partial(*self.args, **self.kwargs).arguments
+        return [found for argument, value in given.items() for found in _labelled(argument, value)]
+
+    def lines(self, *sizes: SizeLike) -> list[str]:
+        """A line for each operand; it says which of its dimensions has one of the ``sizes`` that are in question."""
+        texts, lines = list(map(str, sizes)), []
+        for label, operand in self.operands():
+            found = [(axis, text) for axis, text in enumerate(map(str, operand.shape)) if text in texts]
+            note = f", dimension {found[0][0]} is {found[0][1]}" if len(found) == 1 and operand.shape[1:] else ""
+            lines.append(f"{label}: {operand}{note}")
+        return lines
 
 
 class Operation:
@@ -65,17 +97,29 @@ class Operation:
         if self._outer is None:
             self._call = None  # a pending shuffle keeps the operation: its operands can go
 
+    def call(self) -> Call | None:
+        """What a message says of the call later on; None where it has no operands."""
+        if self._call is None:
+            return None
+        function, args, kwargs = self._call
+        return Call(function, list(map(_seen, args)), {name: _seen(given) for name, given in kwargs.items()})
+
     def _operands(self) -> list[str]:
         """The call with the shapes of its operands, for a message; empty where it has none."""
-        if self._call is None:
-            return []
-        function, args, kwargs = self._call
-        lines = [
-            f"{label}: {shape_text(tensor.shape)} {dtype_name(tensor.dtype)}"
-            for argument, given in inspect.signature(function).bind_partial(*args, **kwargs).arguments.items()
-            for label, tensor in _labelled(argument, given)
-        ]
+        call = self.call()
+        lines = [] if call is None else call.lines()
         return [f"in {self.name}(…)", *lines] if lines else []
+
+
+def _seen(given: Any) -> Any:
+    """An argument with the shape and the dtype of a tensor in its place."""
+    if isinstance(given, Tensor):
+        return Operand(given.shape, given.dtype)
+    if isinstance(given, (list, tuple)):
+        return list(map(_seen, given))
+    if isinstance(given, (torch.Tensor, np.ndarray)):
+        return Operand(tuple(given.shape), given.dtype if isinstance(given, torch.Tensor) else str(given.dtype))
+    return given
 
 
 def operation(function: Callable[P, R]) -> Callable[P, R]:
@@ -215,9 +259,9 @@ def _is_passed(file: str) -> bool:
     return file.startswith(PACKAGE) or file.endswith(("contextlib.py", "functools.py"))
 
 
-def _labelled(label: str, given: Any) -> Iterator[tuple[str, Tensor]]:
-    """The Tensors in an argument, each with its place: ``tensors[1]``."""
-    if isinstance(given, Tensor):
+def _labelled(label: str, given: Any) -> Iterator[tuple[str, Operand]]:
+    """The operands in an argument, each with its place: ``tensors[1]``."""
+    if isinstance(given, Operand):
         yield label, given
     elif isinstance(given, (list, tuple)):
         for index, item in enumerate(given):

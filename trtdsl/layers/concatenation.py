@@ -33,6 +33,12 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
         for other, size in enumerate(tensor.shape):
             if other != axis and isinstance(size, int) and not isinstance(shape[other], int):
                 shape[other] = size
+    network = tensors[0].network
+    for tensor in tensors:
+        for other, size in enumerate(tensor.shape):
+            if other != axis and size is not shape[other]:
+                what = f"the sizes of dimension {other}, along which nothing is joined,"
+                network.constraints.equal(size, shape[other], what, network.current_operation)
     shape[axis] = total
 
     def add(target, *handles):

@@ -111,6 +111,7 @@ def deconvolution_shape(
     size = _kernel_size(x, kernel)
     if isinstance(x.shape[1], int) and x.shape[1] != kernel.shape[0]:
         raise ShapeError(f"the kernel {shape_text(kernel.shape)} is for {kernel.shape[0]} channels, not {x.shape[1]}")
+    check_channels(x.shape[1], kernel.shape[0], 1, kernel)
     spatial: list[SizeLike] = []
     for axis, length in enumerate(x.shape[2:]):
         extent = dilation[axis] * (size[axis] - 1) + 1
@@ -177,7 +178,11 @@ def _kernel_size(x: Tensor, kernel: Tensor) -> tuple[int, ...]:
 
 
 def check_channels(channels: SizeLike, per_group: SizeLike, groups: int, kernel: Tensor) -> None:
-    """Raises ShapeError where a kernel is for another number of channels."""
+    """Raises ShapeError where a kernel is for another number of channels; a constraint where that is dynamic."""
+    network = kernel.network
+    if not isinstance(channels, int):
+        what = f"the channels of the input and of the kernel {shape_text(kernel.shape)}"
+        network.constraints.equal(channels, per_group * groups, what, network.current_operation)
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
         raise ShapeError(
             f"the kernel {shape_text(kernel.shape)} with {groups} groups is for {per_group * groups} channels, "

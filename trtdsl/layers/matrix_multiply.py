@@ -30,7 +30,9 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     if len(batch_a) != len(batch_b):
         raise ShapeError(f"the batch dimensions must have one rank: {shape_text(batch_a)} and {shape_text(batch_b)}")
     if isinstance(inner_a, int) and isinstance(inner_b, int) and inner_a != inner_b:
-        raise ShapeError(f"the contracted dimensions do not match: {inner_a} and {inner_b}")
+        turned = columns and columns[0] == inner_a
+        hint = "; the second operand fits when it is transposed, by .mT" if turned else ""
+        raise ShapeError(f"the contracted dimensions do not match: {inner_a} and {inner_b}{hint}")
     batch = broadcast(batch_a, batch_b)
     require_match(a.network, batch, batch_a, batch_b)
     a.network.constraints.equal(inner_a, inner_b, "the contracted sizes", a.network.current_operation)

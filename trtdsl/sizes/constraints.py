@@ -26,19 +26,49 @@ class Constraint:
     operation: str
     location: Location | None
 
-    def failure(self, env: Mapping[str, int]) -> ShapeError:
-        """The error for the values of the dimensions in ``env``, where it does not hold."""
+    call: Any = None
+    """The author's call, which knows its operands' shapes; None where it has none."""
+
+    def failure(self, env: Mapping[str, int], ranges: Ranges) -> ShapeError:
+        """The error for the values of the dimensions in ``env``, where it does not hold, and what to write."""
         left, right = self.condition.left, self.condition.right
         values = ", ".join(f"{name} = {env[name]}" for name in sorted(map(str, self.condition.atoms())))
+        sizes = left, right
         if not self.operation:  # required by the author
             problem = f"{self.condition} does not hold{f': {self.what}' if self.what else ''}"
         elif self.condition.sign == ">=":
-            problem = f"{self.what} {left} would be {_value(left, env)}"
+            problem, sizes = f"{self.what} {left} would be {_value(left, env)}", ()
+        elif isinstance(right, int) and right == 0:
+            problem, sizes = f"{self.what}: {_value(left, env)} are left over", ()
+        elif isinstance(right, int) or isinstance(left, int):
+            size, number = (left, right) if isinstance(right, int) else (right, left)
+            problem = f"{self.what} do not match: {size} is {_value(size, env)}, not {number}"
         else:
             problem = f"{self.what} do not match: {left} is {_value(left, env)}, {right} is {_value(right, env)}"
         error = ShapeError(f"where {values}, {problem}", location=self.location)
-        error.context += [f"in {self.operation}(…)"] if self.operation else []
+        if self.operation:
+            operands = [] if self.call is None else self.call.lines(*sizes)
+            error.context += [f"in {self.operation}(…)", *operands, *self._instead(ranges)]
         return error
+
+    def _instead(self, ranges: Ranges) -> list[str]:
+        """What to write so that it holds."""
+        left, right = self.condition.left, self.condition.right
+        if self.condition.sign == "==":
+            dims = [size for size in (left, right) if isinstance(size, Dim)]
+            if len(dims) == 2:
+                return [
+                    f"give both dimensions one name, or serve only the sizes that match: td.require({left} == {right})"
+                ]
+            if dims and isinstance(number := right if dims[0] is left else left, int):
+                return [f"write {number} in the place of {dims[0]} in the inputs' shapes"]
+        where = where_it_holds(self.condition, ranges)
+        if where.startswith("for no"):
+            return [f"it holds {where}: choose another range, or other sizes in the network"]
+        if where:
+            (name,) = map(str, self.condition.atoms())
+            return [f"it holds {where}: give {name} such a range, or write td.require({self.condition})"]
+        return [f"td.require({self.condition}) serves only the sizes where it holds"]
 
 
 class Constraints:
@@ -51,6 +81,7 @@ class Constraints:
     Traceback (most recent call last):
     trtdsl.core.errors.ShapeError: where T = 2, the size T - 4 would be -2
       in an operation(…)
+      it holds where T is 4 to 9: give T such a range, or write td.require(T - 4 >= 0)
     """
 
     def __init__(self) -> None:
@@ -86,7 +117,8 @@ class Constraints:
     def _need(self, left: SizeLike, sign: str, right: SizeLike, what: str, operation: Any) -> None:
         if isinstance(left, int) and isinstance(right, int):
             if not SIGNS[sign](left, right):
-                raise ShapeError(f"{what} would be {left}")
+                match = f"{what}: {left} are left over" if right == 0 else f"{what} do not match: {left} and {right}"
+                raise ShapeError(match if sign == "==" else f"{what} would be {left}")
             return
         key = left, sign, right
         if key in self._needed:
@@ -94,8 +126,10 @@ class Constraints:
         condition = Condition(left, sign, right)
         if any(isinstance(atom, TensorDim) for atom in condition.atoms()):
             return  # known only when the network runs
-        name, location = (operation.name, operation.location) if operation else ("an operation", None)
-        self._needed[key] = Constraint(condition, what, name, location)
+        if operation is None:
+            self._needed[key] = Constraint(condition, what, "an operation", None)
+        else:
+            self._needed[key] = Constraint(condition, what, operation.name, operation.location, operation.call())
 
     def require(self, condition: Condition, why: str, location: Location | None) -> None:
         """The network serves only sizes where the condition holds."""
@@ -154,7 +188,7 @@ class Constraints:
             if verdict(own, required=False) is not True:
                 env = first_failure(own, self._chosen(names, ranges))
                 if env is not None:
-                    raise each.failure(env)
+                    raise each.failure(env, ranges)
 
     def _check_required(self, each: Constraint, ranges: Ranges) -> None:
         """It holds somewhere in the ranges, and for the sizes to tune for."""
@@ -163,7 +197,7 @@ class Constraints:
             return
         best = {name: ranges[name][1] for name in names if len(ranges[name]) == 3}
         if len(best) == len(names) and not each.condition.holds(best):
-            error = each.failure(best)
+            error = each.failure(best, ranges)
             where = where_it_holds(each.condition, ranges)
             error.context.append(f"these are the sizes to tune for{f'; it holds {where}' if where else ''}")
             raise error

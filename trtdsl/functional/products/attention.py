@@ -54,6 +54,13 @@ def scaled_dot_product_attention(
         raise UnsupportedError(f"dropout_p={dropout_p} is random: an engine is for inference")
     if is_causal and attn_mask is not None:
         raise DefinitionError("give attn_mask or is_causal, not both, as in torch")
+    for a, b, axis, what in (
+        (query, key, -1, "query and key, their last,"),
+        (key, value, -2, "key and value, of tokens,"),
+    ):
+        if min(a.ndim, b.ndim) >= 2:
+            what = f"the dimensions of {what}"
+            query.network.constraints.equal(a.shape[axis], b.shape[axis], what, query.network.current_operation)
     groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else [1, 1]
     factor = _default_scale(query) if scale is None else scale
     mask, open_rows = attn_mask, None

@@ -263,7 +263,9 @@ def _even_split(x: Tensor, sections: Any, axis: int) -> tuple[Tensor, ...]:
         rest = x.shape[axis] % sections
         if isinstance(rest, int) and rest:
             raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} does not divide into {sections} sections")
-        x.network.constraints.equal(rest, 0, f"{sections} sections and the dimension", x.network.current_operation)
+        x.network.constraints.equal(
+            rest, 0, f"dimension {axis} does not divide into {sections} sections", x.network.current_operation
+        )
     return tensor_split(x, sections, axis)
 
 

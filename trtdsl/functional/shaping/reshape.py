@@ -8,6 +8,7 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.network import Network
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast, normalize_axis
@@ -25,10 +26,10 @@ def reshape(input: Tensor, shape: Sequence[SizeLike]) -> Tensor:
     >>> F.reshape(x, (x.shape[0], 2, 3, -1)).shape
     (N, 2, 3, 4)
     """
-    return L.shuffle(input, reshape=_infer(input.shape, tuple(shape)))
+    return L.shuffle(input, reshape=_infer(input.network, input.shape, tuple(shape)))
 
 
-def _infer(before: Shape, wanted: Sequence[SizeLike]) -> Shape:
+def _infer(network: Network, before: Shape, wanted: Sequence[SizeLike]) -> Shape:
     unknown = [axis for axis, size in enumerate(wanted) if isinstance(size, int) and size == -1]
     if not unknown:
         return tuple(wanted)
@@ -43,6 +44,8 @@ def _infer(before: Shape, wanted: Sequence[SizeLike]) -> Shape:
         if whole % part:
             raise ShapeError(f"a tensor of shape {shape_text(before)} does not divide into {shape_text(wanted)}")
         size = floor_divide(total, known)
+        what = f"the {total} elements do not divide into parts of {known}"
+        network.constraints.equal(total % known, 0, what, network.current_operation)
     return tuple(size if axis == unknown[0] else other for axis, other in enumerate(wanted))
 
 
@@ -99,7 +102,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[SizeLike]) -> Tensor:
     (N, 3, 4)
     """
     axis = normalize_axis(dim, input.ndim)
-    parts = _infer((input.shape[axis],), tuple(sizes))
+    parts = _infer(input.network, (input.shape[axis],), tuple(sizes))
     return L.shuffle(input, reshape=(*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
 
 
