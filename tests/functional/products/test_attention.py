@@ -72,6 +72,36 @@ def test_half_precision_is_one_fused_kernel(dtype, kind):
     assert any("mha" in launch.name for launch in td.program(net).launches)
 
 
+@pytest.mark.parametrize("kind", ["none", "causal", "float", "bool"])
+def test_an_odd_number_of_keys_takes_no_more_launches_than_an_even_one(kind):
+    """The builder pads products of float32 to even sizes, in launches of their own for keys, scores and weights."""
+    counts = []
+    for size in (17, 18):
+        net = td.Network()
+        q, k, v = (net.input(name, (1, 2, size, 64)) for name in "qkv")
+        mask = None
+        if kind in ("float", "bool"):
+            mask = net.input("mask", (1, 1, size, size), torch.bool if kind == "bool" else torch.float32)
+        net.output(F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal"), "y")
+        counts.append(td.program(net).launch_count)
+    assert counts[0] <= counts[1]
+
+
+@pytest.mark.parametrize("mask", ["causal", "one column", "one row"])
+def test_an_odd_number_of_keys_with_more_queries_and_with_masks_that_are_broadcast(mask):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 3, 9, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)
+    options = {"is_causal": True}
+    if mask != "causal":
+        options = {"attn_mask": torch.randn(2, 1, 9, 1) if mask == "one column" else torch.randn(1, 7)}
+    net = td.Network()
+    inputs = [net.input(name, x.shape) for name, x in zip("qkv", (q, k, v), strict=True)]
+    given = {name: net.constant(x) if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    net.output(F.scaled_dot_product_attention(*inputs, **given), "y")
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+    assert_close(td.interpret(net, dict(zip("qkv", (q, k, v), strict=True)))["y"], want, 1e-6)
+
+
 def test_a_version_without_the_layer_uses_products(monkeypatch):
     net = td.Network()
     monkeypatch.delattr(net.trt.INetworkDefinition, "add_attention_v2")

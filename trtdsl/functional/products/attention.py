@@ -16,6 +16,7 @@ from ..operands import as_tensor, binary, choose, scaled, stretch
 from ..pointwise.activation import softmax
 from ..pointwise.arithmetic import pow
 from ..reducing.reduction import any as any_of
+from ..shaping.arrange import pad
 from ..shaping.create import indices_of
 from ..shaping.reshape import repeat_interleave
 from .matmul import linear, matmul
@@ -43,7 +44,8 @@ def scaled_dot_product_attention(
     fused. ``scale`` is ``1
     / sqrt(E)`` when None. ``attn_mask`` is bool (True takes part) or is added; a row that a bool mask rules out wholly
     gives 0, as in torch. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats the heads of
-    dimension -3 of key and value. ``dropout_p`` above 0 is refused.
+    dimension -3 of key and value. An odd number of keys in float32 gets one more, which the mask rules out.
+    ``dropout_p`` above 0 is refused.
 
     >>> net = td.Network()
     >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
@@ -63,6 +65,7 @@ def scaled_dot_product_attention(
             query.network.constraints.equal(a.shape[axis], b.shape[axis], what, query.network.current_operation)
     groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else [1, 1]
     factor = _default_scale(query) if scale is None else scale
+    key, value, attn_mask = _even(query, key, value, attn_mask, is_causal)
     mask, open_rows = attn_mask, None
     if mask is not None and mask.dtype == torch.bool and is_low(query) and not mask.is_constant:
         # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses a mask made by ISelectLayer for
@@ -104,6 +107,30 @@ def _sharpness(query: Tensor, scale: float | Tensor | None) -> int:
         return 1
     deviation = abs(scale) * math.sqrt(width)  # of the scores, where query and key have a deviation of 1
     return 0 if deviation < 1.01 else 2 if deviation > 8 and abs(math.frexp(scale)[0]) != 0.5 else 1
+
+
+def _even(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Key, value and mask with one key more where their number is odd and in float32: it takes no part.
+
+    The builder pads products of float32 to even sizes: the keys, their scores and the weights, each in a launch of its
+    own. A padded key becomes part of the launch that writes the keys, and the scores are even from then on.
+    """
+    count = key.shape[-2]
+    if query.dtype != torch.float32 or not isinstance(count, int) or count % 2 == 0 or count == 1:
+        return key, value, mask
+    if mask is None:
+        length = query.shape[-2]
+        if is_causal and not (isinstance(length, int) and length <= count):
+            return key, value, None  # rows below the last key would take part in the one after it
+        if not is_causal:
+            mask = key.network.constant(torch.zeros(1, count))
+    elif mask.shape[-1] != count:
+        return key, value, mask
+    if mask is not None:
+        mask = pad(mask, (0, 1), value=None if mask.dtype == torch.bool else -math.inf)
+    return pad(key, (0, 0, 0, 1)), pad(value, (0, 0, 0, 1)), mask
 
 
 def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, grouped: bool) -> bool:
