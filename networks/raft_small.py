@@ -47,7 +47,7 @@ def encoder(x: td.Tensor, w: td.Scope, norm: Norm):
 def correlation_pyramid(first: td.Tensor, second: td.Tensor):
     """Products of every feature of the first frame with every one of the second, and their averages."""
     n, c, h, w = first.shape
-    volume = F.einsum("nchw,ncij->nhwij", first, second) / c**0.5
+    volume = F.einsum("nchw,ncij->nhwij", first / c**0.5, second)
     pyramid = [volume.reshape(n * h * w, 1, h, w)]
     for _ in range(LEVELS - 1):
         pyramid.append(F.avg_pool2d(pyramid[-1], 2, stride=2))
@@ -97,16 +97,16 @@ def raft(first: td.Tensor, second: td.Tensor, w: td.Scope, updates: int = 12, ev
     start = F.stack([x, y], 0).reshape(1, 2, rows, columns).expand(n, 2, rows, columns)
 
     def update(state: tuple[td.Tensor, td.Tensor], _: td.Tensor):
-        hidden, points = state
-        features = motion(points - start, look_up(pyramid, points), w.update_block.motion_encoder)
+        hidden, flow = state
+        features = motion(flow, look_up(pyramid, start + flow), w.update_block.motion_encoder)
         hidden = gru(hidden, F.cat([context, features], 1), w.update_block.recurrent_block.convgru1)
         head = w.update_block.flow_head
-        points = points + convolution(F.relu(convolution(hidden, head.conv1)), head.conv2)
-        return (hidden, points), points - start if every else ()
+        flow = flow + convolution(F.relu(convolution(hidden, head.conv1)), head.conv2)
+        return (hidden, flow), flow if every else ()
 
     # In a loop, which holds the layers of one update.
-    (_, points), flows = td.scan(update, (hidden, start), F.arange(updates))
-    wanted = F.unbind(flows) if every else [points - start]
+    (_, flow), flows = td.scan(update, (hidden, F.zeros_like(start)), F.arange(updates))
+    wanted = F.unbind(flows) if every else [flow]
     enlarged = [8 * F.interpolate(flow, (height, width), mode="bilinear", align_corners=True) for flow in wanted]
     return enlarged if every else enlarged[0]
 

@@ -67,6 +67,11 @@ CASES = {
         [IMAGE],
         TF.grid_sample(IMAGE, GRID, align_corners=False),
     ),
+    "instance_norm": (
+        lambda x, **how: F.instance_norm(x, weight=SLOPES, bias=MEAN[:4], **how),
+        [IMAGE],
+        TF.instance_norm(IMAGE, weight=SLOPES, bias=MEAN[:4]),
+    ),
     "linear_recurrence": (
         lambda a, b, **how: F.linear_recurrence(a, b, 2, **how),
         [X.sigmoid(), X],

@@ -192,6 +192,7 @@ CHOICES = {
         CONVOLUTIONS,
         {
             "F.instance_norm": F.instance_norm,
+            "parts of rows": lambda x: F.instance_norm(x, lowering="blocks"),
             "one scale": lambda x: one_for_all(x, [2, 3]),
             "a scale for each channel": each_channel,
             "by means": lambda x: unfused_norm(x, (2, 3)),

@@ -53,6 +53,11 @@ LOWERINGS: dict[str, dict[str, Way]] = {
             not_tuned="some versions of TensorRT compute it wrongly in half precision",
         ),
     },
+    "instance_norm": {
+        "rows": Way("the moments of each channel as a row, in float32"),
+        "blocks": Way("the moments of parts of each row, put together"),
+        "layer": Way("INormalizationLayer"),
+    },
     "linear_recurrence": {
         "parallel": Way("log2(length) passes over the whole of the operands"),
         "loop": Way("ILoop over the elements"),

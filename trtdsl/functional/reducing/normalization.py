@@ -176,10 +176,14 @@ def instance_norm(
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` over the spatial dimensions of each channel.
 
-    INormalizationLayer.
+    IReduceLayer AVG over the rows of an IShuffleLayer, in float32: a row for each channel (``lowering="rows"``), or
+    parts of rows whose moments are then put together (``"blocks"``), for sizes that are dynamic and for few long rows.
+    INormalizationLayer for ``"layer"``.
 
     ``use_input_stats=False`` is :func:`batch_norm` with the running statistics. With ``use_input_stats`` torch would
     update them, with ``momentum``: that is refused.
@@ -193,8 +197,60 @@ def instance_norm(
         raise UnsupportedError("instance_norm updates running statistics: leave them out, or use_input_stats=False")
     if input.ndim < 3:
         raise ShapeError(f"instance_norm takes (N, C, L, …), not {shape_text(input.shape)}")
-    axes = list(range(2, input.ndim))
-    return _normalized(input, axes, _channels(input, weight), _channels(input, bias), eps, by_channel=True)
+    cannot = {"blocks": "a row of one dimension has no parts"} if input.ndim == 3 else {}
+    default = "rows" if _at_once(product(input.shape[:2]), product(input.shape[2:])) else "blocks"
+    used = lowering_of("instance_norm", lowering, input, cannot=cannot, default=default)
+    scale, shift = _channels(input, weight), _channels(input, bias)
+    if used == "layer":
+        return _normalized(input, list(range(2, input.ndim)), scale, shift, eps, by_channel=True)
+    return _normalized_rows(input, scale, shift, eps, in_blocks=used == "blocks")
+
+
+def _at_once(rows: SizeLike, length: SizeLike) -> bool:
+    """Whether the builder makes one kernel of the moments of rows and what normalizes them.
+
+    It takes several passes where rows are of any length, or long and few. Found by building for 2 to 1024 rows of 8192
+    to 262,144 elements (TensorRT-RTX 1.7.1).
+    """
+    if not isinstance(length, int):
+        return False
+    most = 16_000 if not isinstance(rows, int) or rows < 64 else 25_000 if rows < 192 else length
+    return length <= most
+
+
+def _normalized_rows(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, in_blocks: bool = False
+) -> Tensor:
+    """Every channel normalized as a row; ``weight`` and ``bias`` have the rank of ``x``."""
+    channels, (height, *rest) = product(x.shape[:2]), x.shape[2:]
+    if in_blocks:
+        means, variances = _moments(L.shuffle(x, reshape=(channels * height, product(rest))))
+        mean, var = _moments(*(L.shuffle(values, reshape=(channels, height)) for values in (means, variances)))
+    else:
+        mean, var = _moments(L.shuffle(x, reshape=(channels, product(x.shape[2:]))))
+    each = (*x.shape[:2], *(1,) * (x.ndim - 2))
+    scale = L.unary(L.unary(binary(var, eps, "SUM"), "SQRT"), "RECIP")
+    scale, mean = (L.shuffle(values, reshape=each) for values in (scale, mean))
+    if weight is not None:
+        scale = binary(scale, weight, "PROD", torch.float32)
+    shift = L.elementwise(mean, scale, "PROD")
+    scaled_input = L.elementwise(L.cast(x, torch.float32), scale, "PROD")
+    if bias is not None:
+        result = L.elementwise(scaled_input, binary(bias, shift, "SUB", torch.float32), "SUM")
+    else:
+        result = L.elementwise(scaled_input, shift, "SUB")
+    return L.cast(result, x.dtype)
+
+
+def _moments(rows: Tensor, variances: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of each row of ``rows``, whose elements have ``variances`` of their own."""
+    rows = L.cast(rows, torch.float32)
+    mean = L.reduce(rows, "AVG", [1], True)
+    centred = L.elementwise(rows, mean, "SUB")
+    squares = L.elementwise(centred, centred, "PROD")
+    if variances is not None:
+        squares = L.elementwise(variances, squares, "SUM")
+    return mean, L.reduce(squares, "AVG", [1], True)
 
 
 @operation
