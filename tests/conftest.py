@@ -42,7 +42,7 @@ class Model(nn.Module):
 @pytest.fixture(scope="session")
 def made_weights(tmp_path_factory):
     """Gives the weights file of a network by its name, as tools/make_weights.py makes it; made once."""
-    from trtdsl.definition.spec import load_module
+    from trtdsl.core.author import load_module
 
     tool = load_module(Path(__file__).parents[1] / "tools" / "make_weights.py")
     folder = tmp_path_factory.mktemp("weights")

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.compiling import config
 from trtdsl.core.backend import DTYPES, MODULES, get_backend
+from trtdsl.engine.compiling import config
 from trtdsl.layers.base import add_layer
 from trtdsl.layers.evaluation import KINDS, class_name
 from trtdsl.layers.plugin import FIELD_TYPES

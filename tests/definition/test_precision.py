@@ -8,8 +8,8 @@ from support import layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.definition.precision import FLOAT32, LOW, WIDEST
+from trtdsl.engine.compiling.compiler import compile_engine
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 

@@ -10,7 +10,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.sizes import sizes_to_try
+from trtdsl.checking.tried_sizes import sizes_to_try
 from trtdsl.core.errors import FeedProfileError, ManifestDamagedError
 from trtdsl.engine.arrays import view
 from trtdsl.engine.loading.manifest import parse_manifest

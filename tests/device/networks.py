@@ -7,9 +7,9 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core.backend import get_backend
-from trtdsl.engine import Engine
+from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.engine import Engine
 
 SIZE = 4
 

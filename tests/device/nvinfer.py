@@ -18,7 +18,7 @@ from trtdsl.core import errors as errors
 from trtdsl.definition.network import Network
 from trtdsl.engine.refit import ROLES
 from trtdsl.interpreter.interpret import Interpreter, dims_of
-from trtdsl.sizes.shape import value
+from trtdsl.sizes.size import value
 
 from .machine import Machine
 from .memory import ALIGNMENT, IllegalAccessError, host_bytes, is_device

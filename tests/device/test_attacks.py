@@ -11,10 +11,11 @@ import torch
 
 import trtdsl as td
 from device.networks import SIZE, doubling
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core.errors import ExecutionError, FeedPlaceError, TrtdslError, UsageError
-from trtdsl.engine import Engine, cuda
+from trtdsl.engine import cuda
 from trtdsl.engine.arrays import to_device
+from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.engine import Engine
 from trtdsl.engine.loading.gate import Gate
 from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
 

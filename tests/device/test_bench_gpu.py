@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trtdsl.definition.spec import load_module
+from trtdsl.core.author import load_module
 
 FILE = Path(__file__).parents[2] / "tools" / "bench" / "gpu.py"
 

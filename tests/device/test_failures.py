@@ -7,7 +7,6 @@ import trtdsl as td
 import trtdsl.functional as F
 from device import Machine, simulated_device
 from device.networks import doubling, picking
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core.errors import (
     ExecutionError,
     FeedError,
@@ -15,8 +14,10 @@ from trtdsl.core.errors import (
     OutOfMemoryError,
     UsageError,
 )
-from trtdsl.engine import Engine, cuda
+from trtdsl.engine import cuda
 from trtdsl.engine.arrays import to_device
+from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.engine import Engine
 
 X = torch.ones(2, 4)
 

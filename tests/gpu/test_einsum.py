@@ -10,7 +10,7 @@ from support import assert_close
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.engine import engine_of
+from trtdsl.engine.engine import engine_of
 
 N = td.Dim("N", min=1, opt=2, max=4)
 ROWS = [

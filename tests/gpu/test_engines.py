@@ -11,11 +11,12 @@ from safetensors.torch import load_file, save_file
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core import errors
 from trtdsl.core.backend import cuda_status
-from trtdsl.engine import Engine, cuda, engine_of
+from trtdsl.engine import cuda
 from trtdsl.engine.arrays import to_device
+from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.engine import Engine, engine_of
 from trtdsl.engine.loading.manifest import manifest_path
 
 torch_cuda = pytest.mark.skipif(

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.checking.judging.judge import compare
+from trtdsl.checking.judging.equality import compare
 from trtdsl.checking.judging.structure import leaves, match
-from trtdsl.checking.sizes import sizes_to_try
-from trtdsl.definition.spec import NetworkSpec, load_module
-from trtdsl.engine import engine_of
+from trtdsl.checking.tried_sizes import sizes_to_try
+from trtdsl.core.author import load_module
+from trtdsl.definition.spec.spec import NetworkSpec
+from trtdsl.engine.engine import engine_of
 from trtdsl.interpreter.feeds import make_feeds
 
 NETWORKS = Path(__file__).parents[2] / "networks"

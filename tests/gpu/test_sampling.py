@@ -7,7 +7,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.engine import engine_of
+from trtdsl.engine.engine import engine_of
 
 kernels = pytest.mark.real_gpu("the numbers of its kernels")
 PADDINGS = ("zeros", "border", "reflection")

@@ -6,7 +6,7 @@ import pytest
 from support import layer_types
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 FILE = Path(__file__).parents[2] / "networks" / "crnn.py"
 SMALL = {"N": (1, 2, 3), "W": (32, 37, 50)}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 ROOT = Path(__file__).parents[2]
 ODD = {"N": 1, "H": (64, 97, 100), "W": (65, 66, 130)}

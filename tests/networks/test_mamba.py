@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from support import assert_close, layer_types
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 FILE = Path(__file__).parents[2] / "networks" / "mamba.py"
 

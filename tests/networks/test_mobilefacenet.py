@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 FILE = Path(__file__).parents[2] / "networks" / "mobilefacenet.py"
 SMALL = {"N": (1, 2, 3)}

@@ -7,7 +7,7 @@ import torch
 from support import layer_types
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 FILE = Path(__file__).parents[2] / "networks" / "raft_small.py"
 

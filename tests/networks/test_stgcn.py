@@ -12,7 +12,7 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.spec import load_module
+from trtdsl.core.author import load_module
 from trtdsl.definition.weights import Scope, Weights
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 FILE = Path(__file__).parents[2] / "networks" / "stn.py"
 

@@ -7,7 +7,7 @@ import torch
 from support import layer_types, unnoticed_weights
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 FILE = Path(__file__).parents[2] / "networks" / "vit.py"
 WIDTH, DEPTH, PATCH, SIDE, CLASSES = 192, 12, 16, 224, 1000  # vit_tiny_patch16_224

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 FILE = Path(__file__).parents[2] / "networks" / "yolo.py"
 SMALL = {"N": (1, 1, 2), "H32": (4, 4, 5), "W32": (4, 5, 7)}

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import At, program_of_plan
 
 

@@ -9,8 +9,8 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core.errors import ProgramDamagedError, UnreadableProgramError
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.programs.grammar import read_sections
 from trtdsl.programs.plan import _texts, read_plan, read_texts
 from trtdsl.programs.reader import Given, make_program

@@ -7,7 +7,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 
 def broken(function, *inputs):

@@ -9,10 +9,10 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.sizes import sizes_to_try
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.checking.tried_sizes import sizes_to_try
 from trtdsl.core.backend import get_backend
-from trtdsl.definition.spec import load_spec
+from trtdsl.definition.spec.load import load_spec
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.loading.loader import open_engine
 from trtdsl.engine.loading.manifest import read_manifest
 

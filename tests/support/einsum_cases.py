@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trtdsl import Dim
 from trtdsl.functional.einsum.plan import Add, Diagonal, MatrixMultiply, Multiply, Reduce, Shuffle, Take
-from trtdsl.sizes.shape import SizeLike
+from trtdsl.sizes.size import SizeLike
 
 LABELS = "abcdXY"
 NAMES = [*("D" + label for label in LABELS), "E0"]

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import torch
 
+from trtdsl.porting.calls import SizeOf, SizeOp, Value, Weight, leaves, rebuilt
 from trtdsl.porting.given import checked_inputs
-from trtdsl.porting.graph import SizeOf, SizeOp, Value, Weight, leaves, rebuilt
 from trtdsl.porting.origin import Origin
 from trtdsl.porting.passes.instances import Builder
-from trtdsl.porting.program import Copy, Expression, Literal, Loop, Scope, size_key
+from trtdsl.porting.statements import Copy, Expression, Literal, Loop, Scope, size_key
 from trtdsl.porting.tracing.agree import traced_at_all_sizes
 from trtdsl.porting.writing.write import File
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import trtdsl as td
-from trtdsl.definition.spec import load_module
+from trtdsl.core.author import load_module
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trtdsl.definition.spec import load_module
+from trtdsl.core.author import load_module
 
 ROOT = Path(__file__).parents[2]
 OTHERS = ("mamba", "mobilefacenet", "raft_small", "stgcn_ntu", "stn")  # too large for the repository: ddrnet and more

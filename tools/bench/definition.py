@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.programs.plan import read_plan
 from trtdsl.programs.reader import Given, make_program
 

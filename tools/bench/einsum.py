@@ -16,7 +16,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import program_of_plan
 
 LOWERINGS = ("matmul", "native", "broadcast")
@@ -78,7 +78,7 @@ def torch_latencies(equation, shapes):
 
 
 def engine_latency(plan, net):
-    from trtdsl.engine import Engine
+    from trtdsl.engine.engine import Engine
 
     engine = Engine(plan.data, backend=net.backend)
     feeds = {name: torch.randn(at_opt(tensor.shape), device="cuda") for name, tensor in net.inputs.items()}

@@ -179,9 +179,9 @@ def engine_time(define: Callable[..., Any], shapes: list[tuple[int, ...]], runs:
     import torch
 
     import trtdsl as td
-    from trtdsl.compiling.compiler import compile_engine
-    from trtdsl.engine import Engine
     from trtdsl.engine.bench import timed
+    from trtdsl.engine.compiling.compiler import compile_engine
+    from trtdsl.engine.engine import Engine
 
     net = td.Network()
     inputs = [net.input(f"x{index}", shape) for index, shape in enumerate(shapes)]

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 import trtdsl as td  # noqa: E402
 import trtdsl.functional as F  # noqa: E402
 import trtdsl.layers as L  # noqa: E402
-from trtdsl.compiling.compiler import compile_engine  # noqa: E402
+from trtdsl.engine.compiling.compiler import compile_engine  # noqa: E402
 from trtdsl.engine.program import program_of_plan  # noqa: E402
 
 PAGE = ROOT / "docs" / "lowerings.md"

@@ -19,9 +19,9 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.compiling.compiler import compile_engine
 from trtdsl.core.backend import has_cuda_device
-from trtdsl.engine import Engine
+from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.engine import Engine
 from trtdsl.engine.program import program_of_plan
 
 CASES = {  # image, points

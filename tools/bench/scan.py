@@ -10,7 +10,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import program_of_plan
 
 CHANNELS, STATE = 1536, 16  # of mamba-130m

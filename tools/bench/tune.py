@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import trtdsl as td  # noqa: E402
+from trtdsl.core.author import load_module  # noqa: E402
 from trtdsl.core.backend import get_backend  # noqa: E402
-from trtdsl.definition.spec import load_module  # noqa: E402
 
 NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small")
 NAIVE = {"einsum": "row_major", "prelu": "layer", "batch_norm": "scale"}

@@ -30,8 +30,8 @@ def small(profiles=True):
 
     import trtdsl as td
     import trtdsl.functional as F
-    from trtdsl.compiling.compiler import compile_engine
-    from trtdsl.engine import Engine
+    from trtdsl.engine.compiling.compiler import compile_engine
+    from trtdsl.engine.engine import Engine
 
     torch.manual_seed(0)
     n = td.Dim("N", min=1, opt=64, max=256)
@@ -171,8 +171,8 @@ def refit_beside_a_gpu():
 
     import trtdsl as td
     import trtdsl.functional as F
-    from trtdsl.compiling.compiler import compile_engine
-    from trtdsl.engine import Engine
+    from trtdsl.engine.compiling.compiler import compile_engine
+    from trtdsl.engine.engine import Engine
 
     for strip in (False, True):
         net = td.Network()
@@ -191,7 +191,7 @@ def outputs_whose_shape_depends_on_values():
 
     import trtdsl as td
     import trtdsl.functional as F
-    from trtdsl.engine import engine_of
+    from trtdsl.engine.engine import engine_of
     from trtdsl.engine.running import outputs as module
 
     plain, calls = module.Sink.place, []

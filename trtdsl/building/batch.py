@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core import exit_codes
 from ..core.errors import CancelledError, TrtdslError, UsageError
 from ..core.files import make_folder
-from ..definition.spec import load_spec
+from ..definition.spec.load import load_spec
 from .build import build
 from .tune import tune, tune_options
 
@@ -27,7 +28,7 @@ class Outcome:
     error: str | None = None
     kind: str | None = None
     """The error's class."""
-    exit_code: int = 0
+    exit_code: int = exit_codes.FINE
     tuning: dict[str, Any] | None = None
     """What tuning it won, as :class:`~trtdsl.TuneReport` has it in JSON."""
 
@@ -80,7 +81,7 @@ def build_several(
                     outcomes[name] = future.result()
                 except Exception as error:  # the process died: TensorRT's own crash, or no memory
                     text = f"the process that built it died: {error}"
-                    outcomes[name] = Outcome(name, error=text, kind=type(error).__name__, exit_code=8)
+                    outcomes[name] = Outcome(name, error=text, kind=type(error).__name__, exit_code=exit_codes.RUNTIME)
                 if done is not None:
                     done(outcomes[name])
         except KeyboardInterrupt:
@@ -107,6 +108,6 @@ def _build_one(
         return Outcome(name, error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
     except Exception as error:
         text = "".join(traceback.format_exception_only(error)).strip()
-        return Outcome(name, error=text, kind=type(error).__name__, exit_code=8)
+        return Outcome(name, error=text, kind=type(error).__name__, exit_code=exit_codes.RUNTIME)
     size = result.manifest.get("engine", {}).get("bytes")
     return Outcome(name, str(result.engine), result.built, size, tuning=None if tuned is None else tuned.to_json())

@@ -15,8 +15,6 @@ from ..checking.buildable import obstacles
 from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.report import CheckReport
-from ..compiling.compiler import Plan, Progress, compile_engine, input_shapes
-from ..compiling.config import BuildConfig
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import BuildError, MismatchError, TrtdslError
@@ -24,17 +22,19 @@ from ..core.files import check_writable, make_folder, write_all_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
-from ..definition.opened import NetworkLike, Reference, as_spec
 from ..definition.settings import as_facts
-from ..definition.spec import NetworkSpec
+from ..definition.spec.opened import NetworkLike, Reference, as_spec
+from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
+from ..engine.compiling.compiler import Plan, Progress, compile_engine, input_shapes
+from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import MANIFEST_SCHEMA
 from ..engine.program import program_of_plan
 from ..engine.refit import recipe
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
 from ..sizes.profile import Profile, Range
-from .proof import proof_of
+from .check_fingerprint import proof_of
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..compiling.compiler import Progress, compile_engine
-from ..compiling.config import BuildConfig
 from ..core.dtypes import dtype_name
 from ..core.errors import CancelledError, TrtdslError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec import NetworkSpec
+from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, Site, SiteKey
+from ..engine.compiling.compiler import Progress, compile_engine
+from ..engine.compiling.config import BuildConfig
 from ..engine.program import program_of_plan
 from ..interpreter.feeds import make_feeds
 from ..interpreter.fingerprint import fingerprint

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..compiling.compiler import Progress
-from ..compiling.config import BuildConfig
 from ..core.backend import Backend
 from ..core.errors import CANCELLING, CancelledError, UsageError
 from ..core.files import check_writable, write_atomically
 from ..core.version import __version__
-from ..definition.opened import NetworkLike, WrittenSpec, as_spec
+from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
 from ..definition.weights import Source
+from ..engine.compiling.compiler import Progress
+from ..engine.compiling.config import BuildConfig
 from ..functional.lowerings import LOWERINGS
 from ..programs.devices import DEFAULT, find_device
 from ..sizes.profile import Profile, Range

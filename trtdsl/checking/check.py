@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..compiling.compiler import Progress
+from ..core.author import authors_errors
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, UsageError
 from ..core.files import check_writable
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.opened import NetworkLike, Reference, as_spec
-from ..definition.spec import NetworkSpec, authors_errors
+from ..definition.spec.opened import NetworkLike, Reference, as_spec
+from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
+from ..engine.compiling.compiler import Progress
 from ..interpreter.feeds import DRAWS, has_draw, make_feeds
 from ..sizes.profile import Profile, Range
 from . import saved
@@ -27,7 +28,7 @@ from .judging.evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_toler
 from .judging.isolate import Reference as RunningReference
 from .judging.noise import Noise
 from .report import Case, CheckReport
-from .sizes import Sizes, sizes_to_try
+from .tried_sizes import Sizes, sizes_to_try
 
 NOISY = 1e-2  # of an output's scale: where torch's own error is larger, an equal result proves little
 

@@ -10,11 +10,12 @@ from ..core.dtypes import dtype_name
 from ..core.errors import Location, placed
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec import NetworkSpec, call_reference
+from ..definition.spec.reference import call_reference
+from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
-from .judging.judge import OutputComparison, compare, describe
+from .judging.equality import OutputComparison, compare, describe
 from .report import CheckReport
 
 

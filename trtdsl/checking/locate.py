@@ -12,7 +12,8 @@ from ..core.dtypes import dtype_name
 from ..core.errors import Location
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec import NetworkSpec, call_reference
+from ..definition.spec.reference import call_reference
+from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter

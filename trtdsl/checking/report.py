@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..core.errors import CorruptFileError, MismatchError
 from ..core.html import folded, preformatted, table
-from .judging.judge import OutputComparison, Tolerance, describe
+from .judging.equality import OutputComparison, Tolerance, describe
 
 SCHEMA = 2
 T = TypeVar("T")

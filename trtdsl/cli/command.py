@@ -27,6 +27,7 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
 
+from ..core import exit_codes
 from ..core.errors import CancelledError, TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
 from .interrupt import CANCELLED, INTERRUPTED
@@ -122,9 +123,9 @@ def errors(out: Output) -> Iterator[None]:
     except Exception as error:
         if not INTERRUPTED.is_set() or isinstance(error, (BrokenPipeError, CancelledError)):
             _failed(out, error)  # a CancelledError says what was kept
-        _fail(out, None, 130, CANCELLED)
+        _fail(out, None, exit_codes.CANCELLED, CANCELLED)
     except KeyboardInterrupt:
-        _fail(out, None, 130, CANCELLED)
+        _fail(out, None, exit_codes.CANCELLED, CANCELLED)
     except BaseException as error:
         _failed(out, error)
 
@@ -133,10 +134,10 @@ def _failed(out: Output, error: BaseException) -> NoReturn:
     """Prints an error and exits with its code."""
     if isinstance(error, BrokenPipeError):
         _drop_output()
-        raise typer.Exit(0) from None
+        raise typer.Exit(exit_codes.FINE) from None
     if isinstance(error, TrtdslError):
         _fail(out, error, error.exit_code, str(error))
-    _fail(out, error, 8, f"{type(error).__name__}: {error}")
+    _fail(out, error, exit_codes.RUNTIME, f"{type(error).__name__}: {error}")
 
 
 def _drop_output() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from ..core import exit_codes
 from .interrupt import CANCELLED, answered
 
 
@@ -16,7 +17,7 @@ def main() -> None:
             app()
     except KeyboardInterrupt:
         sys.stderr.write(f"error: {CANCELLED}\n")
-        sys.exit(130)
+        sys.exit(exit_codes.CANCELLED)
 
 
 if __name__ == "__main__":

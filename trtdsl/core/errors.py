@@ -1,4 +1,4 @@
-"""Every exception of trtdsl and the exit code that the command line gives for it."""
+"""Every exception of trtdsl, each with the exit code that the command line gives for it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 import threading
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from . import exit_codes
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of trtdsl: the author's code is what lies outside of it."""
@@ -97,7 +99,7 @@ class TrtdslError(Exception):
     there is one, and ``context`` are facts added on the way up (the call, its operands' shapes).
     """
 
-    exit_code = 8
+    exit_code = exit_codes.RUNTIME
     code: str | None = None
     """A stable name for what can happen to an engine, the same from Python and from C++; None for anything else."""
 
@@ -116,20 +118,20 @@ class TrtdslError(Exception):
 class MismatchError(TrtdslError):
     """A network's outputs differ from its reference."""
 
-    exit_code = 1
+    exit_code = exit_codes.MISMATCH
 
 
 class UsageError(TrtdslError):
     """The call itself is wrong: no such file, an unknown option value, an unwritable output."""
 
-    exit_code = 2
+    exit_code = exit_codes.USAGE
     code = "usage"
 
 
 class DefinitionError(TrtdslError):
     """The network cannot be defined: the author's code or a call in it is wrong."""
 
-    exit_code = 3
+    exit_code = exit_codes.DEFINITION
 
 
 class ShapeError(DefinitionError):
@@ -151,7 +153,7 @@ class WeightsError(DefinitionError):
 class FeedError(TrtdslError):
     """A feed does not fit the network's input signature."""
 
-    exit_code = 2
+    exit_code = exit_codes.USAGE
 
 
 class FeedNameError(FeedError):
@@ -193,25 +195,25 @@ class FeedProfileError(FeedError):
 class BuildError(TrtdslError):
     """TensorRT defined the network but could not build an engine from it."""
 
-    exit_code = 4
+    exit_code = exit_codes.BUILD
 
 
 class EngineError(TrtdslError):
     """An engine does not fit this machine: other product, version or compute capability."""
 
-    exit_code = 5
+    exit_code = exit_codes.ENGINE
 
 
 class BackendError(TrtdslError):
     """What the command needs is not on this machine: TensorRT itself, or a CUDA device."""
 
-    exit_code = 6
+    exit_code = exit_codes.NO_DEVICE
 
 
 class CorruptFileError(TrtdslError):
     """A file is truncated, damaged or of another kind than expected."""
 
-    exit_code = 7
+    exit_code = exit_codes.CORRUPT_FILE
 
 
 CANCELLING = threading.Event()
@@ -221,13 +223,13 @@ CANCELLING = threading.Event()
 class CancelledError(TrtdslError):
     """The user cancelled; nothing was left behind."""
 
-    exit_code = 130
+    exit_code = exit_codes.CANCELLED
 
 
 class ExecutionError(TrtdslError):
     """The engine could not be executed, or the GPU reported an error."""
 
-    exit_code = 8
+    exit_code = exit_codes.RUNTIME
     code = "execution-failed"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from trtdsl.definition.methods import Dims, Extremes, Selected
 from trtdsl.definition.tensor import Tensor
-from trtdsl.sizes.shape import SizeLike
+from trtdsl.sizes.size import SizeLike
 
 NAMES: tuple[str, ...]
 

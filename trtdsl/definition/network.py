@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from numbers import Real
-from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from ..core.above import CURRENT_NETWORK, complexes
@@ -17,8 +12,11 @@ from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
 from ..sizes.constraints import Constraints
+from ..sizes.dim import Dim
 from ..sizes.profile import Profile, as_profiles
-from ..sizes.shape import Atom, Dim, Shape, Size, SizeLike, linear, shape_text, substitute, value
+from ..sizes.shape import Shape, linear, shape_text, substitute
+from ..sizes.size import Atom, Size, SizeLike, value
+from .input import Input
 from .notebook import network_html
 from .operation import Operation, author_location
 from .precision import as_precision, is_low
@@ -31,52 +29,6 @@ Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
 CONTROL_FLOW = {"scan", "while_loop", "cond"}
 MAX_DIMS = 8
-MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
-
-
-@dataclass(frozen=True)
-class Input:
-    """An input of a network.
-
-    ``shape`` has an int, a :class:`Dim`, a name (a Dim whose range comes later) or a Size such as ``8 * H`` per
-    dimension. ``dtype`` is a torch dtype or its name. ``sample`` says what a check feeds: ``(low, high)`` for uniform
-    values (integers: ``low <= value < high``), ``sample(shape, generator) -> torch.Tensor``, or an .npy file, which is
-    repeated or cut to the size; None draws from the normal distribution (floating-point inputs only).
-
-    Raises UsageError for a shape or a sample that is none of these.
-
-    >>> Input(("N", 3, 8 * Dim("H"))).shape
-    (N, 3, 8*H)
-    """
-
-    shape: tuple[Any, ...]
-    dtype: Any = "float32"
-    sample: (
-        tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | str | PathLike[str] | None
-    ) = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.shape, (tuple, list)):
-            raise UsageError(f"an input's shape is a tuple, such as ('N', 3), not {self.shape!r}")
-        shape = tuple(Dim(size) if isinstance(size, str) else size for size in self.shape)
-        for size in shape:
-            if isinstance(size, bool) or not isinstance(size, (int, Size)):
-                raise UsageError(f"an input's dimension is an int, a Dim, a name or a Size, not {size!r}")
-            if isinstance(size, int) and size < 0:
-                raise UsageError(f"an input's dimension must not be negative: {size} (a dynamic one has a name)")
-            if isinstance(size, int) and size > MAX_SIZE:
-                raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
-        sample = self.sample
-        pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
-        if not (sample is None or callable(sample) or pair or isinstance(sample, (str, PathLike))):
-            raise UsageError(
-                f"an input's sample is (low, high), a function of shape and generator or an .npy file, not {sample!r}"
-            )
-        if isinstance(sample, (str, PathLike)):  # relative to the author's file
-            author = Path(sys._getframe(2).f_code.co_filename)  # this method's caller is the dataclass's own
-            folder = author.parent if author.is_file() and author != Path(__file__) else Path()
-            object.__setattr__(self, "sample", str(folder / sample))
-        object.__setattr__(self, "shape", shape)
 
 
 class LayerTarget:

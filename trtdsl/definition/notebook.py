@@ -9,7 +9,7 @@ from ..core.html import folded, table
 
 if TYPE_CHECKING:
     from .network import Network
-    from .spec import NetworkSpec
+    from .spec.spec import NetworkSpec
     from .tensor import Tensor
 
 

@@ -13,7 +13,8 @@ from ..core.above import CURRENT_NETWORK
 from ..core.dtypes import dtype_name
 from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
 from ..core.lazy import np, torch
-from ..sizes.shape import Shape, SizeLike, shape_text
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import SizeLike
 from .precision import COMPOSED, follow
 from .tensor import Tensor
 

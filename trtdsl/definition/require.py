@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.errors import ShapeError, UsageError
 from ..sizes.condition import Condition
-from ..sizes.shape import TensorDim
+from ..sizes.dim import TensorDim
 from .operation import author_location, require_network
 
 

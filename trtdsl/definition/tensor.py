@@ -15,7 +15,8 @@ from ..core.above import F
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, ShapeError, nearest
 from ..core.lazy import torch
-from ..sizes.shape import Shape, SizeLike, product, shape_text
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import SizeLike, product
 from .function_methods import FunctionMethods
 from .methods import ConversionMethods, NumpyCalls, ShapeMethods
 from .notebook import tensor_html

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ShapeError, UsageError, nearest
-from ..sizes.shape import Dim, Shape, Size, SizeLike, tensor_dim
+from ..sizes.dim import Dim, tensor_dim
+from ..sizes.shape import Shape
+from ..sizes.size import Size, SizeLike
 from .tensor import Tensor
 
 if TYPE_CHECKING:

@@ -14,15 +14,16 @@ from ..core.errors import ShapeError, UsageError
 from ..core.html import folded, preformatted, table
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.opened import NetworkLike, as_spec
-from ..definition.spec import NetworkSpec
+from ..definition.spec.opened import NetworkLike, as_spec
+from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import KINDS, Node, Shapes, count
 from ..layers.region import REGIONS, Region
 from ..sizes.profile import Range
-from ..sizes.shape import Shape, SizeLike, shape_text, value
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import SizeLike, value
 from .folding import rows, total
 from .table import as_text, make_table
 

@@ -8,18 +8,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..compiling.compiler import compile_engine
-from ..compiling.config import BuildConfig
-from ..compiling.onnx import compile_onnx
 from ..core.backend import Backend
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec import NetworkSpec, load_spec
+from ..definition.spec.load import load_spec
+from ..definition.spec.spec import NetworkSpec
 from ..interpreter.feeds import make_feeds
 from ..sizes.profile import Range
 from . import cuda
 from .arrays import DeviceArray, to_device
+from .compiling.compiler import compile_engine
+from .compiling.config import BuildConfig
+from .compiling.onnx import compile_onnx
 from .engine import Engine, load_engine
 from .loading.signature import Shapes
 

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..compiling.compiler import compile_engine
-from ..compiling.config import BuildConfig
 from ..core.backend import Backend, get_backend
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
@@ -19,6 +17,8 @@ from ..definition.network import Network
 from ..definition.weights import Source
 from . import cuda
 from .arrays import KINDS, Kind, kind_of, target_view, view
+from .compiling.compiler import compile_engine
+from .compiling.config import BuildConfig
 from .loading import loader
 from .loading.loaded import Loaded, Specialization
 from .loading.loader import Header

@@ -10,23 +10,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..compiling.compiler import Plan, Progress, compile_engine
-from ..compiling.config import BuildConfig
-from ..compiling.onnx import compile_onnx, parse_onnx
 from ..core.backend import Backend, get_backend, has_cuda_device
 from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..core.files import is_file
 from ..definition.network import Network
-from ..definition.opened import NetworkLike
-from ..definition.spec import NetworkSpec, load_spec
+from ..definition.spec.load import load_spec
+from ..definition.spec.opened import NetworkLike
+from ..definition.spec.spec import NetworkSpec
 from ..definition.tensor import Tensor
 from ..definition.weights import Source
 from ..programs.plan import plain, read_plan
 from ..programs.program import Program
 from ..programs.reader import Given, make_program
+from ..sizes.dim import Dim
 from ..sizes.profile import Range
-from ..sizes.shape import Dim
 from ..sizes.size import SizeLike
+from .compiling.compiler import Plan, Progress, compile_engine
+from .compiling.config import BuildConfig
+from .compiling.onnx import compile_onnx, parse_onnx
 from .inspector import program_of_inspector
 from .loading.loaded import Loaded
 from .loading.loader import read_engine_file, read_header

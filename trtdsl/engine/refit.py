@@ -21,7 +21,8 @@ from ..core.errors import ExecutionError, UnsupportedError, UsageError, WeightsE
 from ..core.files import check_writable, is_file, write_atomically
 from ..core.lazy import np, torch
 from ..definition.network import Network
-from ..definition.spec import NetworkSpec, load_spec
+from ..definition.spec.load import load_spec
+from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, SiteKey
 from ..definition.weights import Source, Weights
 from ..interpreter.fingerprint import fingerprint

@@ -12,8 +12,8 @@ from ..core.errors import UsageError
 from ..core.files import file_name, write_all_atomically
 from ..core.lazy import np
 from ..interpreter.feeds import read_array
-from . import load_engine
 from .arrays import view
+from .engine import load_engine
 from .loading.loader import open_engine
 
 
@@ -37,7 +37,7 @@ def run_files(
     """Runs an engine on .npy files and writes each output as ``OUTPUT/NAME.npy``; returns the paths by output name.
 
     The engine and its inputs are checked before a GPU is needed. Raises as :func:`~trtdsl.load_engine` and
-    :meth:`~trtdsl.engine.Engine.run` do, and UsageError, also for an output whose name would lead out of the folder.
+    :meth:`~trtdsl.Engine.run` do, and UsageError, also for an output whose name would lead out of the folder.
     """
     arrays = read_inputs(inputs)
     found = open_engine(engine, backend=backend, manifest=manifest, allow_host_code=allow_host_code)

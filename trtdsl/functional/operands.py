@@ -14,7 +14,8 @@ from ..definition.operation import require_network
 from ..definition.tensor import Tensor
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
-from ..sizes.shape import Size, SizeLike, shape_text
+from ..sizes.shape import shape_text
+from ..sizes.size import Size, SizeLike
 
 T = TypeVar("T")
 

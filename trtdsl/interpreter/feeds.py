@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike, fspath
 
+from ..core.author import authors_errors
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, TrtdslError, UsageError
 from ..core.files import is_file
 from ..core.lazy import np, torch
-from ..definition.network import Input, Network
-from ..definition.spec import NetworkSpec, authors_errors
-from ..sizes.shape import shape_text, value
+from ..definition.input import Input
+from ..definition.network import Network
+from ..definition.spec.spec import NetworkSpec
+from ..sizes.shape import shape_text
+from ..sizes.size import value
 
 DRAWS = ("normal", "small", "large", "ties", "sparse")
 """The kinds of values that a check feeds, what they are for each input: see :func:`make_feeds`."""

@@ -15,7 +15,8 @@ from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..layers.evaluation import Evaluate, Node, kind, storage
 from ..layers.region import Region, partition
-from ..sizes.shape import linear, shape_text, value
+from ..sizes.shape import linear, shape_text
+from ..sizes.size import value
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]

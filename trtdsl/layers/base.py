@@ -18,7 +18,9 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.network import LayerTarget, Network
 from ..definition.tensor import Tensor, weight_names_of
-from ..sizes.shape import Shape, SizeLike, shape_text, tensor_dim
+from ..sizes.dim import tensor_dim
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import SizeLike
 from .evaluation import Evaluate, Node, count, kind
 
 # -- adding ------------------------------------------------------------------------------------------------------------

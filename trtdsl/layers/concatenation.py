@@ -8,7 +8,7 @@ from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import SizeLike
+from ..sizes.size import SizeLike
 from .base import add_layer, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.errors import DefinitionError, ShapeError
 from ..definition.network import Network
 from ..definition.tensor import Tensor
-from ..sizes.shape import SizeLike
+from ..sizes.size import SizeLike
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
 from .loop import outer

@@ -9,7 +9,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, SizeLike, shape_text
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import SizeLike
 from .base import PADDING_MODES, add_layer, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates

@@ -10,7 +10,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import SizeLike, is_static
+from ..sizes.size import SizeLike, is_static
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor

@@ -8,7 +8,9 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, Size, SizeLike, TensorDim
+from ..sizes.dim import TensorDim
+from ..sizes.shape import Shape
+from ..sizes.size import Size, SizeLike
 from .base import add_layer, normalize_axis
 from .evaluation import Node
 from .region import Body, Region, Run, State, region

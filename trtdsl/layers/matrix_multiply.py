@@ -6,7 +6,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, SizeLike, shape_text
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import SizeLike
 from .base import add_layer, broadcast, member, require_match
 from .evaluation import Evaluate, Node, Shapes, evaluates
 

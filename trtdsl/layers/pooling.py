@@ -9,7 +9,8 @@ from typing import Any
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, SizeLike
+from ..sizes.shape import Shape
+from ..sizes.size import SizeLike
 from .base import PADDING_MODES, add_layer, channels_last, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .windows import check_positive

@@ -9,7 +9,7 @@ from ..core.errors import ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import SizeLike, is_static
+from ..sizes.size import SizeLike, is_static
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
 from .shape import size_tensor

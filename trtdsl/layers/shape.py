@@ -8,7 +8,8 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import Atom, FloorDivision, Maximum, Minimum, SizeLike, TensorDim
+from ..sizes.dim import TensorDim
+from ..sizes.size import Atom, FloorDivision, Maximum, Minimum, SizeLike
 from .base import add_layer
 from .concatenation import concatenation
 from .elementwise import elementwise

@@ -12,7 +12,8 @@ from ..core.lazy import torch
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, SizeLike, bounds, is_static, product, shape_text
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import SizeLike, bounds, is_static, product
 from .base import add_layer, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor

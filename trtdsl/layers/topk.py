@@ -9,7 +9,8 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, Size, SizeLike
+from ..sizes.shape import Shape
+from ..sizes.size import Size, SizeLike
 from .base import add_layer, axes_of, member, normalize_axis
 from .cast import cast
 from .evaluation import Evaluate, Node, Shapes, compact, count, evaluates

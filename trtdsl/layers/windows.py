@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.errors import ShapeError
 from ..definition.network import Network
-from ..sizes.shape import SizeLike
+from ..sizes.size import SizeLike
 
 
 def count_windows(network: Network, length: SizeLike, extent: SizeLike, stride: SizeLike, padding: int = 0) -> SizeLike:

@@ -13,8 +13,8 @@ from .missing import missing as missing
 if TYPE_CHECKING:
     import torch
 
-    from ..definition.network import Input
-    from ..definition.spec import NetworkSpec
+    from ..definition.input import Input
+    from ..definition.spec.spec import NetworkSpec
     from ..sizes.profile import Range
     from .verdict import Verdict
 

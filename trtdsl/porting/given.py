@@ -12,9 +12,11 @@ from typing import Any
 from ..core.dtypes import as_dtype
 from ..core.errors import UsageError
 from ..core.lazy import torch
-from ..definition.network import Input
+from ..definition.input import Input
+from ..sizes.dim import Dim
 from ..sizes.profile import as_bounds
-from ..sizes.shape import Dim, Size, SizeLike, substitute, value
+from ..sizes.shape import substitute
+from ..sizes.size import Size, SizeLike, value
 
 TAKEN = {"F", "td", "torch", "math", "reference"}  # names that a file has for something else
 BATCH = (1, 4, 8)  # the range of a first dimension that was given none

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..core.dtypes import dtype_name
 from ..core.errors import UnsupportedError, UsageError
 from ..core.lazy import torch
-from ..definition.network import Input
+from ..definition.input import Input
+from .calls import leaves, rebuilt
 from .given import checked_inputs, parsed
-from .graph import leaves, rebuilt
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
 from .tracing.trace import copied
@@ -21,7 +21,7 @@ from .writing.comments import noted
 from .writing.write import File
 
 if TYPE_CHECKING:
-    from ..definition.spec import NetworkSpec
+    from ..definition.spec.spec import NetworkSpec
 
 
 def spec_of(

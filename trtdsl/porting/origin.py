@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core.author import authors_errors, load_module
 from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import torch
-from ..definition.spec import authors_errors, load_module
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..core import exit_codes
 from ..core.errors import TrtdslError
 from .module import executed
 from .tracing.trace import copied
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..checking.check import CheckReport
     from ..definition.network import Network
-    from ..definition.spec import NetworkSpec
+    from ..definition.spec.spec import NetworkSpec
     from .writing.write import File
 
 
@@ -44,7 +45,7 @@ def finished(text: str, written: File, module: torch.nn.Module, *, checked: bool
     The text is defined once, with the module's own weights. One that cannot be defined has no comments.
     """
     if written.missing:
-        unknown = Verdict("not checked: it cannot be defined before what is missing is written", False, 0)
+        unknown = Verdict("not checked: it cannot be defined before what is missing is written", False, exit_codes.FINE)
         return text, unknown if checked else None
     shapes = Shapes()
     try:
@@ -66,10 +67,10 @@ def _verdict(spec: NetworkSpec, network: Network) -> Verdict:
     except TrtdslError as error:
         return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
     for problem in report.problems():
-        return Verdict(f"it does not pass its check: {problem}", False, 1, report)
+        return Verdict(f"it does not pass its check: {problem}", False, exit_codes.MISMATCH, report)
     count = len(report.sizes)
     sizes = f"at {count} sets of sizes" if count > 1 else "at its sizes"
-    return Verdict(f"checked: it equals the module {sizes}", True, 0, report)
+    return Verdict(f"checked: it equals the module {sizes}", True, exit_codes.FINE, report)
 
 
 @contextlib.contextmanager

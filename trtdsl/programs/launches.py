@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .grammar import Record
+from .host_sizes import Scalars, count
 from .plan import ProgramText
-from .sizes import Scalars, count
 
 Kind = Literal[
     "product", "convolution", "attention", "pooling", "resize", "reduction", "pointwise", "cast", "rearranging",

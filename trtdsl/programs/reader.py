@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from ..core.errors import ProgramDamagedError, UsageError
 from ..sizes.size import SizeLike
 from .grammar import Record
+from .host_sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
 from .launches import PICKING, QUIET, TRUNCATED, Shape, epilogue_of, flops_of, kind_of, parts, places_of, shape_of
 from .plan import BITS, DTYPES, Descriptor, ProgramText, plain
 from .program import ALIGNMENT, Launch, Operand, Program, ProgramTensor, Region
-from .sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
 
 T = TypeVar("T")
 PLACES = {"accelerator": "device", "host": "host", "hostpinned": "host"}

@@ -10,8 +10,9 @@ from typing import Any
 from ..core.errors import Location, ShapeError
 from ..core.lazy import np
 from .condition import SIGNS, Condition, verdict
+from .dim import Dim, TensorDim
 from .proof import POINTS, evaluated, grid, samples, within
-from .shape import INFINITY, Dim, Size, SizeLike, TensorDim, bounds, value
+from .size import INFINITY, Size, SizeLike, bounds, value
 
 Ranges = Mapping[str, Sequence[int]]
 """``(min, opt, max)`` by the dimension's name."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.errors import Location, UsageError
-from .shape import Dim
+from .dim import Dim
 
 Range = int | tuple[int, int] | tuple[int, int, int]
 """One size, ``(min, max)``, which is tuned for max, or ``(min, opt, max)``."""

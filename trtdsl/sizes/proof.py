@@ -9,7 +9,8 @@ from typing import Any
 
 from ..core.lazy import np
 from .atoms import INFINITY, Binary, FloorDivision, Maximum, bounds
-from .shape import Dim, substitute
+from .dim import Dim
+from .shape import substitute
 from .size import Size, SizeLike
 
 CLASSES = 512

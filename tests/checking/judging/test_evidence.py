@@ -6,9 +6,9 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.checking.judging.equality import Tolerance, judge
 from trtdsl.checking.judging.evidence import Rules, as_tolerances, gather
 from trtdsl.checking.judging.isolate import Reference
-from trtdsl.checking.judging.judge import Tolerance, judge
 from trtdsl.checking.judging.noise import Noise
 
 

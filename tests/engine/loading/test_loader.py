@@ -257,8 +257,8 @@ def test_targets_are_read_from_the_engine():
 
 
 def loader_engine(net, capabilities):
-    from trtdsl.compiling.compiler import compile_engine
-    from trtdsl.compiling.config import BuildConfig
+    from trtdsl.engine.compiling.compiler import compile_engine
+    from trtdsl.engine.compiling.config import BuildConfig
 
     return compile_engine(net, BuildConfig(compute_capabilities=tuple(capabilities))).data
 

@@ -11,7 +11,7 @@ from support import assert_close, evaluate
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 
 def boxes_of(number, generator, spread=20.0):

@@ -12,7 +12,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 
 def emitted(net):

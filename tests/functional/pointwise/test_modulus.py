@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.interpreter.interpret import Interpreter
 
 FUNCTIONS = {

@@ -7,7 +7,7 @@ from support import assert_close, evaluate, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 GENERATOR = torch.Generator().manual_seed(0)
 

@@ -10,7 +10,7 @@ from support import layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 N = td.Dim("N", min=1, opt=2, max=3)
 DIMS = {name: td.Dim(name, min=1, opt=9, max=33) for name in ("D", "H", "W", "Do", "Ho", "Wo")}

@@ -13,7 +13,7 @@ from support import assert_close, evaluate, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 
 LOWERINGS = ["parallel", "loop"]
 SELECTIVE = [*LOWERINGS, "chunked", "blocks"]

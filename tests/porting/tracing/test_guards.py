@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting import ported
-from trtdsl.porting.tracing.sizes import GUARDS, SizeOp, TracedInt, traced
+from trtdsl.porting.tracing.traced_sizes import GUARDS, SizeOp, TracedInt, traced
 
 F = torch.nn.functional
 FILE = Path(__file__).name

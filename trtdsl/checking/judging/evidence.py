@@ -10,8 +10,8 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
+from .equality import OutputComparison, Tolerance, judge
 from .isolate import Reference
-from .judge import OutputComparison, Tolerance, judge
 from .noise import Noise
 from .structure import Leaves, Other, leaves, match
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
-from ...definition.spec import call_reference
+from ...definition.spec.reference import call_reference
 from .recurrent import recurrent_layers_in
 
 Feeds = Mapping[str, "torch.Tensor"]

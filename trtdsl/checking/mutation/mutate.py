@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from ...compiling.compiler import Progress
 from ...core.backend import Backend
 from ...core.errors import Location, MismatchError, TrtdslError, placed
 from ...core.lazy import torch
 from ...definition.network import Network
-from ...definition.spec import NetworkSpec
+from ...definition.spec.spec import NetworkSpec
 from ...definition.weights import Source
+from ...engine.compiling.compiler import Progress
 from ...interpreter.interpret import Interpreter, Step
 from ...interpreter.replay import Replay
 from ...layers.evaluation import KINDS, Node
 from ...sizes.profile import Profile, Range
 from ..check import planned
+from ..judging.equality import compare
 from ..judging.evidence import Evidence, Tolerances
-from ..judging.judge import compare
-from ..sizes import Sizes
+from ..tried_sizes import Sizes
 from .mutants import Mutant, mutants, varied
 from .sameness import Sameness, nodes_of, repeats
 

@@ -8,6 +8,7 @@ import typer
 
 import trtdsl as td
 
+from ...core import exit_codes
 from ...display.results import print_bench
 from ...display.terminal import print_error
 from ..command import Output, command
@@ -56,4 +57,4 @@ def bench(
     out.result(report.to_json(), lambda: print_bench(report))
     if fail_above is not None and report.times[0].median > fail_above:
         print_error(f"the median is {report.times[0].median:.3f} ms, above {fail_above} ms")
-        raise typer.Exit(1)
+        raise typer.Exit(exit_codes.MISMATCH)

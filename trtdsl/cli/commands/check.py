@@ -10,6 +10,7 @@ import typer
 
 import trtdsl as td
 
+from ...core import exit_codes
 from ...core.errors import UsageError
 from ...display.results import print_calls, print_check, print_layers, print_mutation, print_verdict
 from ...display.terminal import print_line
@@ -117,7 +118,7 @@ def check(
     if out.quiet and not out.json:
         print_verdict(report)
     if not report.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(exit_codes.MISMATCH)
 
 
 def _feeds(given: list[str] | None) -> dict[str, str] | str | None:

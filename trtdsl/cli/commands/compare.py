@@ -8,6 +8,7 @@ import typer
 
 import trtdsl as td
 
+from ...core import exit_codes
 from ...core.errors import UsageError
 from ...display.results import print_comparison
 from ...display.terminal import print_line
@@ -59,4 +60,4 @@ def compare(
     value = {**comparison.to_json(), "fail_above": fail_above, "worse": [row.name for row in worse]}
     out.result(value, show)
     if worse:
-        raise typer.Exit(1)
+        raise typer.Exit(exit_codes.MISMATCH)

@@ -18,13 +18,16 @@ from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files import file_name, is_file
 from ...core.lazy import torch
 from ...core.version import __version__
-from ...sizes.shape import Dim, Size, shape_text
+from ...sizes.dim import Dim
+from ...sizes.shape import shape_text
+from ...sizes.size import Size
 from ..precision import as_precision
 from ..settings import as_facts
 from .choices import Choices, Site, SiteKey
 
 if TYPE_CHECKING:
-    from ..network import Input, Network
+    from ..input import Input
+    from ..network import Network
 
 SCHEMA = 1
 LARGEST = 16 << 20

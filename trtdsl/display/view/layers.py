@@ -12,7 +12,8 @@ from ...definition.network import Network
 from ...interpreter.fingerprint import attributes
 from ...layers.evaluation import KINDS, Node, Shapes, count
 from ...layers.region import Region, partition
-from ...sizes.shape import Shape, Size, SizeLike
+from ...sizes.shape import Shape
+from ...sizes.size import Size, SizeLike
 from ..summary import TensorSummary, cost_of, parameters_of, tuned_sizes
 
 NOT_SHOWN = {"alpha", "beta", "cubic_coeff", "is_v2", "loop", "conditional", "metadata", "name", "padding_nd", "type"}

@@ -12,16 +12,16 @@ from typing import Any
 
 from ...building.build import is_up_to_date
 from ...checking.check import check as run_check
-from ...checking.nearness import nearness_of
+from ...checking.compare_tensors import nearness_of
 from ...checking.report import CheckReport
-from ...compiling.compiler import Progress
 from ...core.backend import Backend
 from ...core.errors import CorruptFileError, TrtdslError, UnsupportedError, UsageError
 from ...core.files import is_file, write_atomically
 from ...definition.network import Network
-from ...definition.opened import NetworkLike, WrittenSpec, as_spec
-from ...definition.spec import NetworkSpec
+from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
+from ...definition.spec.spec import NetworkSpec
 from ...definition.weights import Source
+from ...engine.compiling.compiler import Progress
 from ...engine.loading.manifest import manifest_path, read_manifest
 from ...engine.program import Shapes, program
 from ...programs.devices import DEFAULT, find_device

@@ -10,7 +10,8 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import SizeLike, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike
 from ..operands import as_tensor, binary, choose, per_axis
 from ..pointwise.arithmetic import add, mul
 from ..products.matmul import matmul

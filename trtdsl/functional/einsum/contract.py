@@ -13,7 +13,8 @@ from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import require_network
 from ...definition.tensor import Tensor
-from ...sizes.shape import Shape, is_static
+from ...sizes.shape import Shape
+from ...sizes.size import is_static
 from ..lowerings import lowering_of
 from ..operands import as_tensor, result_type
 from .emit import emit

@@ -10,7 +10,8 @@ from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.network import MAX_DIMS
-from ...sizes.shape import Shape, SizeLike, bounds, shape_text
+from ...sizes.shape import Shape, shape_text
+from ...sizes.size import SizeLike, bounds
 
 Labels = tuple[str, ...]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # what torch's sublists number

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...core.errors import DefinitionError, UsageError
-from ...sizes.shape import Dim, Size, SizeLike
+from ...sizes.dim import Dim
+from ...sizes.size import Size, SizeLike
 from .equation import parse, text
 from .plan import EinsumPlan
 from .search import make_plan

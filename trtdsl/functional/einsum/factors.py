@@ -15,7 +15,8 @@ from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import PendingShuffle, ShuffleSteps, regrouped
-from ...sizes.shape import Shape, SizeLike, is_static, product
+from ...sizes.shape import Shape
+from ...sizes.size import SizeLike, is_static, product
 from ..products.folding import PendingProduct, deferred
 from .emit import emit
 from .equation import Equation, Labels

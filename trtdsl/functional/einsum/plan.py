@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.html import folded, preformatted
-from ...sizes.shape import Shape, SizeLike, product
+from ...sizes.shape import Shape
+from ...sizes.size import SizeLike, product
 from .equation import Equation, Labels
 
 Axes = tuple[Labels, ...]

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...sizes.shape import Shape, Size, hint, shape_text
+from ...sizes.shape import Shape, hint, shape_text
+from ...sizes.size import Size
 from .equation import ITEM, text
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...core.errors import UnsupportedError
-from ...sizes.shape import Shape, Size, hint
+from ...sizes.shape import Shape, hint
+from ...sizes.size import Size
 from .draft import Draft, TooDear, shape_layers
 from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest

@@ -10,7 +10,8 @@ from ...core.errors import ShapeError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import Shape, SizeLike, shape_text
+from ...sizes.shape import Shape, shape_text
+from ...sizes.size import SizeLike
 from ..operands import as_tensor, choose, stretch
 from .gather import index_copy, index_put
 from .index import as_indices, index_in, slice_bounds, split_index

@@ -11,7 +11,8 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
-from ...sizes.shape import SizeLike, product, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, product
 from ..operands import align, as_tensor, axis_of, binary, choose, stretch
 from ..shaping.create import filled, indices_of
 from .index import advanced, as_indices

@@ -13,7 +13,8 @@ from ...definition.network import Network
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
-from ...sizes.shape import Size, SizeLike, bounds, from_front, shape_text, size_max, size_min
+from ...sizes.shape import shape_text
+from ...sizes.size import Size, SizeLike, bounds, from_front, size_max, size_min
 from ..operands import align, as_tensor, binary, choose, stretch
 
 

@@ -7,7 +7,8 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import product, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import product
 from ..operands import binary, choose
 from ..pointwise.activation import log_softmax, logsigmoid
 from ..pointwise.arithmetic import add, clamp, div, mul, sub

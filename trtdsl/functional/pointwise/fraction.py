@@ -8,7 +8,7 @@ from ...core.errors import UsageError
 from ...core.lazy import torch
 from ...definition.operation import author_location, find_network
 from ...definition.tensor import Tensor
-from ...sizes.shape import Size
+from ...sizes.size import Size
 from ..operands import as_tensor
 from . import arithmetic
 

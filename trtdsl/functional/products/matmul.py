@@ -6,7 +6,8 @@ from ... import layers as L
 from ...core.errors import ShapeError
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import is_static, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import is_static
 from ..operands import align, binary, promote
 
 

@@ -11,7 +11,8 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast, normalize_axis
-from ...sizes.shape import product, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import product
 from ..operands import align, binary, promote, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of

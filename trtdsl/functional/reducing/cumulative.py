@@ -13,7 +13,7 @@ from ...core.lazy import torch
 from ...definition.methods import Selected
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import INFINITY, SizeLike, bounds, size_max
+from ...sizes.size import INFINITY, SizeLike, bounds, size_max
 from ..operands import as_tensor, axis_of, binary, floating, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import arange

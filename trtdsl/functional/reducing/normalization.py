@@ -9,7 +9,8 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import SizeLike, product, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, product
 from ..lowerings import lowering_of
 from ..operands import binary, promote, scaled
 from ..products.folding import folded, scaled_by

@@ -8,7 +8,8 @@ from ...core.lazy import torch
 from ...definition.methods import Selected
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import Size, SizeLike, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import Size, SizeLike
 from ..operands import axis_of
 from .reduction import top
 

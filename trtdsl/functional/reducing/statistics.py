@@ -12,7 +12,7 @@ from ...core.lazy import torch
 from ...definition.methods import Dims
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import product
+from ...sizes.size import product
 from ..family import family
 from ..operands import as_tensor, axes_of, binary, choose, floating, promote
 from .reduction import _reduce

@@ -11,7 +11,8 @@ from ...definition.network import Network
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import folding
-from ...sizes.shape import SizeLike, shape_text, size_max
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, size_max
 from ..operands import as_tensor
 from .taps import number
 

@@ -11,7 +11,8 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import folding
-from ...sizes.shape import SizeLike, is_static, product, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, is_static, product
 from ..lowerings import lowering_of
 from ..operands import as_tensor, binary
 from .separable import resized_by_layer, separable, transformation_of, why_not

@@ -15,7 +15,8 @@ from ...definition.network import Network
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import folding
-from ...sizes.shape import Size, SizeLike, bounds, divide_exactly, is_static, shape_text, size_max, size_min
+from ...sizes.shape import shape_text
+from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
 from ..operands import as_tensor
 from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
 from .taps import Number, Taps, make_taps, minimum, number, resample

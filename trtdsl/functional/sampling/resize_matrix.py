@@ -12,7 +12,7 @@ from ... import layers as L
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.tensor import Tensor
-from ...sizes.shape import SizeLike
+from ...sizes.size import SizeLike
 from ..operands import align, as_tensor, binary
 from .taps import Taps, resample
 

@@ -13,7 +13,7 @@ from ... import layers as L
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.tensor import Tensor
-from ...sizes.shape import SizeLike, bounds, size_max
+from ...sizes.size import SizeLike, bounds, size_max
 from ..operands import as_tensor, binary
 
 Number = float | Tensor

@@ -11,7 +11,7 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
-from ...sizes.shape import INFINITY, SizeLike, bounds
+from ...sizes.size import INFINITY, SizeLike, bounds
 from ..lowerings import lowering_of
 from ..operands import align, axis_of, binary, promote, stretch
 from ..pointwise.arithmetic import add, mul

@@ -9,7 +9,8 @@ from ...core.errors import ShapeError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...sizes.shape import bounds, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import bounds
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
 from ..lowerings import lowering_of

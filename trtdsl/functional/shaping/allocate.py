@@ -11,7 +11,8 @@ from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation, require_network
 from ...definition.tensor import Tensor
-from ...sizes.shape import Size, SizeLike, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import Size, SizeLike
 from .. import operands
 from ..operands import varargs
 from ..reducing.reduction import sum as total

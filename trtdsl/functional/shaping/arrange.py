@@ -11,7 +11,8 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.windows import count_windows
-from ...sizes.shape import SizeLike, bounds, product, shape_text, size_max, size_min
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, bounds, product, size_max, size_min
 from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis
 from .create import indices_of
 

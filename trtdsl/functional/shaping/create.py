@@ -15,7 +15,7 @@ from ...definition.network import Network
 from ...definition.operation import operation, require_network
 from ...definition.tensor import Tensor
 from ...layers.shape import size_tensor
-from ...sizes.shape import Size, SizeLike, product, size_max
+from ...sizes.size import Size, SizeLike, product, size_max
 from ..family import family
 from ..operands import align, as_tensor, binary, choose, result_type, stretch, varargs
 

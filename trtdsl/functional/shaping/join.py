@@ -12,7 +12,8 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.condition import Condition, verdict
-from ...sizes.shape import SizeLike, bounds, fixed, from_front, shape_text, size_max, size_min
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, bounds, fixed, from_front, size_max, size_min
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import axis_of, normalize_axis, result_type

@@ -12,7 +12,8 @@ from ...definition.network import Network
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast, normalize_axis
-from ...sizes.shape import Shape, Size, SizeLike, divide_exactly, floor_divide, product, shape_text
+from ...sizes.shape import Shape, shape_text
+from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
 from ..operands import align, axis_of, stretch, varargs
 
 

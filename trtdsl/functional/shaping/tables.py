@@ -13,7 +13,8 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation, require_network
 from ...definition.tensor import Tensor
-from ...sizes.shape import SizeLike, is_static, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, is_static
 from ..operands import as_tensor, promote, result_type, varargs
 from .arrange import pad
 from .join import cat

@@ -13,7 +13,8 @@ from ...definition.tensor import Tensor
 from ...layers.base import channels_last
 from ...layers.convolution import check_channels, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
-from ...sizes.shape import is_static, product, shape_text
+from ...sizes.shape import shape_text
+from ...sizes.size import is_static, product
 from ..family import family
 from ..operands import binary, per_axis
 from ..products.folding import deferred

@@ -14,7 +14,8 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.windows import check_positive, require_windows
-from ...sizes.shape import SizeLike, floor_divide, is_static, shape_text, size_min
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, floor_divide, is_static, size_min
 from ..family import family
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu

@@ -14,8 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.lazy import torch
-from ..graph import Call, Helper, SizeOf, SizeOp, Value, ValueList, Weight, leaves
-from ..program import Argument, Copy, Expression, Literal, Loop, Scope, Statement, flat, parts, pattern, same, size_key
+from ..calls import Call, Helper, SizeOf, SizeOp, Value, ValueList, Weight, leaves
+from ..statements import (
+    Argument,
+    Copy,
+    Expression,
+    Literal,
+    Loop,
+    Scope,
+    Statement,
+    flat,
+    parts,
+    pattern,
+    same,
+    size_key,
+)
 from ..tracing.trace import Trace
 from .instances import Builder, Instance, under, weights_in
 from .loops import rolled

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..graph import SizeOf, SizeOp, Value, Weight, rebuilt
-from ..program import Copy, Expression, Literal, Loop, Scope, Statement, pattern, uses_of
+from ..calls import SizeOf, SizeOp, Value, Weight, rebuilt
+from ..statements import Copy, Expression, Literal, Loop, Scope, Statement, pattern, uses_of
 
 LONGEST = 64  # statements in a loop's body
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..graph import SizeOf, SizeOp, Value
-from ..program import Expression, Literal, Scope, Statement, same, size_key
+from ..calls import SizeOf, SizeOp, Value
+from ..statements import Expression, Literal, Scope, Statement, same, size_key
 from .loops import substitute
 
 NEAR = 3  # statements apart: those further away may belong to different rounds of a loop

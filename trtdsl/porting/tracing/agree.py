@@ -8,8 +8,8 @@ from typing import Any
 
 from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves
 from ..given import Given
-from ..graph import Op, SizeOf, SizeOp, Value, Weight, leaves
 from .guards import proven
 from .trace import Trace, live_operations, trace
 

@@ -21,15 +21,17 @@ from ...definition.network import Network
 from ...definition.tensor import Tensor
 from ...sizes.condition import OPPOSITE, Condition, verdict
 from ...sizes.constraints import outcomes_of, where_it_holds
+from ...sizes.dim import Dim, TensorDim
 from ...sizes.proof import Env, grid, samples
-from ...sizes.shape import Dim, Size, SizeLike, TensorDim, size_max, size_min, substitute, value
+from ...sizes.shape import substitute
+from ...sizes.size import Size, SizeLike, size_max, size_min, value
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
 from ..given import Given
-from ..graph import Op, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
-from ..program import Expression, Literal, Statement, size_key
+from ..statements import Expression, Literal, Statement, size_key
 from ..translating.lowering import statements
 from .modes import tensors_of
-from .sizes import ARITHMETIC, BITWISE, COMPARISONS, MATH, Guard
 from .trace import Trace
+from .traced_sizes import ARITHMETIC, BITWISE, COMPARISONS, MATH, Guard
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     **ARITHMETIC,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.lazy import torch
-from ..graph import Op
+from ..calls import Op
 
 FOURIER = (
     *("fft", "fft2", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift"),

@@ -12,15 +12,15 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError
 from ...core.lazy import torch
-from ...definition.spec import call_reference
-from ..graph import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
+from ...definition.spec.reference import call_reference
+from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
 from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
 from .frames import authors_frame, bound, helper_frames, here, place_of
 from .modes import hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, PEEKS, RANDOM, canonical, in_place, keeps_value, narrowed
 from .scalars import READ, number_of
-from .sizes import TracedFloat, TracedInt, expression_of, traced
+from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
 from .unknown import sized
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.lazy import torch
 from .names import CONVERSIONS
-from .sizes import NAMESAKES, TracedFloat, TracedInt
+from .traced_sizes import NAMESAKES, TracedFloat, TracedInt
 
 MADE = {"tensor", "as_tensor", "scalar_tensor"}
 COMPUTED: dict[str, Callable[..., Any]] = {

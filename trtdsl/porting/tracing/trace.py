@@ -21,11 +21,11 @@ from unittest import mock
 from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
-from ..graph import Call, Op, Value, Weight, leaves, operations, values_in
+from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import narrowed
 from .recorder import Recorder
-from .sizes import GUARDS, Guard, pythons_functions
+from .traced_sizes import GUARDS, Guard, pythons_functions
 
 
 @dataclass

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.lazy import torch
-from ..graph import rebuilt
+from ..calls import rebuilt
 from .rules import RULES
 
 OPERATORS: dict[str, Callable[..., Any]] = {

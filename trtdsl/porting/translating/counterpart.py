@@ -12,8 +12,8 @@ from typing import Any
 
 from ...core.lazy import torch
 from ...definition.tensor import Tensor
-from ..graph import Op, SizeOf, SizeOp, Value, leaves, rebuilt
-from ..program import Argument, Expression, Literal
+from ..calls import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..statements import Argument, Expression, Literal
 
 OPERATORS = {
     "add": "+",

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
-from ..graph import Op, SizeOf, SizeOp, Value, leaves, rebuilt
-from ..program import Argument, Expression, Literal, Statement
+from ..calls import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..statements import Argument, Expression, Literal, Statement
 from .counterpart import counterpart
 
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..graph import SizeOf, SizeOp, Value, Weight, leaves, values_in
+from ..calls import SizeOf, SizeOp, Value, Weight, leaves, values_in
 from ..passes.functions import Function
-from ..program import Copy, Expression, Loop, Statement, Unpack, expressions, flat, parts, size_key
+from ..statements import Copy, Expression, Loop, Statement, Unpack, expressions, flat, parts, size_key
 from .nest import WIDTH, nested
 from .render import Renderer
 from .roles import GENERIC, keeps_meaning, roles, singular

@@ -6,8 +6,20 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from ..graph import SizeOf, SizeOp, Value, rebuilt, values_in
-from ..program import Argument, Copy, Expression, Loop, Statement, expressions, flat, parts, size_key, sizes_of, uses_of
+from ..calls import SizeOf, SizeOp, Value, rebuilt, values_in
+from ..statements import (
+    Argument,
+    Copy,
+    Expression,
+    Loop,
+    Statement,
+    expressions,
+    flat,
+    parts,
+    size_key,
+    sizes_of,
+    uses_of,
+)
 from .render import Renderer
 
 WIDEST = 100  # of an expression with calls inside

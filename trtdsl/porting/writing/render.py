@@ -12,8 +12,8 @@ from typing import Any
 
 from ... import functional
 from ...core.lazy import torch
-from ..graph import SizeOf, SizeOp, Value, Weight
-from ..program import Argument, Expression, Literal, Scope, same, size_key
+from ..calls import SizeOf, SizeOp, Value, Weight
+from ..statements import Argument, Expression, Literal, Scope, same, size_key
 
 # How tightly operators bind; a call, a name and an index bind tightest.
 BINDING = {"==": 1, "!=": 1, ">": 1, ">=": 1, "<": 1, "<=": 1, "|": 2, "^": 3, "&": 4, "+": 5, "-": 5}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..graph import Weight
-from ..program import Expression, Literal, Scope, Statement, expressions
+from ..calls import Weight
+from ..statements import Expression, Literal, Scope, Statement, expressions
 
 # Names that say nothing: values that come one of the other share them.
 GENERIC = {"x", "y", "z", "out", "output", "outputs", "result", "res", "ret", "h", "hidden", "hidden_states", "tmp"}

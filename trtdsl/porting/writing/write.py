@@ -11,13 +11,13 @@ from typing import Any
 from ...checking.judging.structure import OUT
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import UsageError
-from ...definition.network import Input
+from ...definition.input import Input
+from ..calls import Value, operations
 from ..given import Given
-from ..graph import Value, operations
 from ..origin import Origin
 from ..passes.functions import Function, program_of
 from ..passes.instances import numbered_parts
-from ..program import expressions, flat
+from ..statements import expressions, flat
 from ..tracing.trace import Trace, trivial
 from .body import WIDTH, Body, returned, wrapped_call
 from .render import literal

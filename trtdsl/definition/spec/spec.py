@@ -10,23 +10,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..core.author import authors_errors as authors_errors
-from ..core.author import import_path, without_values
-from ..core.author import load_module as load_module
-from ..core.backend import Backend, get_backend
-from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError, Location, UsageError, nearest
-from ..core.files import LONGEST, is_file
-from ..core.lazy import torch
-from ..sizes.profile import Profile, Range, as_bounds, as_profiles
-from ..sizes.shape import Dim, Size, shape_text, substitute
-from .network import Input, Network
-from .notebook import spec_html
-from .settings import place_of, read_settings, returns_a_network
-from .tensor import Tensor
-from .tuning.choices import Choices
-from .tuning.file import Case, Tuning, chosen_file, with_tuning
-from .weights import IGNORED, Scope, Source, Weights
+from ...core.above import network_files
+from ...core.author import authors_errors, import_path, load_module, without_values
+from ...core.backend import Backend, get_backend
+from ...core.dtypes import dtype_name
+from ...core.errors import DefinitionError, Location, UsageError
+from ...core.lazy import torch
+from ...sizes.dim import Dim
+from ...sizes.profile import Profile, Range, as_bounds, as_profiles
+from ...sizes.shape import shape_text, substitute
+from ...sizes.size import Size
+from ..input import Input
+from ..network import Network
+from ..notebook import spec_html
+from ..tensor import Tensor
+from ..tuning.choices import Choices
+from ..tuning.file import Case, Tuning, chosen_file, with_tuning
+from ..weights import Scope, Source, Weights
+from .reference import check_reference, filled, outside_state
 
 
 @dataclass(frozen=True)
@@ -193,13 +194,13 @@ class NetworkSpec:
         """
         with self._reference(values=weights is None) as module:
             if weights is not None:
-                module.load_state_dict(_filled(module.state_dict(), weights), assign=True)
+                module.load_state_dict(filled(module.state_dict(), weights), assign=True)
             return module.eval().requires_grad_(False)
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
         """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""
         with self._reference() as module:
-            return _outside_state(module)
+            return outside_state(module)
 
     @contextlib.contextmanager
     def _reference(self, *, values: bool = False) -> Iterator[torch.nn.Module]:
@@ -281,37 +282,7 @@ class NetworkSpec:
 
 def _loaded(name: str, settings: Mapping[str, Any], tuning: Any) -> NetworkSpec:
     """The spec as it was in the process that sent it."""
-    return load_spec(name, settings).tuned(tuning)
-
-
-def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
-    """What the module gives: feeds go by name where forward has parameters of all these names, otherwise in order."""
-    parameters = inspect.signature(module.forward).parameters
-    return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
-
-
-def _filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.Tensor]:
-    """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
-
-    A counter of training steps is the file's where it fits the module's: neither needs to have the other's.
-    """
-    counters = {name: tensor for name, tensor in state.items() if name.endswith(IGNORED)}
-    state.clear()
-    state.update(counters)
-    for name, shape in weights.shapes.items():
-        if not name.endswith(IGNORED) or (name in counters and tuple(counters[name].shape) == shape):
-            state[name] = weights.get(name)
-    return state
-
-
-def _outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    state = module.state_dict()
-    found = {name: buffer for name, buffer in module.named_buffers(remove_duplicate=False) if name not in state}
-    for path, part in module.named_modules():
-        for name, held in vars(part).items():
-            if isinstance(held, torch.Tensor):
-                found[f"{path}.{name}".lstrip(".")] = held
-    return found
+    return network_files.load_spec(name, settings).tuned(tuning)
 
 
 def _as_names(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -327,12 +298,6 @@ def _as_inputs(given: Any) -> dict[str, Input]:
         if not isinstance(spec, Input):
             raise UsageError(f"input {name!r} is a td.Input(…), not {spec!r}")
     return dict(given)
-
-
-def check_reference(given: Any) -> None:
-    """UsageError for what is no reference."""
-    if not (given is None or isinstance(given, str) or callable(given)):
-        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {given!r}")
 
 
 def network(
@@ -394,103 +359,3 @@ def network(
         )
 
     return make
-
-
-def load_spec(name: str, settings: Mapping[str, Any] | None = None) -> NetworkSpec:
-    """The spec in ``FILE.py`` or ``FILE.py:NAME``; without a name, the one called like the file, or the only one.
-
-    NAME may be a function of the file that makes a spec, with parameters of the types str, int, float, bool, Path or
-    ``Literal[…]``, None beside each, and ``-> td.NetworkSpec``: ``settings`` are their values, or texts of them. The
-    spec is called as the function gives it a ``name``, otherwise as the function.
-
-    Raises UsageError when there is no such file or spec, and for settings that are unknown, missing or badly typed;
-    DefinitionError when the file or the function raises.
-    """
-    file, _, wanted = str(name).partition(".py:")
-    path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
-    if not is_file(path):
-        raise UsageError(_not_a_network(str(name), path))
-    names = vars(load_module(path))
-    specs = {spec.name: spec for spec in names.values() if isinstance(spec, NetworkSpec)}
-    makers = {name: function for name, function in names.items() if returns_a_network(function)}
-    if not wanted:
-        wanted = _chosen(path, specs, makers)
-    if wanted in makers and wanted not in specs:
-        return _made(path, wanted, makers[wanted], settings or {})
-    if wanted not in specs:
-        raise UsageError(_no_such_network(path, wanted, names, [*specs, *makers]))
-    if settings:
-        raise UsageError(f"{path}:{wanted} takes no settings, such as {next(iter(settings))!r}: it is one network")
-    return specs[wanted]
-
-
-def _chosen(path: Path, specs: Mapping[str, NetworkSpec], makers: Mapping[str, Any]) -> str:
-    """The name of the network of a file that is meant where none is given."""
-    several = specs or makers
-    if not several:
-        raise UsageError(f"{path} defines no network: mark a function with @td.network(inputs=…)")
-    if path.stem in several or len(several) == 1:
-        return path.stem if path.stem in several else next(iter(several))
-    raise UsageError(
-        f"{path} has several networks: name one, as {path}:{next(iter(several))} (of {', '.join([*specs, *makers])})"
-    )
-
-
-def _no_such_network(path: Path, wanted: str, names: Mapping[str, Any], known: Sequence[str]) -> str:
-    """What is wrong with a name that is no network's."""
-    if inspect.isfunction(names.get(wanted)):
-        return (
-            f"{path}:{wanted} is a function, and not marked as one that makes a network: write @td.network(inputs=…) "
-            f"above it, or for one with settings `def {wanted}(…) -> td.NetworkSpec`"
-        )
-    there = f"it has {', '.join(known)}" if known else "it has none: mark a function with @td.network(inputs=…)"
-    return f"{path} has no network {wanted!r}{nearest(wanted, known)}: {there}"
-
-
-def _made(path: Path, name: str, maker: Callable[..., Any], given: Mapping[str, Any]) -> NetworkSpec:
-    """The network that a function of a file makes for these settings."""
-    try:
-        settings = read_settings(maker, given)
-    except UsageError as error:
-        raise UsageError(f"{path}:{name}: {error.message}") from None
-    with import_path(path), authors_errors(maker):
-        spec = maker(**settings)
-    if not isinstance(spec, NetworkSpec):
-        raise DefinitionError(
-            f"{name} must return a td.NetworkSpec, not {type(spec).__name__}: return the function that "
-            "@td.network(inputs=…) marks",
-            location=place_of(maker),
-        )
-    own = spec.name if spec.name != getattr(spec.function, "__name__", "") else name
-    return replace(spec, name=own, settings=settings, maker=name)
-
-
-OTHER_FILES = {
-    ".safetensors": "weights, not a network: name the network's file, as NETWORK.py --weights {}",
-    ".pt": "a torch checkpoint: make weights of it with `trtdsl weights convert {} MODEL.safetensors`, and name the "
-    "network's file, as NETWORK.py --weights MODEL.safetensors",
-    ".engine": "an engine: `trtdsl run {}` and `trtdsl bench {}` take it; name the network's file here, as NETWORK.py",
-    ".json": "not a network: name the network's file, as NETWORK.py",
-    ".onnx": "an ONNX model, which trtdsl does not read: write the network as NETWORK.py",
-}
-OTHER_FILES |= dict.fromkeys((".pth", ".ckpt", ".bin"), OTHER_FILES[".pt"])
-OTHER_FILES |= dict.fromkeys((".plan", ".trt"), OTHER_FILES[".engine"])
-
-
-def _not_a_network(name: str, path: Path) -> str:
-    """What is wrong with the name of a network that has no file ``path``, and what to write instead."""
-    given = Path(name)
-    if len(given.name) > LONGEST:
-        return f"no network file {str(given)[:60]}...: no file has a name that long"
-    if given.is_dir():
-        found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
-        return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
-    if given.suffix in OTHER_FILES and (is_file(given) or given.suffix != ".engine"):
-        return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
-    if is_file(given):
-        return f"{given} is not a Python file: a network is written in NETWORK.py"
-    stem, _, wanted = name.rpartition(":")
-    if is_file(f"{stem}.py"):
-        return f"no network file {path}: write {stem}.py:{wanted}"
-    files = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
-    return f"no network file {path}{nearest(path.name, files)}"

@@ -6,8 +6,8 @@ import pickle
 
 import torch
 
-from trtdsl.porting.graph import SizeOf, SizeOp, Value
-from trtdsl.porting.tracing.sizes import TracedFloat, TracedInt, expression_of, traced
+from trtdsl.porting.calls import SizeOf, SizeOp, Value
+from trtdsl.porting.tracing.traced_sizes import TracedFloat, TracedInt, expression_of, traced
 
 X = Value((6, 8), torch.float32)
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.backend import Backend, Messages
-from ..core.errors import BuildError, CancelledError, UsageError
-from ..definition.network import MAX_SIZE, Network
-from ..sizes.profile import Profile
+from ...core.backend import Backend, Messages
+from ...core.errors import BuildError, CancelledError, UsageError
+from ...definition.input import MAX_SIZE
+from ...definition.network import Network
+from ...sizes.profile import Profile
 from .config import BuildConfig
 
 Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core.backend import Backend
-from ..core.errors import BuildError, UsageError
-from ..core.files import is_file
+from ...core.backend import Backend
+from ...core.errors import BuildError, UsageError
+from ...core.files import is_file
 from .compiler import Plan, compile_definition
 from .config import BuildConfig
 

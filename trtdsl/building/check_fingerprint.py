@@ -17,8 +17,8 @@ from ..checking.report import SCHEMA
 from ..core.errors import PACKAGE
 from ..core.lazy import torch
 from ..core.version import __version__
-from ..definition.network import Input
-from ..definition.spec import NetworkSpec
+from ..definition.input import Input
+from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
 
 

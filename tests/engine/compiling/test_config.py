@@ -7,9 +7,9 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.compiling.compiler import compile_engine
-from trtdsl.compiling.config import HARDWARE, TILING, VERBOSITY
 from trtdsl.core.backend import ONLY, Backend, get_backend
+from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.config import HARDWARE, TILING, VERBOSITY
 
 BACKEND = get_backend("tensorrt-rtx")
 

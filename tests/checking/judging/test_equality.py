@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trtdsl.checking.judging.judge import Tolerance, compare, judge
+from trtdsl.checking.judging.equality import Tolerance, compare, judge
 
 EPS = 2.0**-23
 

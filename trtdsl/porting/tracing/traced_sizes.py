@@ -21,7 +21,7 @@ from typing import Any
 
 from ...core.errors import Location
 from ...core.lazy import torch
-from ..graph import SizeExpression, SizeOf, SizeOp
+from ..calls import SizeExpression, SizeOf, SizeOp
 from .frames import is_inside
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
-from ..core.errors import UsageError
-from ..core.lazy import torch
-from .network import Network
-from .spec import NetworkSpec, check_reference, load_spec
+from ...core.errors import UsageError
+from ...core.lazy import torch
+from ..network import Network
+from .load import load_spec
+from .reference import check_reference
+from .spec import NetworkSpec
 
 NetworkLike = NetworkSpec | Network | str | PathLike[str]
 Reference = str | Callable[[], "torch.nn.Module"]

@@ -6,7 +6,7 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.nearness import measure_nearness, nearness_of
+from trtdsl.checking.compare_tensors import measure_nearness, nearness_of
 
 
 class Reference(nn.Module):

@@ -12,21 +12,10 @@ from hypothesis import strategies as st
 
 from trtdsl.core.errors import ShapeError, UsageError
 from trtdsl.sizes.condition import SIGNS, Condition
+from trtdsl.sizes.dim import Dim
 from trtdsl.sizes.proof import identical
-from trtdsl.sizes.shape import (
-    Dim,
-    Size,
-    bounds,
-    divide_exactly,
-    floor_divide,
-    hint,
-    product,
-    shape_text,
-    size_max,
-    size_min,
-    substitute,
-    value,
-)
+from trtdsl.sizes.shape import hint, shape_text, substitute
+from trtdsl.sizes.size import Size, bounds, divide_exactly, floor_divide, product, size_max, size_min, value
 
 NAMES = ("A", "B", "C")
 DIMS = {name: Dim(name, min=1, opt=5, max=9) for name in NAMES}

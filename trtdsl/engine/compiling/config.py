@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.backend import Backend, cuda_status
-from ..core.errors import BackendError, UsageError
+from ...core.backend import Backend, cuda_status
+from ...core.errors import BackendError, UsageError
 
 HARDWARE = {"ampere+": "AMPERE_PLUS", "same-compute-capability": "SAME_COMPUTE_CAPABILITY"}
 TILING = {"none": "NONE", "fast": "FAST", "moderate": "MODERATE", "full": "FULL"}
@@ -139,7 +139,7 @@ class BuildConfig:
         return self._timing_cache(config) if self.timing_cache is not None else lambda: None
 
     def _timing_cache(self, config: Any) -> Callable[[], None]:
-        from ..core.files import check_writable, write_atomically
+        from ...core.files import check_writable, write_atomically
 
         assert self.timing_cache is not None
         path = check_writable(self.timing_cache)

@@ -9,7 +9,7 @@ from typing import Literal
 from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec import NetworkSpec
+from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from .locate import _Call, _Made, _matches, _operands_right, _paired, _recorded, _right_calls

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import Location
-from .graph import Call, SizeOf, SizeOp, Value, leaves, values_in
+from .calls import Call, SizeOf, SizeOp, Value, leaves, values_in
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.spec import load_spec
+from trtdsl.definition.spec.load import load_spec
 
 
 def write(folder, text):

@@ -8,8 +8,8 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.opened import as_spec
-from trtdsl.definition.spec import load_spec
+from trtdsl.definition.spec.load import load_spec
+from trtdsl.definition.spec.opened import as_spec
 
 
 def written(model, slip=0.0):

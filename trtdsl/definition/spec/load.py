@@ -1,0 +1,115 @@
+"""Loading a network's file: which spec of it is meant, and what is wrong where there is none."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...core.author import authors_errors, import_path, load_module
+from ...core.errors import DefinitionError, UsageError, nearest
+from ...core.files import LONGEST, is_file
+from ..settings import place_of, read_settings, returns_a_network
+from .spec import NetworkSpec
+
+
+def load_spec(name: str, settings: Mapping[str, Any] | None = None) -> NetworkSpec:
+    """The spec in ``FILE.py`` or ``FILE.py:NAME``; without a name, the one called like the file, or the only one.
+
+    NAME may be a function of the file that makes a spec, with parameters of the types str, int, float, bool, Path or
+    ``Literal[…]``, None beside each, and ``-> td.NetworkSpec``: ``settings`` are their values, or texts of them. The
+    spec is called as the function gives it a ``name``, otherwise as the function.
+
+    Raises UsageError when there is no such file or spec, and for settings that are unknown, missing or badly typed;
+    DefinitionError when the file or the function raises.
+    """
+    file, _, wanted = str(name).partition(".py:")
+    path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
+    if not is_file(path):
+        raise UsageError(_not_a_network(str(name), path))
+    names = vars(load_module(path))
+    specs = {spec.name: spec for spec in names.values() if isinstance(spec, NetworkSpec)}
+    makers = {name: function for name, function in names.items() if returns_a_network(function)}
+    if not wanted:
+        wanted = _chosen(path, specs, makers)
+    if wanted in makers and wanted not in specs:
+        return _made(path, wanted, makers[wanted], settings or {})
+    if wanted not in specs:
+        raise UsageError(_no_such_network(path, wanted, names, [*specs, *makers]))
+    if settings:
+        raise UsageError(f"{path}:{wanted} takes no settings, such as {next(iter(settings))!r}: it is one network")
+    return specs[wanted]
+
+
+def _chosen(path: Path, specs: Mapping[str, NetworkSpec], makers: Mapping[str, Any]) -> str:
+    """The name of the network of a file that is meant where none is given."""
+    several = specs or makers
+    if not several:
+        raise UsageError(f"{path} defines no network: mark a function with @td.network(inputs=…)")
+    if path.stem in several or len(several) == 1:
+        return path.stem if path.stem in several else next(iter(several))
+    raise UsageError(
+        f"{path} has several networks: name one, as {path}:{next(iter(several))} (of {', '.join([*specs, *makers])})"
+    )
+
+
+def _no_such_network(path: Path, wanted: str, names: Mapping[str, Any], known: Sequence[str]) -> str:
+    """What is wrong with a name that is no network's."""
+    if inspect.isfunction(names.get(wanted)):
+        return (
+            f"{path}:{wanted} is a function, and not marked as one that makes a network: write @td.network(inputs=…) "
+            f"above it, or for one with settings `def {wanted}(…) -> td.NetworkSpec`"
+        )
+    there = f"it has {', '.join(known)}" if known else "it has none: mark a function with @td.network(inputs=…)"
+    return f"{path} has no network {wanted!r}{nearest(wanted, known)}: {there}"
+
+
+def _made(path: Path, name: str, maker: Callable[..., Any], given: Mapping[str, Any]) -> NetworkSpec:
+    """The network that a function of a file makes for these settings."""
+    try:
+        settings = read_settings(maker, given)
+    except UsageError as error:
+        raise UsageError(f"{path}:{name}: {error.message}") from None
+    with import_path(path), authors_errors(maker):
+        spec = maker(**settings)
+    if not isinstance(spec, NetworkSpec):
+        raise DefinitionError(
+            f"{name} must return a td.NetworkSpec, not {type(spec).__name__}: return the function that "
+            "@td.network(inputs=…) marks",
+            location=place_of(maker),
+        )
+    own = spec.name if spec.name != getattr(spec.function, "__name__", "") else name
+    return replace(spec, name=own, settings=settings, maker=name)
+
+
+OTHER_FILES = {
+    ".safetensors": "weights, not a network: name the network's file, as NETWORK.py --weights {}",
+    ".pt": "a torch checkpoint: make weights of it with `trtdsl weights convert {} MODEL.safetensors`, and name the "
+    "network's file, as NETWORK.py --weights MODEL.safetensors",
+    ".engine": "an engine: `trtdsl run {}` and `trtdsl bench {}` take it; name the network's file here, as NETWORK.py",
+    ".json": "not a network: name the network's file, as NETWORK.py",
+    ".onnx": "an ONNX model, which trtdsl does not read: write the network as NETWORK.py",
+}
+OTHER_FILES |= dict.fromkeys((".pth", ".ckpt", ".bin"), OTHER_FILES[".pt"])
+OTHER_FILES |= dict.fromkeys((".plan", ".trt"), OTHER_FILES[".engine"])
+
+
+def _not_a_network(name: str, path: Path) -> str:
+    """What is wrong with the name of a network that has no file ``path``, and what to write instead."""
+    given = Path(name)
+    if len(given.name) > LONGEST:
+        return f"no network file {str(given)[:60]}...: no file has a name that long"
+    if given.is_dir():
+        found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
+        return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
+    if given.suffix in OTHER_FILES and (is_file(given) or given.suffix != ".engine"):
+        return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
+    if is_file(given):
+        return f"{given} is not a Python file: a network is written in NETWORK.py"
+    stem, _, wanted = name.rpartition(":")
+    if is_file(f"{stem}.py"):
+        return f"no network file {path}: write {stem}.py:{wanted}"
+    files = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    return f"no network file {path}{nearest(path.name, files)}"

@@ -1,0 +1,48 @@
+"""The torch module that a network must equal: what it is given as, its weights, its call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ...core.errors import UsageError
+from ...core.lazy import torch
+from ..weights import IGNORED, Weights
+
+
+def check_reference(given: Any) -> None:
+    """UsageError for what is no reference."""
+    if not (given is None or isinstance(given, str) or callable(given)):
+        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {given!r}")
+
+
+def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
+    """What the module gives: feeds go by name where forward has parameters of all these names, otherwise in order."""
+    parameters = inspect.signature(module.forward).parameters
+    return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
+
+
+def filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.Tensor]:
+    """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
+
+    A counter of training steps is the file's where it fits the module's: neither needs to have the other's.
+    """
+    counters = {name: tensor for name, tensor in state.items() if name.endswith(IGNORED)}
+    state.clear()
+    state.update(counters)
+    for name, shape in weights.shapes.items():
+        if not name.endswith(IGNORED) or (name in counters and tuple(counters[name].shape) == shape):
+            state[name] = weights.get(name)
+    return state
+
+
+def outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The tensors of a module that its state_dict does not have: buffers and attributes."""
+    state = module.state_dict()
+    found = {name: buffer for name, buffer in module.named_buffers(remove_duplicate=False) if name not in state}
+    for path, part in module.named_modules():
+        for name, held in vars(part).items():
+            if isinstance(held, torch.Tensor):
+                found[f"{path}.{name}".lstrip(".")] = held
+    return found
