@@ -22,11 +22,11 @@ def test_equals_its_reference(weights):
     assert report.passed
 
 
-def test_a_loop_for_each_layer_and_direction(weights):
+def test_a_loop_for_each_layer(weights):
     network = td.load_spec(str(FILE)).define(weights=weights)
     types = layer_types(network)
-    assert types.count("ITERATOR") == 4
-    assert types.count("RECURRENCE") == 8
+    assert types.count("ITERATOR") == 2
+    assert types.count("RECURRENCE") == 4
     assert str(network.outputs["log_probabilities"].shape) == "(W//4 + 1, N, 37)"
 
 

@@ -65,6 +65,27 @@ def test_the_input_product_is_outside_of_the_loop():
     assert types.count("MATRIX_MULTIPLY") == 2
 
 
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_two_directions_are_one_loop_of_two_launches_a_step(name):
+    """One product and one kernel for the gates: as many launches as one direction takes."""
+    steps, launches = 21, {}
+    for both in (False, True):
+        module = KINDS[name](64, 64, bidirectional=both).eval()
+        net = td.Network()
+        x, zeros = net.input("x", (steps, 4, 64)), torch.zeros(1 + both, 4, 64)
+        params = [weight.detach() for weight in module._flat_weights]
+        with net.current():
+            first = (zeros, zeros) if name == "lstm" else zeros
+            net.output(getattr(F, name)(x, first, params, True, 1, 0.0, False, both, False)[0], "y")
+        assert layer_types(net).count("TRIP_LIMIT") == 1
+        launches[both] = td.program(net).launch_count
+        given = torch.randn(steps, 4, 64)
+        with torch.no_grad():
+            assert_close(td.interpret(net, {"x": given})["y"], module(given)[0])
+    assert 2 * steps <= launches[False] <= 2 * steps + 9
+    assert launches[True] <= launches[False] + 4
+
+
 @pytest.mark.parametrize("count", [3, 5])
 def test_a_wrong_number_of_weights_is_refused(count):
     net = td.Network()

@@ -13,16 +13,16 @@ State = tuple[Tensor, ...]
 
 
 def lstm_step(inner: Tensor, hidden: Tensor, state: State) -> State:
-    """The next h and c from the gates' part of the input (N, 4 * hidden), that of h, and h and c."""
-    write, forget, new, out = chunk(add(inner, hidden), 4, 1)
+    """The next h and c from the gates' part of the input (…, N, 4 * hidden), that of h, and h and c."""
+    write, forget, new, out = chunk(add(inner, hidden), 4, -1)
     cell = add(mul(sigmoid(forget), state[1]), mul(sigmoid(write), tanh(new)))
     return mul(sigmoid(out), tanh(cell)), cell
 
 
 def gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
-    """The next h from the gates' part of the input (N, 3 * hidden), that of h, and h."""
-    reset, update, new = chunk(inner, 3, 1)
-    reset_h, update_h, new_h = chunk(hidden, 3, 1)
+    """The next h from the gates' part of the input (…, N, 3 * hidden), that of h, and h."""
+    reset, update, new = chunk(inner, 3, -1)
+    reset_h, update_h, new_h = chunk(hidden, 3, -1)
     reset, update = sigmoid(add(reset, reset_h)), sigmoid(add(update, update_h))
     new = tanh(add(new, mul(reset, new_h)))
     return (add(new, mul(update, sub(state[0], new))),)

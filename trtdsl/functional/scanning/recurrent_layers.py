@@ -16,8 +16,9 @@ from ..operands import binary
 from ..pointwise.activation import relu, tanh
 from ..pointwise.arithmetic import add
 from ..products.matmul import linear
+from ..shaping.arrange import flip
 from ..shaping.create import arange, filled
-from ..shaping.join import cat, stack
+from ..shaping.join import cat, stack, unbind
 from .recurrent import State, gru_step, lstm_step
 
 Step = Callable[[Tensor, Tensor, State], State]
@@ -60,8 +61,8 @@ def lstm(
     where c is wider than h. With ``lengths`` (N,) of int64 the sequences end there, as packed ones do: states stay, and
     results are 0 behind the end.
 
-    Per layer and direction IMatrixMultiplyLayers of the whole input, then one ILoop with the recurrent product. In half
-    precision states and gates are float32, products half.
+    Per layer and direction an IMatrixMultiplyLayer of the whole input, then per layer one ILoop with the recurrent
+    product, which takes both directions at once. In half precision states and gates are float32, products half.
 
     Raises UnsupportedError for dropout in training, ShapeError for a wrong number of weights.
 
@@ -187,20 +188,12 @@ def _run(
     inside = None if lengths is None else _inside(x, lengths)
     last: list[State] = []
     for layer in range(plan.layers):
-        results = []
-        for direction in range(plan.directions):
-            index = layer * plan.directions + direction
-            begin = tuple(L.squeeze(_entry(state, index), [0]) for state in first)
-            result, ended = _direction(x, begin, plan.weights[index], step, direction == 1, inside)
-            results.append(result)
-            last.append(ended)
-        x = cat(results, 2) if len(results) > 1 else results[0]
-    ends = tuple(stack(states) for states in zip(*last, strict=True))
+        start, stop = layer * plan.directions, (layer + 1) * plan.directions
+        begin = tuple(L.slice(state, (start, 0, 0), (stop - start, *state.shape[1:])) for state in first)
+        x, ended = _layer(x, begin, plan.weights[start:stop], step, inside)
+        last.append(ended)
+    ends = tuple(cat(states) for states in zip(*last, strict=True))
     return (L.shuffle(x, [1, 0, 2]) if batch_first else x), ends
-
-
-def _entry(state: Tensor, index: int) -> Tensor:
-    return L.slice(state, (index, 0, 0), (1, *state.shape[1:]))
 
 
 def _inside(x: Tensor, lengths: Tensor) -> Tensor:
@@ -212,27 +205,51 @@ def _inside(x: Tensor, lengths: Tensor) -> Tensor:
     return L.unsqueeze(binary(L.unsqueeze(steps, [1]), L.unsqueeze(lengths, [0]), "LESS"), [2])
 
 
-def _direction(
-    x: Tensor, first: State, weights: Weights, step: Step, reverse: bool, inside: Tensor | None
+def _layer(
+    x: Tensor, first: State, directions: Sequence[Weights], step: Step, inside: Tensor | None
 ) -> tuple[Tensor, State]:
-    """One layer in one direction: results (T, N, hidden) and the last state, in the dtype of ``x``."""
+    """One layer: results (T, N, directions * hidden) and the last states (directions, N, hidden), typed as ``x``.
+
+    Two directions are one loop over tensors with a dimension for them, the second of which runs backwards: one product
+    and one kernel for the gates in every step, instead of two.
+    """
     dtype, wide = x.dtype, torch.float32
-    given = L.cast(linear(x, weights.w_ih, weights.b_ih), wide)  # of all steps at once
+    both = len(directions) > 1
+    given = _as_run([linear(x, weights.w_ih, weights.b_ih) for weights in directions])  # of all steps at once
+    w_hh = _together([weights.w_hh for weights in directions])
+    b_hh = _together([None if weights.b_hh is None else L.unsqueeze(weights.b_hh, [0]) for weights in directions])
+    w_hr = _together([weights.w_hr for weights in directions])
+    assert w_hh is not None
     loop = L.Loop(x.network)
     loop.count(x.shape[0])
-    inner = loop.iterator(given, 0, reverse)
-    here = None if inside is None else loop.iterator(inside, 0, reverse)
-    state = tuple(loop.recurrence(L.cast(part, wide)) for part in first)
-    hidden = L.cast(linear(L.cast(state[0], dtype), weights.w_hh, weights.b_hh), wide)
+    inner = loop.iterator(L.cast(given, wide))
+    here = None if inside is None else loop.iterator(_as_run([inside] * len(directions)))
+    state = tuple(loop.recurrence(L.cast(part if both else L.squeeze(part, [0]), wide)) for part in first)
+    hidden = L.cast(linear(L.cast(state[0], dtype), w_hh, b_hh), wide)
     following = step(inner, hidden, state)
-    if weights.w_hr is not None:
-        narrow = linear(L.cast(following[0], dtype), weights.w_hr)
+    if w_hr is not None:
+        narrow = linear(L.cast(following[0], dtype), w_hr)
         following = (L.cast(narrow, wide), *following[1:])
     result = following[0]
     if here is not None:
-        result = L.select(here, result, filled(x.network, (1, 1), 0.0, wide))
+        result = L.select(here, result, filled(x.network, (1,) * result.ndim, 0.0, wide))
         following = tuple(L.select(here, new, old) for new, old in zip(following, state, strict=True))
     for before, after in zip(state, following, strict=True):
         loop.next(before, after)
-    collected = L.cast(loop.concatenate(result, x.shape[0], 0, reverse), dtype)
-    return collected, tuple(L.cast(loop.last_value(part), dtype) for part in state)
+    collected = L.cast(loop.concatenate(result, x.shape[0]), dtype)
+    last = (L.cast(loop.last_value(part), dtype) for part in state)
+    if not both:
+        return collected, tuple(L.unsqueeze(part, [0]) for part in last)
+    forwards, backwards = unbind(collected, 1)
+    return cat([forwards, flip(backwards, 0)], 2), tuple(last)
+
+
+def _as_run(results: list[Tensor]) -> Tensor:
+    """What each direction takes step by step: (T, N, …) of one, (T, 2, N, …) of two, the second in reverse."""
+    return stack([results[0], flip(results[1], 0)], 1) if len(results) > 1 else results[0]
+
+
+def _together(weights: Sequence[Tensor | None]) -> Tensor | None:
+    """The weights of each direction as one tensor; None where there are none."""
+    given = [weight for weight in weights if weight is not None]
+    return stack(given) if len(given) > 1 else given[0] if given else None
