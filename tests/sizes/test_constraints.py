@@ -70,7 +70,7 @@ def test_operands_that_do_not_match():
 def test_a_mismatch_says_the_operands_and_what_to_write():
     """The author sees what met what without reading the network again."""
     message = broken(lambda a, b: a + b, ((N, H, 30),), ((N, 20, 30),))
-    assert message.splitlines()[1:] == [
+    assert message.splitlines()[1:5] == [
         "  in add(…)",
         "  input: (N, H, 30) float32, dimension 1 is H",
         "  other: (N, 20, 30) float32, dimension 1 is 20",

@@ -110,6 +110,10 @@ class Network:
         self._scope = ""
         self.current_operation: Operation | None = None
         """The author's call that is being lowered."""
+        self.is_from_spec = False
+        """Whether a function under @td.network writes it: defined again, it is a new one."""
+        self.open_loops: list[Any] = []
+        """Loops that it has begun."""
 
     # -- what the author calls -------------------------------------------------------------------------------------
 
@@ -122,7 +126,7 @@ class Network:
         with self.operation("output"):
             _check_name(name, "output")
             if name in self.outputs or name in self.inputs:
-                raise UsageError(f"the name {name!r} is taken by another input or output")
+                raise UsageError(_taken(self, name))
             if not isinstance(tensor, Tensor):
                 kind = "a size" if isinstance(tensor, Size) else f"{type(tensor).__module__}.{type(tensor).__name__}"
                 raise DefinitionError(f"output {name!r} must be a trtdsl.Tensor, not {kind}")
@@ -230,15 +234,18 @@ class Network:
         with self.operation("input"):
             _check_name(name, "input")
             if name in self.inputs:
-                raise UsageError(f"the network has an input {name!r} already")
+                raise UsageError(f"the network has an input {name!r} already{RUN_AGAIN}")
             if len(spec.shape) > MAX_DIMS:
                 raise DefinitionError(
                     f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}"
                 )
-            shape = tuple(self._known(size) for size in spec.shape)
             dtype = as_dtype(spec.dtype)
-            self._take_name(name)
             data_type = self.backend.data_type(dtype)
+            shape, known = spec.shape, dict(self.dims)
+            for atom in (atom for size in shape if isinstance(size, Size) for atom in size.atoms()):
+                dim = self._dim(atom, known)
+                known[dim.name] = dim
+            self._take_name(name)
             with self.backend.listen() as messages:
                 dims = tuple(size if isinstance(size, int) else -1 for size in shape)
                 handle = self.definition.add_input(name, data_type, dims)
@@ -248,21 +255,18 @@ class Network:
                 if isinstance(size, Dim):
                     handle.set_dimension_name(axis, size.name)
             self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
-            self.input_specs[name] = spec
+            self.input_specs[name], self.dims = spec, known
         return self.inputs[name]
 
-    def _known(self, size: SizeLike) -> SizeLike:
-        for atom in size.atoms() if isinstance(size, Size) else ():
-            if not isinstance(atom, Dim):
-                raise UsageError(f"an input's size must be made of Dims: {size}")
-            known = self.dims.setdefault(atom.name, atom)
-            if known.range is None and atom.range is not None:
-                self.dims[atom.name] = atom
-            elif atom.range is not None and known.range != atom.range:
-                raise UsageError(
-                    f"two dimensions are named {atom.name}, with the ranges {known.range} and {atom.range}"
-                )
-        return size
+    @staticmethod
+    def _dim(atom: Atom, known: Mapping[str, Dim]) -> Dim:
+        """A dimension of an input, with the range that this or an earlier one of its name has."""
+        if not isinstance(atom, Dim):
+            raise UsageError(f"an input's size must be made of Dims, not of {atom}")
+        before = known.get(atom.name, atom)
+        if atom.range is not None and before.range is not None and before.range != atom.range:
+            raise UsageError(f"two dimensions are named {atom.name}, with the ranges {before.range} and {atom.range}")
+        return atom if before.range is None else before
 
     def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
         """Gives a layer its place and a unique name, by the module whose weights it uses; and its users' scope."""
@@ -375,7 +379,12 @@ class Network:
         Raises ShapeError with the author's line for a size that would be negative, or that does not divide or match.
         """
         for profile in self._known_profiles():
-            self.constraints.check(profile.ranges)
+            try:
+                self.constraints.check(profile.ranges)
+            except ShapeError as error:
+                if not self.is_from_spec:
+                    error.context.append("the call stays in this td.Network: write it otherwise, from a new one on")
+                raise
 
     def resolved(self, size: SizeLike) -> SizeLike:
         """The size with the dimensions that the network has in the place of the file's own, of the same names."""
@@ -433,6 +442,16 @@ class Network:
 def _check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not name:
         raise UsageError(f"the name of an {what} is a text that is not empty, not {name!r}")
+
+
+RUN_AGAIN = ": to run a notebook's cell again, run the one with its td.Network(…) first"
+
+
+def _taken(network: Network, name: str) -> str:
+    """Why an output cannot have this name, and what to write."""
+    if name in network.inputs:
+        return f"the output {name!r} has the name of an input: call it otherwise, such as {name + '_out'!r}"
+    return f"there are two outputs {name!r}: give each a name of its own{'' if network.is_from_spec else RUN_AGAIN}"
 
 
 def _common_parent(modules: frozenset[str]) -> str:

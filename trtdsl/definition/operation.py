@@ -68,7 +68,7 @@ class Operation:
     Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
     """
 
-    __slots__ = ("_call", "_outer", "location", "name", "network", "precision", "scope")
+    __slots__ = ("_before", "_call", "_outer", "location", "name", "network", "precision", "scope")
 
     def __init__(
         self,
@@ -87,11 +87,18 @@ class Operation:
     def __enter__(self) -> Operation:
         network = self.network
         self._outer = network.current_operation, self._outer
+        self._before = len(network.open_loops), network.constraints.mark()
         network.current_operation = self
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.network.current_operation, self._outer = self._outer
+        loops, constraints = self._before
+        if error is not None:  # in a notebook, the network goes on without this call
+            self.network.constraints.take_back(constraints)
+            for loop in self.network.open_loops[loops:]:
+                loop.abandon()
+        del self.network.open_loops[loops:]
         if error is not None and isinstance(error, TrtdslError) and error.location is None:
             error.location = self.location
             error.context += self._operands()

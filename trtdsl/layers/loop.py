@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
@@ -39,7 +40,16 @@ class Loop:
         self.network = network
         self._loop = network.definition.add_loop()
         self._limits: set[str] = set()
-        self._recurrences: dict[int, tuple[Tensor, object]] = {}
+        self._recurrences: dict[int, tuple[Tensor, Any]] = {}
+        network.open_loops.append(self)
+
+    def abandon(self) -> None:
+        """Makes a whole loop of one that is not finished, since TensorRT takes no layer back: nothing uses it."""
+        for value, layer in self._recurrences.values():
+            layer.set_input(1, value.trt)
+        self._recurrences.clear()
+        if "COUNT" not in self._limits:
+            self.count(0)
 
     def count(self, limit: Tensor | SizeLike) -> None:
         """Ends the loop after ``limit`` iterations: an int32 or int64 scalar Tensor, or a size. One ITripLimitLayer."""
@@ -101,7 +111,7 @@ class Loop:
         if recurrence.dtype != value.dtype or recurrence.ndim != value.ndim:
             raise ShapeError(f"a recurrence of {recurrence} cannot become {value}")
         _, layer = self._recurrences.pop(id(recurrence))
-        layer.set_input(1, value.trt)  # type: ignore[attr-defined]
+        layer.set_input(1, value.trt)
 
     def last_value(self, recurrence: Tensor) -> Tensor:
         """The recurrence's value after the last iteration: one ILoopOutputLayer."""

@@ -132,6 +132,15 @@ class Constraints:
         else:
             self._needed[key] = Constraint(condition, what, operation.name, operation.location, operation.call())
 
+    def mark(self) -> int:
+        """How many constraints there are, for :meth:`take_back`."""
+        return len(self._needed)
+
+    def take_back(self, mark: int) -> None:
+        """Drops what was noted since :meth:`mark`, by a call that failed."""
+        for key in list(self._needed)[mark:]:
+            del self._needed[key]
+
     def require(self, condition: Condition, why: str, location: Location | None) -> None:
         """The network serves only sizes where the condition holds."""
         self.required.append(Constraint(condition, why, "", location))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ...core.errors import UsageError
+from ...core.errors import DefinitionError, Location, UsageError, nearest
 from ...core.lazy import torch
 from ..weights import IGNORED, Weights
 
@@ -15,6 +16,21 @@ def check_reference(given: Any) -> None:
     """UsageError for what is no reference."""
     if not (given is None or isinstance(given, str) or callable(given)):
         raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {given!r}")
+
+
+def check_forward(module: torch.nn.Module) -> None:
+    """DefinitionError, at the class, for a module that computes nothing."""
+    cls = type(module)
+    if cls.forward is not torch.nn.Module.forward:
+        return
+    similar = nearest("forward", [name for name in vars(cls) if not name.startswith("_")])
+    with contextlib.suppress(OSError, TypeError):
+        location = Location(inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1])
+        raise DefinitionError(_NO_FORWARD.format(cls.__name__, similar), location=location)
+    raise DefinitionError(_NO_FORWARD.format(cls.__name__, similar))
+
+
+_NO_FORWARD = "the reference {} has no method forward{}: a torch.nn.Module computes in `def forward(self, x)`"
 
 
 def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:

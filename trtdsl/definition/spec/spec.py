@@ -27,7 +27,7 @@ from ..tensor import Tensor
 from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
 from ..weights import Scope, Source, Weights
-from .reference import check_reference, filled, outside_state
+from .reference import check_forward, check_reference, filled, outside_state
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class NetworkSpec:
 
         def defined(choices: Choices) -> Network:
             network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
-            network.choices = choices
+            network.choices, network.is_from_spec = choices, True
             choices.folder = None if self.file is None else self.file.parent.resolve()
             network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
             opened = self.open_weights(weights)
@@ -214,6 +214,7 @@ class NetworkSpec:
                 module = make()
             if not isinstance(module, torch.nn.Module):
                 raise UsageError(f"{self.name}: the reference makes a {type(module).__name__}, not a torch.nn.Module")
+            check_forward(module)
             yield module
 
     def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
