@@ -1,13 +1,16 @@
-"""The networks of the gallery by what the GPU will run: trtdsl in three precisions beside both exporters of torch.onnx.
+"""The networks of the gallery by what the GPU will run: trtdsl by precision, beside both exporters of torch.onnx.
 
-    python tools/bench/networks.py [NAME …] [--device GPU]
+    python tools/bench/networks.py [NAME …] [--device GPU] [--exporters TorchScript dynamo]
 
-Every road builds for the sizes that the network is tuned for, and those alone. No GPU is needed: launches, bytes and
-memory are read from the engines' programs (docs/program.md). Weights that are not in the repository are made by
+Every road builds for the sizes that the network is tuned for, and those alone. "fp16" and "bf16" are trtdsl's
+``precision=``, which runs low what torch.autocast runs low; "all fp16" and "all bf16" have weights and inputs of that
+dtype too, as the exporters' ``.half()`` has them, and are what these compare with. No GPU is needed: launches, bytes
+and memory are read from the engines' programs (docs/program.md). Weights that are not in the repository are made by
 tools/make_weights.py. The dynamo-based exporter needs the package onnxscript; without it its rows say so.
 """
 
 import argparse
+import dataclasses
 import os
 import platform
 import sys
@@ -24,8 +27,11 @@ sys.path.insert(0, str(ROOT))
 import trtdsl as td  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
 from trtdsl.core.backend import get_backend  # noqa: E402
+from trtdsl.core.dtypes import as_dtype  # noqa: E402
 
 NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small")
+EXPORTERS = ("TorchScript", "dynamo")
+DTYPES = {None: torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 HEADS = (
     "road", "definition, s", "build, s", "launches", "bytes moved", "rearranged", "activation memory", "engine, bytes",
     "floor, ms",
@@ -46,9 +52,11 @@ def refused(road, error):
     print(f"| {road} | {type(error).__name__}: {words[:160]} |" + " |" * (len(HEADS) - 2), flush=True)
 
 
-def ours(spec, weights, sizes, precision, device):
-    road = f"trtdsl, {precision or 'fp32'}"
+def ours(spec, weights, sizes, precision, device, whole=False):
+    road = f"trtdsl, {'all ' if whole else ''}{precision or 'fp32'}"
     try:
+        if whole:
+            spec, weights, precision = halved(spec, weights, DTYPES[precision])
         start = time.perf_counter()
         network = spec.define(weights=weights, dims=sizes, profiles=[], precision=precision)
         definition = time.perf_counter() - start
@@ -57,10 +65,22 @@ def ours(spec, weights, sizes, precision, device):
         refused(road, error)
 
 
-def exported(spec, weights, sizes, dynamo, precision, device):
+def halved(spec, weights, dtype):
+    """The network with inputs and weights of that dtype: what ``.half()`` makes of a module."""
+    inputs = {
+        name: dataclasses.replace(given, dtype=dtype) if as_dtype(given.dtype).is_floating_point else given
+        for name, given in spec.inputs.items()
+    }
+    opened = spec.open_weights(weights)
+    tensors = {name: opened.get(name) for name in opened.shapes}
+    low = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    return dataclasses.replace(spec, inputs=inputs, reference=None, tuning=False), low, None
+
+
+def exported(spec, weights, sizes, exporter, precision, device):
     """torch's own ONNX of the reference, in half precision of its ``.half()``, read by TensorRT's parser."""
-    road = f"torch.onnx, {'dynamo' if dynamo else 'TorchScript'}, {precision or 'fp32'}"
-    dtype = {None: torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+    road = f"torch.onnx, {exporter}, {precision or 'fp32'}"
+    dtype = DTYPES[precision]
     module = spec.reference_module(spec.open_weights(weights)).to(dtype)
     given = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
     feeds = {name: feed.to(dtype) if feed.is_floating_point() else feed for name, feed in given.items()}
@@ -70,7 +90,12 @@ def exported(spec, weights, sizes, dynamo, precision, device):
         try:
             start = time.perf_counter()
             torch.onnx.export(
-                module, tuple(feeds.values()), str(path), dynamo=dynamo, input_names=list(feeds), verbose=False
+                module,
+                tuple(feeds.values()),
+                str(path),
+                dynamo=exporter == "dynamo",
+                input_names=list(feeds),
+                verbose=False,
             )
             definition = time.perf_counter() - start
             row(road, td.program(path), definition, device)
@@ -82,6 +107,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--device", default="rtx-4090")
+    parser.add_argument("--exporters", nargs="*", choices=EXPORTERS, default=EXPORTERS)
     options = parser.parse_args()
     tool = load_module(ROOT / "tools" / "make_weights.py")
     backend = get_backend()
@@ -96,9 +122,11 @@ def main():
             print(f"\n| {name}, {at} | " + " | ".join(HEADS[1:]) + " |\n|" + "---|" * len(HEADS), flush=True)
             for precision in (None, "fp16", "bf16"):
                 ours(spec, weights, sizes, precision, options.device)
-            for dynamo in (False, True):
+            for precision in ("fp16", "bf16"):
+                ours(spec, weights, sizes, precision, options.device, whole=True)
+            for exporter in options.exporters:
                 for precision in (None, "fp16", "bf16"):
-                    exported(spec, weights, sizes, dynamo, precision, options.device)
+                    exported(spec, weights, sizes, exporter, precision, options.device)
 
 
 if __name__ == "__main__":
