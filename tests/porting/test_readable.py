@@ -6,7 +6,9 @@ import runpy
 from pathlib import Path
 
 import pytest
+import torch
 
+from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
 from trtdsl import porting
 
 FILE = Path(__file__).parent / "readable_modules.py"
@@ -30,15 +32,51 @@ def test_values_are_called_after_the_part_that_makes_them(texts):
         texts["ResNetFPN"],
         "    stem = F.relu(batch_norm(F.conv2d(image, w.stem[0].weight, stride=2, padding=3), w.stem[1]))"
         "  # (N, 8, 4*H, 4*W)",
-        "    feature = block(x2, w.stages[1][1])",
-        "    side = F.conv2d(feature, w.lateral[1].weight, w.lateral[1].bias)  # (N, 8, H, W)",
+        "    stage = block_downsample(x, w.stages[1][0])  # (N, 16, H, W)",
+        "    feature = block(stage, w.stages[1][1])",
     )
     has(
         texts["Detr"],
         "    q = tgt + query_pos  # (N, 10, 16)",
-        "    hs = F.stack([intermediate, intermediate2, intermediate3])  # (3, N, 10, 16)",
+        "    hs = F.stack(intermediate)  # (3, N, 10, 16)",
     )
-    has(texts["YoloHead"], "    anchors = F.cat([anchor, anchor2, anchor3]).transpose(0, 1)  # (2, 21*H*W)")
+    has(texts["YoloHead"], "    anchors = F.cat(anchors).transpose(0, 1)  # (2, 21*H*W)")
+
+
+def test_lists_that_are_built_in_rounds_are_loops(texts):
+    has(
+        texts["Detr"],
+        "    intermediate = []",
+        "    for layer in w.layers:",
+        "        tgt = decoder_layer(tgt, memory, query_pos, pos, layer)",
+        "        intermediate.append(F.layer_norm(tgt, (16,), w.norm.weight, w.norm.bias))",
+    )
+    has(
+        texts["ResNetFPN"],
+        "    for each, lateral, smooth in zip((feature, x), w.lateral[1::-1], w.smooth[1::-1]):",
+        "        top = side + F.interpolate(top, side.shape[2:])",
+        "        levels.append(F.conv2d(top, smooth.weight, smooth.bias, padding=1))",
+        "    p3, p2 = levels",
+    )
+    has(
+        texts["YoloHead"],
+        "    for p, cv2, cv3 in zip((p3, p4, p5), w.cv2, w.cv3):",
+        "        features = conv(p, cv2[0])",
+        "        features2 = conv(p, cv3[0])",
+        "    for xi, stride in zip(x, (8.0, 16.0, 32.0)):",
+        "        strides.append(F.full((height * width, 1), stride))",
+    )
+
+
+@pytest.mark.parametrize("name", PORTED)
+def test_the_loops_compute_what_the_module_computes(name):
+    """Executed before and after each pass."""
+    torch.manual_seed(0)
+    module = runpy.run_path(str(FILE))[name]()
+    inputs, _ = PORTED[name]
+    sizes = {"N": 2, "H": 2, "W": 3, "T": 5}
+    shapes = {key: [eval(size, {}, sizes) for size in text.split(",")] for key, text in inputs.items()}
+    assert_every_pass_keeps_the_meaning(module, {key: torch.randn(shape) for key, shape in shapes.items()})
 
 
 def test_outputs_have_their_own_names(texts):

@@ -1,7 +1,7 @@
 """Modules made at random, as source: what authors do that a pass of a port could get wrong.
 
 Swaps and simultaneous assignment, writing in place by every means, broadcasts, lists, sizes in arithmetic, repeated
-blocks with numbered weights, helpers that are called more than once, values that nobody needs.
+blocks with numbered weights, lists filled in rounds, helpers that are called more than once, values that nobody needs.
 """
 
 import random
@@ -52,12 +52,14 @@ class Source:
         variables = ["a", "b", "c"]
         body = ["a, b, c = a * 1.5, b + a, a - b"] if self.random.random() < 0.5 else ["c = a * b"]
         for _ in range(self.random.randint(2, 5)):
-            kind = self.random.randrange(4)
+            kind = self.random.randrange(5)
             if kind == 0:
                 inner = self.statements(variables, self.random.randint(1, 3), weights=False, depth=0)
                 body += [f"for _ in range({self.random.randint(2, 4)}):", *self.indented(inner)]
             elif kind == 1:
                 body += self.through_blocks(variables)
+            elif kind == 2:
+                body += self.through_lists(variables)
             else:
                 body += self.statements(variables, self.random.randint(1, 3), weights=False, depth=0)
         self.lines += [
@@ -73,6 +75,27 @@ class Source:
                 "{1}", "{'first': b, 'second': c}"
             ),
         ]
+
+    def through_lists(self, variables):
+        """Lists that are filled in rounds over the blocks, and lists that rounds go over."""
+        x, y, into = self.random.sample(variables, 3)
+        call = f"{x} = block({x})" if len(self.inputs) == 1 else f"{x}, {y} = block({x}, {y})"
+        inner = [call] if self.random.random() < 0.7 else []
+        inner += self.statements(variables, self.random.randint(0, 2), weights=False, depth=1)
+        kept = [x, f"F.relu({x}) + {y}", f"{x} * (number + 1)", f"block.fc({x}) / 3", f"{y} * {x}.shape[1]"]
+        inner += [f"levels.append({self.random.choice(kept)})"]
+        if self.random.random() < 0.3:
+            inner += [f"{y} = torch.tanh({y} + levels[-1])"]
+        order = self.random.choice(["self.blocks", "reversed(self.blocks)", "self.blocks[1:]"])
+        lines = ["levels = []", f"for number, block in enumerate({order}):", *self.indented(inner)]
+        if self.random.random() < 0.5:
+            turned = self.random.choice(["levels", "levels[::-1]", "reversed(levels)"])
+            made = self.random.choice(["block.fc(level)", "level * level", "torch.tanh(level + number)"])
+            lines += ["sides = []", f"for number, (level, block) in enumerate(zip({turned}, self.blocks)):"]
+            lines += self.indented([f"side = {made}", f"sides.append(side + {self.random.choice([x, 'level'])})"])
+            lines += ["levels = sides"] if self.random.random() < 0.7 else [f"{y} = sides[-1] + sides[0]"]
+        ends = ["torch.stack(levels).sum(0)", "levels[0] - levels[-1]", "sum(levels)", "torch.cat(levels)[:3]"]
+        return [*lines, f"{into} = {self.random.choice(ends)}"]
 
     def through_blocks(self, variables):
         chosen = self.random.sample(variables, len(self.inputs))

@@ -35,6 +35,14 @@ class Torch:
         changed[index] = value
         return changed
 
+    @staticmethod
+    def arange(start, end=None, step=1, dtype=None):
+        return torch.arange(*((0, start) if end is None else (start, end)), step, dtype=dtype)
+
+    @staticmethod
+    def meshgrid(*tensors, indexing="ij"):
+        return torch.meshgrid(*tensors, indexing=indexing)
+
     def __getattr__(self, name):
         for space in (torch.nn.functional, torch, torch.linalg, torch.Tensor):
             if hasattr(space, name):
@@ -105,6 +113,8 @@ class Frame:
                 self.keep(item, self.expression(item.expression))
 
     def keep(self, statement, given):
+        if not statement.results:
+            return
         if statement.several is None:
             self.values[statement.results[0]] = given
         else:
@@ -114,8 +124,12 @@ class Frame:
                     self.values[value] = each
 
     def loop(self, loop):
+        over = [(element, rebuilt(given, self.leaf)) for element, given in loop.over]
+        assert all(len(items) == loop.count for _, items in over)
         for number in range(loop.count):
-            moved = {path: f"{path}.{loop.start + number}" for path in loop.containers}
+            moved = {path: f"{path}.{loop.start + loop.step * number}" for path in loop.containers}
+            for element, items in over:
+                self.values[element] = items[number]
             inner = Frame(
                 self.stage,
                 self.values,
@@ -186,9 +200,12 @@ class Frame:
         if form == "module":
             return self.module(expression, given, named)
         if form == "function":
+            named.pop("lowering", None)  # which torch does not have
             return getattr(F, name)(*given, **named)
         if form == "method":
             return getattr(given[0], name)(*given[1:], **named)
+        if form == "sequence":
+            return given[0]
         if form == "attribute":
             return getattr(given[0], name)
         if form == "unary":

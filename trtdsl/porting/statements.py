@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import Location
-from .calls import Call, SizeOf, SizeOp, Value, leaves, values_in
+from .calls import Call, SizeOf, SizeOp, Value, leaves, rebuilt, values_in
 
 
 @dataclass(eq=False)
@@ -38,7 +38,8 @@ class Expression:
     """A call, an operator, an index or an attribute.
 
     ``form`` is one of function (``F.name``), method, operator, swapped (an operator with its operands exchanged),
-    unary, index, attribute, torch (torch's own, on constants), missing, and module (a function of the file).
+    unary, index, attribute, torch (torch's own, on constants), missing, sequence (of its argument), and module (a
+    function of the file).
     """
 
     form: str
@@ -78,9 +79,9 @@ class Copy:
 
 @dataclass(eq=False)
 class Loop:
-    """Statements that are repeated for numbered parts of the weights."""
+    """Statements that are repeated: for numbered parts of the weights, for values and numbers of lists."""
 
-    body: list[Statement]
+    body: list[Any]
     start: int
     count: int
     containers: list[str]
@@ -91,6 +92,10 @@ class Loop:
     """Values of the last round, by those of the first."""
     whole: bool = False
     """Whether these are all parts that there are."""
+    step: int = 1
+    """-1 where the numbers of the parts go down."""
+    over: list[tuple[Value, Any]] = field(default_factory=list)
+    """What else goes in: its name in a round, and the values or literals of all rounds, or their list."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,28 @@ def uses_of(body: Iterable[Statement], results: Iterable[Value]) -> Counter[Valu
         for leaf in parts(statement.expression):
             uses.update(values_in(leaf))
     return uses
+
+
+def substitute(body: Iterable[Statement], values: Mapping[Any, Value]) -> None:
+    """Writes other values in the place of some values and literals, in all statements."""
+
+    def change(leaf: Any) -> Any:
+        if isinstance(leaf, (Value, Literal)):
+            return values.get(leaf, leaf)
+        if isinstance(leaf, SizeOf):
+            return SizeOf(values.get(leaf.value, leaf.value), leaf.axis, leaf.number, leaf.name)
+        if isinstance(leaf, SizeOp):
+            return SizeOp(leaf.symbol, tuple(map(change, leaf.operands)), leaf.number)
+        if isinstance(leaf, Expression):
+            enter(leaf)
+        return leaf
+
+    def enter(expression: Expression) -> None:
+        for argument in expression.arguments:
+            argument.tree = rebuilt(argument.tree, change)
+
+    for statement in body:
+        enter(statement.expression)
 
 
 def size_key(size: Any) -> Any:

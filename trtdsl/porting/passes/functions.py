@@ -292,14 +292,10 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
     def line(item: Any) -> Any:
         if isinstance(item, Loop):
             containers = tuple(_relative(path, instance.call.path) for path in item.containers)
+            count = item.count if not item.whole else None
+            over = tuple((mark(element), tree(given)) for element, given in item.over)
             carried = tuple(mark(value) for pair in item.carried for value in pair)
-            return (
-                containers,
-                item.start,
-                item.count if not item.whole else None,
-                tuple(map(line, item.body)),
-                carried,
-            )
+            return (containers, item.start, item.step, count, over, tuple(map(line, item.body)), carried)
         if isinstance(item, Copy):
             return (mark(item.source), mark(item.target))
         return (shape(item.expression), tuple(mark(value) for value in item.results), pattern(item))

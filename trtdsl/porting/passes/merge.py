@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..calls import SizeOf, SizeOp, Value
-from ..statements import Expression, Literal, Scope, Statement, same, size_key
-from .loops import substitute
+from ..statements import Expression, Literal, Scope, Statement, same, size_key, substitute
 
 NEAR = 3  # statements apart: those further away may belong to different rounds of a loop
 FORMS = {"method", "index", "attribute", "operator"}

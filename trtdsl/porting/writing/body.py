@@ -12,6 +12,7 @@ from typing import Any
 from ..calls import SizeOf, SizeOp, Value, Weight, leaves, values_in
 from ..passes.functions import Function
 from ..statements import Copy, Expression, Loop, Statement, Unpack, expressions, flat, parts, size_key
+from .heads import loop_head
 from .nest import WIDTH, nested
 from .render import Renderer
 from .roles import GENERIC, keeps_meaning, roles, singular
@@ -85,10 +86,11 @@ class Body:
         for item in items:
             result.append(item)
             if isinstance(item, Loop):
+                given = [self.unpacked[element] for element, _ in item.over if element in self.unpacked]
                 inside = {size.value for each in item.body for size in _single_sizes(each.expression, self.input_keys)}
                 own = [value for each in item.body for value in each.results if value in self.unpacked]
                 later = [value for value in own if value not in inside]
-                item.body = self._with_unpacks(item.body, set(later))
+                item.body = [*given, *self._with_unpacks(item.body, set(later))]
                 result += [self.unpacked[value] for value in later]
             if isinstance(item, Statement):
                 result += [
@@ -124,6 +126,7 @@ class Body:
         position = 0
         for item in self.items:
             if isinstance(item, Loop):
+                self._enter(item, position := position + 1)
                 begin = position
                 for inner in item.body:
                     position += 1
@@ -143,6 +146,18 @@ class Body:
         for value in self.results:
             if not self._own(value):
                 self._use(self._find(value), self.last)
+
+    def _enter(self, loop: Loop, position: int) -> None:
+        """What the loop goes over is needed where it begins, and what stands for it in a round begins there."""
+        for element, given in loop.over:
+            for value in values_in(given):
+                if not self._own(value):
+                    self._use(self._find(value), position + 1)  # so that no element has its name
+            name = element.name
+            if element.hint and (not name or name in GENERIC or name == "fill_value"):
+                name = singular(element.hint)
+            self._define(element, position, name)
+            self._define(element, position, "each")
 
     def _needed_after(self, loop: Loop, first: Value, again: Value) -> bool:
         """Whether a round needs what goes in after it has what comes out, so that they cannot be one variable."""
@@ -237,21 +252,22 @@ class Body:
 
     def _described(self, key: Value, statement: Statement, span: Span, names: list[str]) -> list[str]:
         """Names for a value to which its author gave none, or one that says nothing."""
-        own = [self.called[value] for value in statement.results if value in self.called]
-        if own and len(statement.results) == 1:
+        own = [self.called[value] for value in statement.results if value in self.called and self._find(value) is key]
+        if own and (len(statement.results) == 1 or statement.expression.form == "sequence"):
             return [*own, *names]
         hints = [self._clean(name, None) for name in self.hints.get(key, [])]
         names = [*(name for name in hints if name not in GENERIC), *names]
         inherited = self._inherited(statement, span)
         if inherited and (keeps_meaning(statement.expression) or inherited[0] in GENERIC):
             names += [*inherited, "x"]
-        return names or [self._clean(name, None) for name in roles(statement, self.prefix)] or ["x"]
+        return [*names, *(self._clean(name, None) for name in roles(statement, self.prefix))] or ["x"]
 
     def _numbered(self, names: list[str]) -> Iterator[str]:
         yield from (name for name in names if name not in self.taken)
+        stem = next((name for name in names if name not in GENERIC), names[0])
         for number in itertools.count(2):
-            if f"{names[0]}{number}" not in self.taken:
-                yield f"{names[0]}{number}"
+            if f"{stem}{number}" not in self.taken:
+                yield f"{stem}{number}"
 
     @staticmethod
     def _apart(span: Span, name: str, other: Span) -> bool:
@@ -305,8 +321,8 @@ class Body:
         result: list[str] = []
         for item in self.items:
             if isinstance(item, Loop):
-                head, numbered = self._loop_head(item)
-                result.append(f"    {head}")
+                head, numbered = loop_head(item, self.renderer(), self.counts, self.taken | self._used())
+                result += head
                 renderer = self.renderer(numbered)
                 for inner in item.body:
                     result += self._item(inner, renderer, 8)
@@ -331,6 +347,9 @@ class Body:
                 return lines[: len(lines) - len(own)] + wrapped("return ", last.expression, self.renderer(), 4)
         return [*lines, *returned(list(map(self.renderer().value, self.results)))]
 
+    def _used(self) -> set[str]:
+        return {span.name for span in self.spans.values()}
+
     def _item(self, item: Any, renderer: Renderer, indent: int) -> list[str]:
         space = " " * indent
         if isinstance(item, Copy):
@@ -339,12 +358,13 @@ class Body:
             return [space + self._unpack_text(item, renderer)]
         names = [self._target(value, item) for value in (item.several if item.several is not None else item.results)]
         head = ", ".join(names) if len(names) > 1 or item.several is None else f"({names[0]},)"
+        head += " = " if names else ""
         notes = [
             line
             for text in item.note
             for line in textwrap.wrap(text, WIDTH, initial_indent=f"{space}# ", subsequent_indent=f"{space}# ")
         ]
-        return notes + wrapped(f"{head} = ", item.expression, renderer, indent)
+        return notes + wrapped(head, item.expression, renderer, indent)
 
     def _target(self, value: Value | None, statement: Statement) -> str:
         if value is None:
@@ -359,24 +379,6 @@ class Body:
             ((axis, name),) = named.items()
             return f"{name} = {renderer.value(value)}.shape[{axis}]"
         return f"{', '.join(named.get(axis, '_') for axis in range(len(value.shape)))} = {renderer.value(value)}.shape"
-
-    def _loop_head(self, loop: Loop) -> tuple[str, dict[str, str]]:
-        if not loop.containers:
-            return f"for _ in range({loop.count}):", {}
-        variables, sources = [], []
-        used = self.taken | {span.name for span in self.spans.values()}
-        for container in loop.containers:
-            name = container.rpartition(".")[2].rstrip("0123456789_")
-            name = singular(name) if name else "part"
-            name = next(each for each in (name, "layer", "part", f"{name}_part") if each not in used)
-            used = used | {name}
-            variables.append(name)
-            stop = loop.start + loop.count
-            end = "" if stop >= self.counts.get(container, 0) else str(stop)
-            source = self.renderer().path(container)
-            sources.append(source if not loop.start and not end else f"{source}[{loop.start or ''}:{end}]")
-        source = sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
-        return f"for {', '.join(variables)} in {source}:", dict(zip(loop.containers, variables))
 
 
 AXES = {2: ["n", "c"], 3: ["n", "length", "c"], 4: ["n", "c", "height", "width"], 5: ["n", "c", "t", "height", "width"]}

@@ -34,6 +34,7 @@ def nested(items: list[Any], results: list[Value], prefix: str) -> list[Any]:
     for item in items:
         if isinstance(item, Loop):
             kept.update(value for pair in item.carried for value in pair)
+            kept.update(values_in([given for _, given in item.over]))
         elif isinstance(item, Copy):
             kept.update((item.source, item.target))
     leaves_of = (leaf for statement in flat(items) for leaf in parts(statement.expression))
@@ -118,7 +119,7 @@ def _repeats(outer: Expression, inner: Expression) -> bool:
 
 def _short(statement: Statement, renderer: Renderer) -> bool:
     calls = sum(
-        inner.form not in ("operator", "swapped", "unary", "index", "attribute")
+        inner.form not in ("operator", "swapped", "unary", "index", "attribute", "sequence")
         for inner in expressions(statement.expression)
     )
     if calls > DEEPEST + sum(inner.form == "method" for inner in expressions(statement.expression)):

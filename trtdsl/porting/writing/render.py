@@ -54,6 +54,8 @@ class Renderer:
             return f"{self.operand(arguments[0].tree, ATOM)}.{expression.name}", ATOM
         if form == "index":
             return f"{self.operand(arguments[0].tree, ATOM)}[{self._index(arguments[1].tree)}]", ATOM
+        if form == "sequence":
+            return self.tree(arguments[0].tree), ATOM
         if form == "method":
             receiver, rest = self.operand(arguments[0].tree, ATOM), arguments[1:]
             return f"{receiver}.{expression.name}({', '.join(self.arguments(rest))})", ATOM

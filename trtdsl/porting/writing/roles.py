@@ -71,6 +71,7 @@ MADE = {
     "angles": ("atan2", "angle"),
 }
 ROLES = {function: role for role, functions in MADE.items() for function in functions}
+WORDS = {"conv": "features", "conv2d": "features", "attention": "attended", "mlp": "hidden", "ffn": "hidden"}
 MAKERS = ("get_", "create_", "make_", "compute_", "build_", "calc_", "calculate_", "generate_", "apply_")
 
 
@@ -116,6 +117,8 @@ def _part(expression: Expression, prefix: str) -> str:
 
 def _noun(function: str) -> str:
     """What a function of the author's makes, where its name says so: ``rel_pos`` for ``get_rel_pos``."""
+    if found := next((role for word, role in WORDS.items() if word in function.split("_")), ""):
+        return found
     start = next((each for each in MAKERS if function.startswith(each)), "")
     name = function[len(start) :].rstrip("0123456789").rstrip("_")
     return name if start and name.isidentifier() else ""

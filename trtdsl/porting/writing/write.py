@@ -64,7 +64,8 @@ class File:
         counts = numbered_parts([*self.module.state_dict(), *self.trace.weights])
         blocks = [self._function(function, Body(function, taken, counts)) for function in self.functions]
         results = self.trace.results
-        called = {value: self._output(name) for name, value in results.items()} if isinstance(results, dict) else {}
+        names = [name for name, item in results.items() if isinstance(item, Value)] if isinstance(results, dict) else []
+        called = dict(zip(self.main.results, map(self._output, names)))
         blocks.append(self._network(Body(self.main, taken, counts, called)))
         body = "\n\n\n".join(blocks)
         return "\n\n\n".join([*self._head(body), body]) + "\n"

@@ -1,0 +1,114 @@
+"""Lists that a loop goes over, and lists that it fills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.lazy import torch
+from ..calls import Value, ValueList, values_in
+from ..statements import Argument, Copy, Expression, Literal, Loop, Statement, flat, parts, substitute, uses_of
+
+
+def collect(
+    loop: Loop, collected: Mapping[Value, list[Value]], after: list[Statement], results: list[Value]
+) -> tuple[list[Statement], list[Statement], list[Value]]:
+    """Lets the loop fill a list with each of the ``collected``; the statements before and after it, and the results.
+
+    Where a whole list is needed afterwards it stands there itself; what is needed by itself is taken out of it.
+    """
+    before: list[Statement] = []
+    behind: list[Statement] = []
+    for first, values in collected.items():
+        filled = ValueList((), first.dtype, name=first.hint)
+        before.append(Statement([filled], Expression("sequence", "", [Argument(None, [])])))
+        once = uses_of(loop.body, [])[first] == 0 and all(first is not again for _, again in loop.carried)
+        if once and first.name is None:
+            first.hint = None  # it needs no name besides that of the list
+        loop.body.append(Statement([], Expression("method", "append", [Argument(None, filled), Argument(None, first)])))
+        loop.last.pop(first)
+        taken = Value(first.shape, first.dtype, name=first.name, hint=filled.name)
+        values = [taken, *values[1:]]
+        substitute(after, {first: taken})
+        results = [taken if value is first else value for value in results]
+        _whole(after, values, filled)
+        uses = uses_of(after, results)
+        if any(uses[value] for value in values):
+            behind.append(Statement(values, Expression("sequence", "", [Argument(None, filled)]), list(values)))
+    return before, behind, results
+
+
+def _whole(after: list[Statement], values: list[Value], filled: ValueList) -> None:
+    """Writes the list in the place of a list of all its values."""
+
+    def change(tree: Any) -> Any:
+        if isinstance(tree, Expression):
+            for argument in tree.arguments:
+                argument.tree = change(argument.tree)
+            return tree
+        if isinstance(tree, (list, tuple)):
+            if len(tree) == len(values) and all(item is value for item, value in zip(tree, values)):
+                return filled
+            return type(tree)(map(change, tree)) if type(tree) in (list, tuple) else tree
+        return tree
+
+    for statement in after:
+        change(statement.expression)
+
+
+def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
+    """Lets the loop go over what its rounds are given, which has one name in its body."""
+    named: dict[Any, Value] = {}
+    for first, values in over.items():
+        given = list(values[: loop.count])
+        if all(value is first for value in given):  # it would differ in later rounds only
+            continue
+        if isinstance(first, Literal):
+            made = next(value for statement in loop.body for value in statement.results if _has(statement, first))
+            element = Value((), torch.float32, name=first.name or "number", hint=made.hint)
+        else:
+            names = {value.name for value in given}
+            stem = (first.name or "").rstrip("0123456789_")
+            name = names.pop() if len(names) == 1 else stem or None
+            element = Value(first.shape, first.dtype, name=name, hint=first.hint)
+        named[first] = element
+        loop.over.append((element, given))
+    substitute(loop.body, named)
+
+
+def _has(statement: Statement, leaf: Any) -> bool:
+    return any(each is leaf for each in parts(statement.expression))
+
+
+def joined(items: list[Any], results: list[Value]) -> list[Any]:
+    """The items, where a loop over all values of a list goes over the list, and nothing is taken out in vain."""
+    taken = [
+        item for item in items if isinstance(item, Statement) and item.expression.form == "sequence" and item.several
+    ]
+    lists = {tuple(map(id, item.several or ())): item.expression.arguments[0].tree for item in taken}
+    loops = [item for item in items if isinstance(item, Loop)]
+    for loop in loops:
+        loop.over = [(each, lists.get(tuple(map(id, given)), given)) for each, given in loop.over]
+    for item in taken:
+        item.several = [
+            value if value in results or any(_needs(other, [value]) for other in items) else None
+            for value in item.several or ()
+        ]
+        item.results = [value for value in item.several if value is not None]
+    written: list[Any] = [item for item in items if item not in taken]
+    for item in taken:  # as late as it can be
+        if item.results:
+            users = (place for place, other in enumerate(written) if _needs(other, item.results))
+            written.insert(next(users, len(written)), item)
+    return written
+
+
+def _needs(item: Any, values: list[Value]) -> bool:
+    """Whether the statement, loop or copy needs one of the values."""
+    uses = uses_of(flat([item]), [])
+    if isinstance(item, Loop):
+        uses.update(values_in([given for _, given in item.over]))
+        uses.update(first for first, _ in item.carried)
+    elif isinstance(item, Copy):
+        uses[item.source] += 1
+    return any(uses[value] for value in values)

@@ -1,0 +1,54 @@
+"""The head of a loop: what it goes over, and what that is called in a round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..statements import Loop
+from .nest import WIDTH
+from .render import Renderer
+from .roles import singular
+
+
+def loop_head(
+    loop: Loop, renderer: Renderer, counts: Mapping[str, int], used: set[str]
+) -> tuple[list[str], dict[str, str]]:
+    """``for x, block in zip(levels, w.blocks):``, and what the numbered parts of the weights are called.
+
+    ``counts`` has the numbered parts of each path in the weights; ``used`` are names that variables have already.
+    """
+    if not loop.containers and not loop.over:
+        return [f"    for _ in range({loop.count}):"], {}
+    variables = [renderer.value(element) for element, _ in loop.over]
+    sources = [renderer.tree(tuple(given) if isinstance(given, list) else given) for _, given in loop.over]
+    numbered: dict[str, str] = {}
+    for container in loop.containers:
+        own = container.rpartition(".")[2]
+        name = own.rstrip("0123456789_")
+        if any(other != container and _stem(other) == _stem(container) for other in loop.containers):
+            name = own  # siblings such as cv2 and cv3
+        name = singular(name) if name.isidentifier() else "part"
+        names = (name, "layer", "part", f"{name}_part")
+        numbered[container] = next(each for each in names if each not in used | set(numbered.values()))
+        sources.append(f"{renderer.path(container)}{_numbers(loop, counts.get(container, 0))}")
+    variables += numbered.values()
+    source = sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
+    line, inner = f"    for {', '.join(variables)} in {source}:", f"        {', '.join(sources)}"
+    if len(line) <= WIDTH or len(sources) == 1:
+        return [line], numbered
+    given = [inner] if len(inner) <= WIDTH else [f"        {each}," for each in sources]
+    return [f"    for {', '.join(variables)} in zip(", *given, "    ):"], numbered
+
+
+def _stem(path: str) -> str:
+    return path.rstrip("0123456789")
+
+
+def _numbers(loop: Loop, count: int) -> str:
+    """Which of ``count`` numbered parts a loop goes over, as a slice; nothing where it goes over all."""
+    stop = loop.start + loop.step * loop.count
+    if loop.step < 0:
+        begin = "" if loop.start == count - 1 else loop.start
+        return f"[{begin}:{stop if stop >= 0 else ''}:-1]"
+    end = "" if stop >= count else stop
+    return f"[{loop.start or ''}:{end}]" if loop.start or end else ""
