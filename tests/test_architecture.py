@@ -205,6 +205,7 @@ SUITES = {
 }
 # Files that are tested through another one.
 THROUGH = {
+    "building/manifest.py": "building/test_build.py",
     "sizes/atoms.py": "sizes/test_size.py",
     "sizes/dim.py": "sizes/test_size.py",
     "display/program.py": "cli/test_program.py",

@@ -109,7 +109,7 @@ def test_another_version_builds_again(spec, tmp_path, monkeypatch):
     monkeypatch.setattr(get_backend(), "version", "1.7.1.117")
     assert built()
     assert not built()
-    monkeypatch.setattr(sys.modules["trtdsl.building.build"], "__version__", "0.0")
+    monkeypatch.setattr(sys.modules["trtdsl.building.up_to_date"], "__version__", "0.0")
     assert built()
     assert not built()
 

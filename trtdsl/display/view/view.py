@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...building.build import is_up_to_date
+from ...building.up_to_date import is_up_to_date
 from ...checking.check import check as run_check
 from ...checking.compare_tensors import nearness_of
 from ...checking.report import CheckReport

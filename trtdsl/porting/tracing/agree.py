@@ -10,7 +10,7 @@ from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves
 from ..given import Given
-from .guards import proven
+from .prove_guards import proven
 from .trace import Trace, live_operations, trace
 
 

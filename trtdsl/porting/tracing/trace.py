@@ -22,10 +22,11 @@ from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
+from .guards import GUARDS, Guard
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import narrowed
 from .recorder import Recorder
-from .traced_sizes import GUARDS, Guard, pythons_functions
+from .traced_sizes import pythons_functions
 
 
 @dataclass

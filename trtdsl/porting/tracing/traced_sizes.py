@@ -2,7 +2,7 @@
 
 A :class:`TracedInt` is an int in every respect; what Python computes from it is one too. A module therefore runs as
 with plain numbers, branches included, and a size can be written back as its author wrote it: ``h // 2 * w``.
-Comparisons that the module makes of such numbers are noted (:class:`Guard`), so that they can be proven for all sizes.
+Comparisons that the module makes of such numbers are noted as a Guard, so that they can be proven for all sizes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -23,22 +21,7 @@ from ...core.errors import Location
 from ...core.lazy import torch
 from ..calls import SizeExpression, SizeOf, SizeOp
 from .frames import is_inside
-
-
-@dataclass(frozen=True, eq=False)
-class Guard:
-    """A comparison of sizes that the module made, and its result."""
-
-    symbol: str
-    left: Any
-    right: Any
-    """Expressions of sizes, and numbers."""
-    outcome: bool
-    location: Location
-
-
-GUARDS: ContextVar[list[Guard] | None] = ContextVar("trtdsl_guards", default=None)
-"""What the module that runs has asked."""
+from .guards import GUARDS, Guard
 
 
 class TracedInt(int):

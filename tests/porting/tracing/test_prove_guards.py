@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting import ported
-from trtdsl.porting.tracing.traced_sizes import GUARDS, SizeOp, TracedInt, traced
+from trtdsl.porting.tracing.guards import GUARDS
+from trtdsl.porting.tracing.traced_sizes import SizeOp, TracedInt, traced
 
 F = torch.nn.functional
 FILE = Path(__file__).name
@@ -174,7 +175,7 @@ def test_sizes_of_calculated_tensors_are_followed():
         equal_everywhere(Later(), 63, 64, 128)
     assert "where H = 65: the one that is ported needs ((H + 1)//2) % 2 != 1" in str(caught.value)
     text = td.port(Later, {"x": "1,H"}, dims={"H": (63, 64, 64)})
-    assert 'td.require(((H + 1) // 2) % 2 != 1, "test_guards.py:' in text
+    assert 'td.require(((H + 1) // 2) % 2 != 1, "test_prove_guards.py:' in text
     assert "td.require" not in td.port(Later, {"x": "1,4*H"}, dims={"H": (16, 16, 32)})
 
 
@@ -216,8 +217,8 @@ class Detours(torch.nn.Module):
 def test_branches_that_give_the_same_program_are_accepted():
     equal_everywhere(Detours(), 5, 8, 30)
     text = td.port(Detours, {"x": "1,H"}, dims={"H": (5, 8, 30)})
-    assert 'td.require(H >= 5, "test_guards.py:' in text
-    assert 'td.require(H <= 30, "test_guards.py:' in text
+    assert 'td.require(H >= 5, "test_prove_guards.py:' in text
+    assert 'td.require(H <= 30, "test_prove_guards.py:' in text
     with pytest.raises(td.UnsupportedError, match="where H = 31: the one that is ported needs H <= 30"):
         equal_everywhere(Detours(), 5, 8, 40)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.building.check_fingerprint import imported, proof_of
+from trtdsl.building.check_proof import imported, proof_of
 
 NETWORK = """\
 import trtdsl as td
@@ -101,7 +101,7 @@ def test_samples_versions_and_tolerances_count(project, monkeypatch):
     seen.add(proof(project))
     monkeypatch.setattr(torch, "__version__", "0.1")
     seen.add(proof(project))
-    monkeypatch.setattr(sys.modules["trtdsl.building.check_fingerprint"], "_version", lambda name: "9")
+    monkeypatch.setattr(sys.modules["trtdsl.building.check_proof"], "_version", lambda name: "9")
     change(project / "late.py", new="import numpy\n")
     seen.add(proof(project))
     assert len(seen) == 11

@@ -1,0 +1,155 @@
+"""The manifest that a build writes beside its engine: what the engine is, what it takes, and what was proven."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..checking.report import CheckReport
+from ..core.dtypes import dtype_name
+from ..core.errors import TrtdslError
+from ..core.lazy import torch
+from ..core.version import __version__
+from ..definition.network import Network
+from ..definition.settings import as_facts
+from ..definition.spec.spec import NetworkSpec
+from ..definition.weights import Source
+from ..engine.compiling.compiler import Plan, input_shapes
+from ..engine.compiling.config import BuildConfig
+from ..engine.loading.manifest import MANIFEST_SCHEMA
+from ..engine.program import program_of_plan
+from ..programs.devices import floor_of
+
+
+def make_manifest(
+    spec: NetworkSpec,
+    network: Network,
+    config: BuildConfig,
+    content: str,
+    checked: dict[str, Any],
+    weights: Source | None,
+    plan: Plan | None,
+    device: str,
+) -> dict[str, Any]:
+    """The whole manifest; without ``plan``, for a dry run, it has nothing of the engine."""
+    backend = network.backend
+    opened = spec.open_weights(weights)
+    manifest: dict[str, Any] = {
+        "schema": MANIFEST_SCHEMA,
+        "network": spec.name,
+        **setting_entry(spec),
+        "trtdsl": __version__,
+        "backend": {"name": backend.name, "version": backend.version},
+        "compute_capabilities": list(config.compute_capabilities) or backend.default_compute_capabilities(),
+        "config": config.facts(),
+        "content_sha256": content,
+        "inputs": {
+            name: {
+                "dtype": dtype_name(tensor.dtype),
+                "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
+            }
+            for name, tensor in network.inputs.items()
+        },
+        "outputs": {
+            name: {
+                "dtype": dtype_name(tensor.dtype),
+                "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
+            }
+            for name, tensor in network.outputs.items()
+        },
+        "profiles": profile_entries(network),
+        "requirements": network.requirements(),
+        **plugin_entry(network),
+        "weights": None
+        if opened is None
+        else {"file": opened.path.name if opened.path else None, "sha256": opened.sha256()},
+        "check": checked,
+        "layers": network.definition.num_layers,
+        "fallbacks": [str(each) for each in network.choices.fallbacks],
+        "tuning": network.choices.to_json(),
+    }
+    if plan is not None:
+        statistics = asdict(plan.statistics)
+        manifest["build_seconds"] = round(statistics.pop("seconds"), 3)
+        manifest["statistics"] = statistics
+        manifest["program"] = _program(plan, network, device)
+        manifest["engine"] = {"sha256": hashlib.sha256(plan.data).hexdigest(), "bytes": len(plan.data)}
+    return manifest
+
+
+def profile_entries(network: Network) -> list[dict[str, Any]]:
+    """Each profile's ranges of the dimensions, and the shapes that they give the inputs."""
+    return [
+        {
+            "dims": {name: list(bounds) for name, bounds in profile.items},
+            "inputs": input_shapes(network, profile),
+        }
+        for profile in network.profiles
+    ]
+
+
+def setting_entry(spec: NetworkSpec) -> dict[str, Any]:
+    """The entry on the settings that the network was made for; none for a network without any."""
+    return {"settings": as_facts(spec.settings)} if spec.maker is not None else {}
+
+
+def plugin_entry(network: Network, *, fields: bool = False) -> dict[str, Any]:
+    """The entry on the plugins that the engine needs, with their fields; none for a network without any."""
+    found = [{**used.to_json(), **({"fields": used.fields} if fields else {})} for used in network.plugins.values()]
+    unique = [each for index, each in enumerate(found) if fields or each not in found[:index]]
+    return {"plugins": unique} if unique else {}
+
+
+def check_entry(report: CheckReport, proof: str | None) -> dict[str, Any]:
+    """The entry on a check that was made, with the hash of all that its verdict depends on."""
+    outputs = [output for case in report.cases for output in case.outputs]
+    return {
+        "done": True,
+        "passed": report.passed,
+        "on": report.on,
+        "statement": report.statement,
+        "cases": report.sizes,
+        "draws": report.draws,
+        "tolerances": {name: asdict(tolerance) for name, tolerance in report.tolerances.items()},
+        "relaxed": report.relaxed,
+        "unproven": report.unproven,
+        "max_abs": max((output.max_abs for output in outputs), default=0.0),
+        "max_relative_to_scale": max(
+            (output.max_abs / output.scale for output in outputs if output.scale), default=0.0
+        ),
+        "torch": torch.__version__,
+        "proof_sha256": proof,
+    }
+
+
+def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
+    """What the engine's program costs at the sizes that it is tuned for; where it cannot be read, why not."""
+    try:
+        program = program_of_plan(plan, network)
+    except TrtdslError as error:
+        return {"unreadable": error.message}
+    floor = floor_of(program, device)
+    return {
+        "dims": program.dims,
+        **program.totals(),
+        "floor": {"device": floor.device.name, "seconds": floor.seconds, "estimate": True},
+        "notes": list(program.notes),
+    }
+
+
+def dump(manifest: dict[str, Any]) -> bytes:
+    """The file's bytes."""
+    return (json.dumps(manifest, indent=2) + "\n").encode()
+
+
+def read_earlier_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of an earlier build; empty when there is none that can be trusted."""
+    try:
+        manifest = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    complete = isinstance(manifest, dict) and {"content_sha256", "engine", "check"} <= manifest.keys()
+    return manifest if complete and manifest.get("schema") == MANIFEST_SCHEMA else {}

@@ -1,0 +1,51 @@
+"""Whether an engine on disk is still the one that a build would write: a key of all that it is made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from ..core.version import __version__
+from ..definition.network import Network
+from ..definition.spec.spec import NetworkSpec
+from ..engine.compiling.config import BuildConfig
+from ..interpreter.fingerprint import fingerprint
+from .manifest import plugin_entry, profile_entries, read_earlier_manifest, setting_entry
+
+
+def is_up_to_date(spec: NetworkSpec, network: Network, engine: Path) -> bool:
+    """Whether an engine was built from this very network, whatever the builder's options were."""
+    previous = read_earlier_manifest(engine.with_name(engine.name + ".json"))
+    built_for = previous.get("compute_capabilities", [])
+    hashes = (_hash_of(spec, network, previous.get("config"), list(capabilities)) for capabilities in ((), built_for))
+    return any(is_unchanged(previous, content, engine) for content in hashes)
+
+
+def content_hash(spec: NetworkSpec, network: Network, config: BuildConfig) -> str:
+    """The key of an engine: a SHA-256 of the network, its profiles, the backend's version and the builder's options."""
+    return _hash_of(spec, network, config.facts(), list(config.compute_capabilities))
+
+
+def is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
+    """Whether the manifest has this key and the file on disk is the one that it was written for."""
+    if previous.get("content_sha256") != content or not engine.is_file():
+        return False
+    data = engine.read_bytes()
+    return hashlib.sha256(data).hexdigest() == previous["engine"]["sha256"]
+
+
+def _hash_of(spec: NetworkSpec, network: Network, config: Any, compute_capabilities: list[str]) -> str:
+    facts = {
+        "network": fingerprint(network.definition, network.backend),
+        "profiles": profile_entries(network),
+        "requirements": network.requirements(),
+        "backend": [network.backend.name, network.backend.version],
+        "trtdsl": __version__,
+        "compute_capabilities": compute_capabilities,
+        "config": config,
+        **setting_entry(spec),
+        **plugin_entry(network, fields=True),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,362 @@
+"""What a module asks of sizes, proven for all of them: ``h % 32 == 0`` holds wherever it held in the trace.
+
+The trace is executed once more with symbolic sizes: its statements, by trtdsl's own functions, so that each size that
+the module compared is an expression of the inputs' dimensions. Comparisons of whole numbers are then decided by the
+algebra of sizes, those of fractions by trying every value. Where a comparison has another result, the module is traced
+there too, and another path is accepted if it gives the same program.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.errors import Location, TrtdslError, UnsupportedError
+from ...core.lazy import np, torch
+from ...definition.network import Network
+from ...definition.tensor import Tensor
+from ...sizes.condition import OPPOSITE, Condition, verdict
+from ...sizes.constraints import outcomes_of, where_it_holds
+from ...sizes.dim import Dim, TensorDim
+from ...sizes.proof import Env, grid, samples
+from ...sizes.shape import substitute
+from ...sizes.size import Size, SizeLike, size_max, size_min, value
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
+from ..given import Given
+from ..statements import Expression, Literal, Statement, size_key
+from ..translating.lowering import statements
+from .guards import Guard
+from .modes import tensors_of
+from .trace import Trace
+from .traced_sizes import ARITHMETIC, BITWISE, COMPARISONS, MATH
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **ARITHMETIC,
+    **COMPARISONS,
+    **BITWISE,
+    "@": operator.matmul,
+}
+ROUNDING = {"int": int, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round}
+CALLED: dict[str, Callable[..., Any]] = {**ROUNDING, **MATH, **BITWISE}
+TRIED = 20_000  # the most combinations of sizes
+MOST_PATHS = 16  # paths that a module may take to one program
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A condition of the inputs' dimensions, as the file has it, and where the module asks."""
+
+    text: str
+    place: str
+
+
+class Unknown(Exception):
+    """An unknown size: one that depends on data, or follows a call that has no counterpart."""
+
+
+def proven(
+    trace: Trace, given: Given, retraced: Callable[[Env], Trace], same: Callable[[Trace], bool]
+) -> tuple[list[Requirement], list[str]]:
+    """What the file requires so that the module does at all sizes what the trace does, and remarks on what is open.
+
+    Sizes for which the module takes another path are traced by ``retraced``, until there are none left: that path must
+    come to the ``same`` program. Raises UnsupportedError with the module's line, the first sizes for which it does not,
+    and the range in which they are left out.
+    """
+    if not given.dims:
+        return [], []
+    asked = Asked(trace, given)
+    broken = [condition for condition in asked.conditions if not condition.everywhere]
+    names = sorted({name for condition in broken for name in condition.names})
+    requirements: dict[str, Requirement] = {}
+    for condition in asked.conditions:
+        texts = condition.texts if condition.everywhere else _range_texts(given, condition.names)
+        for text in texts:
+            requirements.setdefault(text, Requirement(text, _short(condition.guard.location)))
+    if broken:
+        _explored(broken, _columns(given, names), given, retraced, same)
+    places = list(dict.fromkeys(map(_short, asked.open)))
+    remark = (
+        f"what forward asks of sizes at {', '.join(places[:5])} is not proven for all of them: "
+        "the sizes depend on data, or on calls without a counterpart"
+    )
+    return list(requirements.values()), [remark] if places else []
+
+
+def _explored(
+    broken: list[Asking],
+    columns: dict[str, Any],
+    given: Given,
+    retraced: Callable[[Env], Trace],
+    same: Callable[[Trace], bool],
+) -> None:
+    """Every path that the module takes in the range comes to the same program; raises UnsupportedError otherwise."""
+    usual = {name: bounds[1] for name, bounds in _bounds(given).items()}
+    covered = _all([condition.outcomes(columns) for condition in broken])
+    paths = [broken]
+    for _ in range(MOST_PATHS):
+        left = np.flatnonzero(~covered)
+        if not len(left):
+            return
+        env = {**usual, **{name: int(column[left[0]]) for name, column in columns.items()}}
+        try:
+            other = retraced(env)
+            if not same(other):
+                break
+        except TrtdslError:
+            break
+        there = [each for each in Asked(other, given).conditions if not each.everywhere]
+        if any(not set(each.names) <= set(columns) for each in there):
+            break
+        paths.append(there)
+        here = _all([each.outcomes(columns) for each in there], len(covered))
+        here[left[0]] = True
+        covered = covered | here
+    first = int(np.flatnonzero(~covered)[0])
+    env = {name: int(column[first]) for name, column in columns.items()}
+    point = {name: column[first : first + 1] for name, column in columns.items()}
+    failed = [[each for each in path if not each.outcomes(point)[0]] for path in paths]
+    nearest = min(
+        filter(None, failed), key=len
+    )  # of the paths to the program, the one that was left at the fewest places
+    raise nearest[0].refusal(env, _bounds(given))
+
+
+def _all(masks: list[Any], count: int = 0) -> Any:
+    return np.logical_and.reduce(masks) if masks else np.ones(count, dtype=bool)
+
+
+def _columns(given: Given, names: list[str]) -> dict[str, Any]:
+    ranges = {name: given.dims[name].bounds() for name in names}
+    few = math.prod(high - low + 1 for low, high in ranges.values()) <= TRIED
+    return grid(ranges) if few else {name: column[:TRIED] for name, column in samples(ranges).items()}
+
+
+def _range_texts(given: Given, names: Iterable[str]) -> list[str]:
+    """Requirements that keep the dimensions within the ported ranges."""
+    bounds = {name: given.dims[name].bounds() for name in names}
+    return [text for name, (low, high) in bounds.items() for text in (f"{name} >= {low}", f"{name} <= {high}")]
+
+
+def _short(location: Location) -> str:
+    return f"{location.file.replace(chr(92), '/').rpartition('/')[2]}:{location.line}"
+
+
+class Asked:
+    """The conditions of one trace on its inputs' dimensions."""
+
+    def __init__(self, trace: Trace, given: Given):
+        guards = {
+            (guard.symbol, size_key(guard.left), size_key(guard.right), guard.location): guard for guard in trace.guards
+        }
+        self.conditions: list[Asking] = []
+        self.open: list[Location] = []
+        symbols = Symbols(trace, given, guards.values()) if guards else None
+        for guard in guards.values():
+            assert symbols is not None
+            try:
+                condition = Asking(guard, symbols, given)
+            except Unknown:
+                self.open.append(guard.location)
+                continue
+            if condition.names:
+                self.conditions.append(condition)
+
+
+class Asking:
+    """A guard in terms of the inputs' dimensions."""
+
+    def __init__(self, guard: Guard, symbols: Symbols, given: Given):
+        self.guard, self.symbols = guard, symbols
+        sizes = [symbols.size_of(leaf) for leaf in _leaves((guard.left, guard.right))]
+        atoms = {atom for size in sizes if isinstance(size, Size) for atom in size.atoms()}
+        if any(isinstance(atom, TensorDim) for atom in atoms):
+            raise Unknown
+        self.names = [name for name in given.dims if name in map(str, atoms)]
+        left, right = symbols.whole(guard.left), symbols.whole(guard.right)
+        self.condition: Condition | None = None
+        self.texts: list[str] = []
+        """What the file requires for it."""
+        if left is not None and right is not None:
+            self.condition = Condition(left, guard.symbol if guard.outcome else OPPOSITE[guard.symbol], right)
+            unbounded = {name: Dim(name) for name in self.names}
+            anywhere = Condition(substitute(left, unbounded), self.condition.sign, substitute(right, unbounded))
+            if verdict(anywhere, required=False) is not True:
+                self.texts = [_as_text(self.condition)]
+        elif self.names:
+            self.texts = _range_texts(given, self.names)
+        decided = verdict(self.condition, required=False) if self.condition is not None else None
+        self.everywhere = decided is True or bool(self.outcomes(_columns(given, self.names)).all())
+
+    def outcomes(self, columns: Mapping[str, Any]) -> Any:
+        """Whether it holds, for many values of the dimensions."""
+        if self.condition is not None:
+            found = outcomes_of(self.condition, columns)
+            return np.broadcast_to(found, next(iter(columns.values())).shape) if columns else found
+        points = [dict(zip(columns, point)) for point in zip(*(column.tolist() for column in columns.values()))]
+        return np.array([self._holds(point) for point in points], dtype=bool)
+
+    def _holds(self, env: Env) -> bool:
+        left, right = (self.symbols.number(side, env) for side in (self.guard.left, self.guard.right))
+        return COMPARISONS[self.guard.symbol](left, right) == self.guard.outcome
+
+    def refusal(self, env: Env, ranges: Mapping[str, tuple[int, int, int]]) -> UnsupportedError:
+        """The error where it does not hold at ``env``."""
+        guard, where = self.guard, ""
+        if self.condition is not None:
+            text, where = str(self.condition), where_it_holds(self.condition, ranges)
+        else:
+            left, right = (self.symbols.number(side, env) for side in (guard.left, guard.right))
+            text = f"{left} {guard.symbol if guard.outcome else OPPOSITE[guard.symbol]} {right}"
+            if isinstance(guard.left, SizeOp) and guard.left.symbol in CALLED and guard.symbol == "==":
+                call = "" if guard.left.symbol in BITWISE else "()"
+                text = f"what {guard.left.symbol}{call} gives to be {right}, and it is {left}"
+        values = ", ".join(f"{name} = {env[name]}" for name in self.names)
+        return UnsupportedError(
+            f"the module takes another path where {values}: the one that is ported needs {text}"
+            f"{f', which holds {where}' if where else ''}. Give the dimension such a range, or a fixed size",
+            location=guard.location,
+        )
+
+
+def _bounds(given: Given) -> dict[str, tuple[int, int, int]]:
+    return {name: dim.range for name, dim in given.dims.items() if dim.range is not None}
+
+
+def _as_text(condition: Condition) -> str:
+    return re.sub(r"//|\*", r" \g<0> ", re.sub(r"\b(max|min)\(", r"td.size_\1(", str(condition)))
+
+
+def _leaves(tree: Any) -> Iterable[SizeOf]:
+    for leaf in leaves(tree):
+        if isinstance(leaf, SizeOf):
+            yield leaf
+        elif isinstance(leaf, SizeOp):
+            yield from _leaves(leaf.operands)
+
+
+class Symbols:
+    """The sizes of a trace's values as expressions of the inputs' dimensions."""
+
+    def __init__(self, trace: Trace, given: Given, guards: Iterable[Guard]):
+        self.trace, self.given = trace, given
+        self.network = Network("sizes")
+        self.tensors: dict[Value, Tensor | None] = {}
+        with self.network.current():
+            for name, spec in given.inputs.items():
+                self.tensors[trace.inputs[name]] = self.network.add_input(name, spec)
+            self._run({size.value for guard in guards for size in _leaves((guard.left, guard.right))})
+
+    def _run(self, wanted: set[Value]) -> None:
+        """Executes what the values need; what fails is unknown, and what needs that."""
+        module = self.trace.root.module
+        self.weights = {**dict(tensors_of(module)), **self.trace.constants}
+        needed = set(wanted)
+        chosen: list[Op] = []
+        for op in reversed(list(operations(self.trace.root))):
+            if any(isinstance(leaf, Value) and leaf in needed for leaf in leaves(op.results)):
+                chosen.append(op)
+                needed.update(values_in((op.args, op.kwargs)))
+        for op in reversed(chosen):
+            for statement in statements(op):
+                try:
+                    self._keep(statement, self._expression(statement.expression))
+                except (Unknown, TrtdslError, TypeError, AttributeError, KeyError, ValueError, ZeroDivisionError):
+                    self.tensors.update((result, None) for result in statement.results)
+
+    def _keep(self, statement: Statement, given: Any) -> None:
+        if statement.several is None:
+            self.tensors[statement.results[0]] = given
+            return
+        for result, each in zip(statement.several, given, strict=True):
+            if result is not None:
+                self.tensors[result] = each
+
+    def _expression(self, expression: Expression) -> Any:
+        from ... import functional as F
+
+        arguments = [(each.keyword, rebuilt(each.tree, self._leaf)) for each in expression.arguments]
+        given = [tree for keyword, tree in arguments if keyword is None]
+        named = {keyword: tree for keyword, tree in arguments if keyword is not None}
+        form, name = expression.form, expression.name
+        if form == "function":
+            return getattr(F, name)(*given, **named)
+        if form == "method":
+            return getattr(given[0], name)(*given[1:], **named)
+        if form == "attribute":
+            return getattr(given[0], name)
+        if form == "unary":
+            return {"-": operator.neg, "~": operator.invert}[name](*given)
+        if form == "index":
+            return given[0][given[1]]
+        if form in ("operator", "swapped"):
+            return OPERATORS[name](*(given if form == "operator" else reversed(given)))
+        raise Unknown
+
+    def _leaf(self, leaf: Any) -> Any:
+        if isinstance(leaf, Literal):
+            return leaf.value
+        if isinstance(leaf, Expression):
+            return self._expression(leaf)
+        if isinstance(leaf, Value):
+            return self._tensor(leaf)
+        if isinstance(leaf, (SizeOf, SizeOp)):
+            whole = self.whole(leaf)
+            if whole is None:
+                raise Unknown
+            return whole
+        return leaf
+
+    def _tensor(self, item: Value) -> Tensor:
+        if item not in self.tensors and isinstance(item, Weight) and item.path in self.weights:
+            data = self.weights[item.path].detach()
+            self.tensors[item] = self.network.constant(data if data.is_cpu else torch.empty_like(data, device="cpu"))
+        tensor = self.tensors.get(item)
+        if tensor is None:
+            raise Unknown
+        return tensor
+
+    def size_of(self, size: SizeOf) -> SizeLike:
+        """A dimension of a value; Unknown where that is not known."""
+        return self._tensor(size.value).shape[size.axis]
+
+    def whole(self, expression: Any) -> SizeLike | None:
+        """An expression of sizes as a size; None where it has fractions, Unknown where nothing is known of it."""
+        if isinstance(expression, Literal):
+            expression = expression.value
+        if isinstance(expression, SizeOf):
+            return self.size_of(expression)
+        if isinstance(expression, int):
+            return int(expression)
+        if not isinstance(expression, SizeOp):
+            return None
+        operands = [self.whole(operand) for operand in expression.operands]
+        if expression.symbol == "/" or expression.symbol in CALLED or any(each is None for each in operands):
+            return None
+        known: list[SizeLike] = [each for each in operands if each is not None]
+        if expression.symbol in ("min", "max"):
+            result = known[0]
+            for each in known[1:]:
+                result = (size_min if expression.symbol == "min" else size_max)(result, each)
+            return result
+        if len(known) == 1:
+            return -known[0]
+        result = ARITHMETIC[expression.symbol](*known)
+        return result if isinstance(result, (int, Size)) else None
+
+    def number(self, expression: Any, env: Mapping[str, int]) -> Any:
+        """An expression's number where the dimensions have these values, calculated as Python does."""
+        if isinstance(expression, SizeOf):
+            return value(self.size_of(expression), env)
+        if not isinstance(expression, SizeOp):
+            return expression
+        operands = [self.number(operand, env) for operand in expression.operands]
+        if expression.symbol in CALLED:
+            return CALLED[expression.symbol](*operands)
+        if expression.symbol in ("min", "max"):
+            return (min if expression.symbol == "min" else max)(operands)
+        return -operands[0] if len(operands) == 1 else ARITHMETIC[expression.symbol](*operands)
