@@ -15,7 +15,7 @@ NAMES = ("stgcn", "stn", "mobilefacenet")
 PROGRAM = """
 import sys
 import trtdsl as td
-from trtdsl.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.interpreter.fingerprint import fingerprint
 
 for path in sys.argv[2:]:
