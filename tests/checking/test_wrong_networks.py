@@ -1,12 +1,13 @@
 """The check can fail: wrong networks of every class are refused, and right ones beside them pass."""
 
 import pytest
-from support import attacking_networks, further_networks, wrong_networks
+from support import attacking_networks, deciding_networks, further_networks, wrong_networks
 
 import trtdsl as td
 
-WRONG = {**wrong_networks.WRONG, **further_networks.WRONG, **attacking_networks.WRONG}
-RIGHT = {**wrong_networks.RIGHT, **further_networks.RIGHT, **attacking_networks.RIGHT}
+MODULES = (wrong_networks, further_networks, attacking_networks, deciding_networks)
+WRONG = {name: make for module in MODULES for name, make in module.WRONG.items()}
+RIGHT = {name: make for module in MODULES for name, make in module.RIGHT.items()}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -19,3 +20,16 @@ def test_a_wrong_network_is_caught(name):
 def test_a_right_network_passes(name):
     spec, arguments = RIGHT[name]()
     td.check(spec, **arguments).raise_for_mismatch()
+
+
+def test_every_network_has_a_name_of_its_own():
+    assert len(WRONG) == sum(len(module.WRONG) for module in MODULES)
+    assert len(RIGHT) == sum(len(module.RIGHT) for module in MODULES)
+
+
+def test_the_report_says_whose_decisions_were_taken():
+    spec, arguments = deciding_networks.RIGHT["the best rows, with their scores and places"]()
+    report = td.check(spec, **arguments)
+    lines = [line for line in report.unproven if "near ties" in line]
+    assert len(lines) == 1 and "deciding_networks.py" in lines[0] and "topk" in lines[0]
+    assert any(output.truth == "decided" for case in report.cases for output in case.outputs)

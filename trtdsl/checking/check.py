@@ -143,6 +143,8 @@ class _Run:
     notes: dict[str, None] = field(default_factory=dict)
     noise: dict[str, Noise] = field(default_factory=dict)
     """Torch's own error for normal values, by output."""
+    decided: dict[str, int] = field(default_factory=dict)
+    """The decisions within torch's own error that were taken as the network has them, and in how many cases."""
 
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
@@ -217,7 +219,7 @@ class _Run:
             names = list(self.network.outputs)
             noise = self.noise if draw == "normal" else {}
             how: dict[str, Any] = {"move_inputs": move, "noise": noise, "first": self._first_samples(env)}
-            return gather(self.reference, feeds, names, self.rules, seed=self.seed, **how)
+            return gather(self.reference, feeds, names, self.rules, seed=self.seed, called=self.called, **how)
 
     def _first_samples(self, env: Mapping[str, int]) -> int:
         """How many samples stand for all in float64: a quarter, where inputs and outputs are batches of one size."""
@@ -241,6 +243,8 @@ class _Run:
                 got = self._executed(evidence.feeds, env)
                 self.exercise.note(got, evidence.feeds)
                 results.append(Case(env, evidence.compare(got), draw))
+                for text in evidence.decided:
+                    self.decided[text] = self.decided.get(text, 0) + 1
                 self._learn(results[-1], evidence)
                 if keep:
                     self.kept.append((draw, evidence))
@@ -306,6 +310,10 @@ class _Run:
                     "the reference does not run in float64, so torch's own error was measured by moving feeds and "
                     f"weights: {self.reference.no_truth}"
                 )
+        lines += [
+            f"{text}: near ties or bounds, which torch's own rounding decides, were decided as the network does"
+            for text in self.decided
+        ]
         lines += self.exercise.unproven(self.network)
         plugins = dict.fromkeys(used.name for used in self.network.plugins.values())
         lines += [f"that the plugin {name} computes what its evaluator does" for name in plugins]

@@ -30,9 +30,9 @@ def make_feeds(
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
 
     ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` the same
-    times 1e-2 to 1e-7, each row another, ``large`` times 30, ``ties`` halves from -3 to 3, ``sparse`` mostly zeros with
-    a part that is all zeros. For bool: even chances, all False, even, all True, one in ten with a part all False. For
-    a range: uniform, uniform, its ends, few values, its low end mostly. A callable and a file have one kind.
+    times 1e-2 to 1e-7, each row another, ``large`` times 30, ``ties`` halves from -1.5 to 1.5, ``sparse`` mostly zeros
+    with a part that is all zeros. For bool: even chances, all False, even, all True, one in ten with a part all False.
+    For a range: uniform, uniform, its ends, few values, its low end mostly. A callable and a file have one kind.
 
     Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
     DefinitionError for one that fails, TrtdslError where there is not the memory for one.
@@ -93,7 +93,7 @@ def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generat
     if draw == "sparse":
         values = _with_empty_part(values * (torch.rand(shape, generator=generator) < 0.3))
     elif draw == "ties":
-        values = (values * 2).round().clamp(-6, 6) / 2
+        values = (values * 2).round().clamp(-3, 3) / 2  # so that the greatest repeats
     elif draw == "small":
         rows = torch.rand((*shape[:-1], 1) if shape else (), generator=generator)
         values = values * 10 ** (-2 - 5 * rows)

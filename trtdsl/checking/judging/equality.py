@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...core.dtypes import dtype_name
-from ...core.lazy import torch
+from ...core.lazy import np, torch
 from .noise import OUTLIER, Noise
 
 
@@ -314,7 +314,7 @@ class _Verdict:
                 ratio, limit = self._ratio(sums, label == "the whole")
                 top = float(ratio.max())
                 if top > worst[1]:
-                    place = tuple(int(i) for i in torch.unravel_index(ratio.argmax(), ratio.shape))
+                    place = _place_of(int(ratio.argmax()), ratio.shape)
                     worst = (f"{label}{_place(place, kept)}{text}", top)
                 allowed = torch.where(mask, torch.minimum(allowed, limit), allowed)
         return worst[0], worst[1], allowed
@@ -420,7 +420,12 @@ def _place(place: tuple[int, ...], kept: tuple[int, ...]) -> str:
 
 
 def _index(flat: int, tensor: torch.Tensor) -> tuple[int, ...]:
-    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), tuple(tensor.shape)))
+    return _place_of(flat, tensor.shape)
+
+
+def _place_of(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The indices of an element. torch.unravel_index imports sympy for it, which takes a second."""
+    return tuple(int(i) for i in np.unravel_index(flat, tuple(shape)))
 
 
 def _decibels(signal: torch.Tensor, noise: torch.Tensor) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
+from .alternatives import Alternatives
+from .decisions import DECIDING, Call, Flip, Run, deciding, imposing, recording
 from .equality import OutputComparison, Tolerance, judge
-from .isolate import Reference
+from .isolate import Reference, Within
 from .noise import Noise
 from .structure import Leaves, Other, leaves, match
 
@@ -19,6 +21,7 @@ PERTURBED = (3, 12)  # how many more times torch's own error is measured where i
 NEARLY = 3.0  # times what is allowed
 WITHOUT_TRUTH = 10.0  # times the floor, for a reference that does not run in float64
 LOUDER = 30.0  # times the error at smaller sizes that torch may have at a greater one, where it computes otherwise
+TORN, TORN_HALF = 1e-3, 0.1  # of an output's scale: greater errors of torch's own may come from another decision
 EXACT_DRAWS = ("ties", "sparse")  # these feeds are tried for their exact values: inputs are not moved
 
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
@@ -80,6 +83,12 @@ class Evidence:
     """What ``moved`` gave."""
     first: Callable[[], tuple[int, dict[str, torch.Tensor] | None]] = lambda: (0, None)
     """What gives the results in float64 for the first samples alone, and how many these are."""
+    alternatives: Alternatives | None = None
+    """The reference with its open decisions taken in different ways; None where it has none."""
+    exact: bool = False
+    """Whether its decisions are the only ones: then integers and bool are the truth's."""
+    decided: dict[str, None] = field(default_factory=dict)
+    """The decisions that were taken as the network has them, in words."""
 
     @cached_property
     def truth(self) -> dict[str, torch.Tensor] | None:
@@ -97,14 +106,51 @@ class Evidence:
         return [result for result in self.made[:count] if result is not None]
 
     def compare(self, got: Mapping[str, torch.Tensor]) -> list[OutputComparison]:
-        """Compares a network's results with the reference's. An output that only one side has fails."""
+        """Compares a network's results with the reference's. An output that only one side has fails.
+
+        Where a decision of the reference lies within torch's own error (the order of near ties, a comparison near
+        equality), all outputs are judged together, by the reference with the decisions that the network has.
+        """
+        results = self.judged(got, thorough=self.alternatives is None)
+        if self.alternatives is None or any(result.problem for result in results):
+            return results
+        passed = all(result.passed for result in results)
+        if passed and not self._is_torn():
+            return results
+        settled = self.alternatives.settle(got)
+        if settled is None or (not settled.passed and not settled.complete):
+            return self.judged(got)
+        if not settled.passed:
+            return settled.results
+        self.own, self.__dict__["truth"] = settled.evidence.own, settled.evidence.truth
+        self.decided = dict.fromkeys((*self.decided, *settled.said))
+        return [replace(result, truth="decided") if settled.said else result for result in settled.results]
+
+    def judged(self, got: Mapping[str, torch.Tensor], *, thorough: bool = True) -> list[OutputComparison]:
+        """Compares with the reference as it decides itself; ``thorough`` measures torch's own error again if needed."""
         results = []
         for name in dict.fromkeys((*got, *self.own)):
             if name in got and isinstance(self.own.get(name), torch.Tensor):
-                results.append(self._judged(name, got[name]))
+                results.append(self._judged(name, got[name], thorough))
             else:
                 results.append(self._unmatched(name, got))
         return results
+
+    def _is_torn(self) -> bool:
+        """Whether torch's own result and the truth differ as if they had decided differently."""
+        truth = (self.truth or {}) if "truth" in vars(self) else {}
+        for name, true in truth.items():
+            own = self.own.get(name)
+            if not isinstance(own, torch.Tensor) or own.shape != true.shape or not own.numel():
+                continue
+            if not own.is_floating_point():
+                if not torch.equal(own.to(true.dtype), true):
+                    return True
+                continue
+            error, size = (part.abs().nan_to_num(0, 0, 0).max() for part in (own.double() - true, true))
+            if error > (TORN if self.precision is None else TORN_HALF) * size:
+                return True
+        return False
 
     def _unmatched(self, name: str, got: Mapping[str, torch.Tensor]) -> OutputComparison:
         own = self.own.get(name)
@@ -117,7 +163,7 @@ class Evidence:
             problem += " (leave it out by its name where that is meant)"
         return OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem)
 
-    def _judged(self, name: str, got: torch.Tensor) -> OutputComparison:
+    def _judged(self, name: str, got: torch.Tensor, thorough: bool = True) -> OutputComparison:
         """Judges by torch's own result; where needed by float64, and then by torch's own error measured again.
 
         A result within the floor of torch's own result is within torch's own error and the floor of the truth, so
@@ -137,10 +183,12 @@ class Evidence:
         truth = (self.truth or {}).get(name)
         if truth is not None and truth.shape != own.shape:
             truth = None
+        if self.exact and truth is not None and not own.is_floating_point():
+            return judge(name, got, truth.to(own.dtype), tolerance=tolerance)
         second = first
         if truth is not None:
             second = judge(name, got, own, truth, tolerance=tolerance, precision=self.precision)
-            if second.passed or not self._is_near(second):
+            if second.passed or not thorough or not self._is_near(second):
                 return second
         if truth is None and self.precision is None:  # moved feeds show less of torch's own error than float64 does
             floor = WITHOUT_TRUTH * tolerance.floor_of(dtype_name(self.precision or own.dtype))
@@ -192,28 +240,74 @@ def gather(
     move_inputs: bool = True,
     noise: Mapping[str, Noise] | None = None,
     first: int = 0,
+    called: Collection[str] = (),
 ) -> Evidence:
-    """The evidence that a reference gives for some feeds; of ``first`` samples alone there may be float64 first."""
+    """The evidence that a reference gives for some feeds; of ``first`` samples alone there may be float64 first.
+
+    ``called`` are the names of all operations of the reference, once it has run.
+    """
 
     def named(returned: Any) -> dict[str, torch.Tensor | Other]:
         found: Leaves = leaves(returned).without(rules.leave_out)
         return match(found, names)
 
-    def tensors(returned: Any) -> dict[str, torch.Tensor]:
+    def tensors(returned: Any) -> dict[str, torch.Tensor] | None:
+        if returned is None:
+            return None
         return {name: leaf for name, leaf in named(returned).items() if isinstance(leaf, torch.Tensor)}
 
-    def wide() -> dict[str, torch.Tensor] | None:
-        returned = reference.truth(feeds)
-        return None if returned is None else tensors(returned)
-
     def start() -> tuple[int, dict[str, torch.Tensor] | None]:
-        returned = reference.truth({name: feed[:first] for name, feed in feeds.items()}) if first else None
-        return first, None if returned is None else tensors(returned)
+        return first, tensors(reference.truth({name: feed[:first] for name, feed in feeds.items()})) if first else None
 
-    def moved(index: int) -> dict[str, torch.Tensor] | None:
-        returned = reference.perturbed(feeds, seed + index, inputs=move_inputs)
-        return None if returned is None else tensors(returned)
+    def moved(index: int, within: Within = None) -> dict[str, torch.Tensor] | None:
+        return tensors(reference.perturbed(feeds, seed + index, inputs=move_inputs, within=within))
 
+    def record() -> list[Call]:
+        run = Run()
+        reference(feeds, within=recording(run))
+        return run.calls
+
+    def alternative(
+        calls: Sequence[Call], flips: Collection[Flip], base: Evidence | None, measure: bool
+    ) -> tuple[Run, Evidence] | None:
+        run, dtype = Run(), reference.precision or torch.float32
+        truth = tensors(reference.truth(feeds, deciding(run, calls, flips, Tolerance(), dtype, first=measure)))
+        if truth is None:
+            return None
+        own = None if base is None else _with_error_of(base, truth)
+        if own is None and all(torch.equal(a.result, b.result) for a, b in zip(run.calls, calls, strict=False)):
+            own = first_own
+        elif own is None:
+            own = named(reference(feeds, within=imposing(run.calls)))
+        how: dict[str, Any] = {"moved": lambda index: moved(index, imposing(run.calls))}
+        return run, Evidence(feeds, names, rules, reference.precision, own, wide=lambda: truth, exact=True, **how)
+
+    first_own = named(reference(feeds))
+    decides = not DECIDING.isdisjoint(called)
     return Evidence(
-        feeds, names, rules, reference.precision, named(reference(feeds)), wide, moved, noise or {}, first=start
+        feeds,
+        names,
+        rules,
+        reference.precision,
+        first_own,
+        lambda: tensors(reference.truth(feeds)),
+        moved,
+        noise or {},
+        first=start,
+        alternatives=Alternatives(record, alternative) if decides else None,
     )
+
+
+def _with_error_of(base: Evidence, truth: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor | Other]:
+    """Results with the error that torch's own have in other evidence: good enough for a search."""
+    results: dict[str, torch.Tensor | Other] = {}
+    for name, own in base.own.items():
+        before, after = (base.truth or {}).get(name), truth.get(name)
+        if isinstance(own, torch.Tensor) and before is not None and after is not None and before.shape == after.shape:
+            moved = own + (after - before) if own.is_floating_point() else after
+            results[name] = torch.where(after == before, own, moved).to(own.dtype)
+        elif isinstance(own, torch.Tensor) and after is not None:
+            results[name] = after.to(own.dtype)
+        else:
+            results[name] = own
+    return results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from ...core.dtypes import dtype_name
@@ -13,6 +13,7 @@ from ...definition.spec.reference import call_reference
 from .recurrent import recurrent_layers_in
 
 Feeds = Mapping[str, "torch.Tensor"]
+Within = AbstractContextManager[Any] | None
 WIDE = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
 
 
@@ -31,29 +32,36 @@ class Reference:
         self.watch: Callable[[], Any] | None = None
         """A context in which the results in the network's precision are made."""
 
-    def __call__(self, feeds: Feeds) -> Any:
-        """Torch's result in the network's precision, under autocast where the network has one."""
-        with _copied(self.module, self._note) as module, torch.inference_mode(), self._autocast():
-            if self.watch is None:
-                return self._called(module, feeds)
-            with self.watch():
-                return self._called(module, feeds)
+    def __call__(self, feeds: Feeds, within: Within = None) -> Any:
+        """Torch's result in the network's precision, under autocast where the network has one.
 
-    def truth(self, feeds: Feeds) -> Any | None:
-        """The reference's result in float64; None where it does not run in float64, for the reason in ``no_truth``."""
+        ``within`` is a context to run it in, instead of ``watch``.
+        """
+        context = within or (self.watch() if self.watch else nullcontext())
+        with _copied(self.module, self._note) as module, torch.inference_mode(), self._autocast(), context:
+            return self._called(module, feeds)
+
+    def truth(self, feeds: Feeds, within: Within = None) -> Any | None:
+        """The reference's result in float64; None where it does not run in float64, for the reason in ``no_truth``.
+
+        With ``within``, a context to run it in, it is also None where the reference fails there.
+        """
         if self.no_truth is not None:
             return None
         try:
             if self._wide is None:
                 self._wide = widened(self.module)
-            with _copied(self._wide, lambda text: None) as module, torch.inference_mode(), _in_float64():
+            context = within or nullcontext()
+            with _copied(self._wide, lambda text: None) as module, torch.inference_mode(), _in_float64(), context:
                 return call_reference(module, {name: _wide(feed.clone()) for name, feed in feeds.items()})
         except Exception as error:
+            if within is not None:
+                return None
             self._wide = None
             self.no_truth = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".strip(": ")
             return None
 
-    def perturbed(self, feeds: Feeds, seed: int, *, inputs: bool = True) -> Any | None:
+    def perturbed(self, feeds: Feeds, seed: int, *, inputs: bool = True, within: Within = None) -> Any | None:
         """As a call, of feeds (where ``inputs``) and weights that are moved by a unit in their last place.
 
         None where the reference does not run that way.
@@ -67,7 +75,7 @@ class Reference:
             moved = {name: feed.clone() for name, feed in feeds.items()}
             if inputs:
                 moved = {name: _moved(feed, generator, self.precision) for name, feed in moved.items()}
-            with torch.inference_mode(), self._autocast():
+            with torch.inference_mode(), self._autocast(), within or nullcontext():
                 return call_reference(module, moved)
         except Exception:  # because of values that it was not made for, or because it cannot be copied
             return None
