@@ -20,6 +20,7 @@ from ...sizes.size import SizeLike, is_static, product
 from ..products.folding import PendingProduct, deferred
 from .emit import emit
 from .equation import Equation, Labels
+from .paths import Path
 from .plan import EinsumPlan
 from .search import Order, make_plan, plan_within
 
@@ -116,14 +117,14 @@ def _labels(x: Tensor, found: PendingProduct, steps: ShuffleSteps | None, term: 
 def _choice(network: Network, given: Given, operand: Operand) -> EinsumPlan | None:
     """The plan with the weights as an operand; None where it costs more. Made once for one equation and its shapes."""
     if all(map(is_static, given.shapes)) and isinstance(operand.inputs, int):
-        return _static_choice(given, operand)
+        return _static_choice(given, operand, network.fold_limit)
     choices = network.cache.setdefault("einsum factors", {})
     if (given, operand) not in choices:
-        choices[given, operand] = _chosen(given, operand)
+        choices[given, operand] = _chosen(given, operand, network.fold_limit)
     return choices[given, operand]
 
 
-def _chosen(given: Given, operand: Operand) -> EinsumPlan | None:
+def _chosen(given: Given, operand: Operand, fold_limit: int) -> EinsumPlan | None:
     equation, index = given.equation, operand.index
     term = equation.terms[index]
     taken = {label for each in (*equation.terms, equation.output) for label in each}
@@ -142,9 +143,24 @@ def _chosen(given: Given, operand: Operand) -> EinsumPlan | None:
     )
     alone = Equation((flat, weights), tuple(label for names in operand.labels for label in names))
     apart = given.plan().cost + Given(alone, (shape, kernel), (False, True), (order, None)).plan().cost
-    # First the input and what is not its weights; two constants together would be a greater one.
-    paths = (((0, 1), (0, 1)),) if len(whole.shapes) == 3 else None
+    paths = _paths(whole, index, fold_limit) if len(whole.shapes) == 3 else None
     return plan_within(apart, whole.equation, whole.shapes, whole.constants, orders=whole.orders, paths=paths)
+
+
+def _paths(whole: Given, index: int, fold_limit: int) -> tuple[Path, ...]:
+    """The pairs to try for an input at ``index``, another operand, and weights behind them.
+
+    First the input and the other operand; also first the two constants, where together they make one that is as small
+    as what is folded in any case. It has the dimensions of both, and most are greater than the two.
+    """
+    other, terms = 1 - index, whole.equation.terms
+    paths: list[Path] = [((0, 1), (0, 1))]
+    kept = {*terms[index], *whole.equation.output} & {*terms[other], *terms[2]}
+    sizes = {label: size for k in (other, 2) for label, size in zip(terms[k], whole.shapes[k], strict=True)}
+    together = product(sizes[label] for label in kept)
+    if whole.constants[other] and isinstance(together, int) and together <= fold_limit:
+        paths.append(((other, 2), (0, 1)))
+    return tuple(paths)
 
 
 _static_choice = functools.lru_cache(maxsize=256)(_chosen)
