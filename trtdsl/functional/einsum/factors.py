@@ -7,11 +7,12 @@ Where the adjacency first and the weights then cost no more than the convolution
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ... import layers as L
-from ...core.lazy import torch
+from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import PendingShuffle, ShuffleSteps, regrouped
@@ -242,8 +243,15 @@ def _added(
     if product(widths) > max(limit, sum(tensors[k].data.numel() for k in others)):
         return None
     numbers = {label: k for k, label in enumerate(dict.fromkeys([*term, *elsewhere, *output]))}
-    arguments: list[object] = [bias.reshape([int(sizes.get(x, 1)) for x in mine]), [numbers[x] for x in mine]]
+    counts = Counter([*mine, *(label for k in others for label in equation.terms[k])])
+    # By numpy: the first matrix product of a process costs torch more than all of this.
+    arguments: list[object] = [bias.numpy().reshape([int(sizes.get(x, 1)) for x in mine]), [numbers[x] for x in mine]]
     for k in others:
-        arguments += [tensors[k].data.double(), [numbers[label] for label in equation.terms[k]]]
-    value = torch.einsum(*arguments, [numbers[label] for label in output]) * int(product(alone))  # type: ignore[call-overload]
-    return value.reshape([int(widths[output.index(x)]) if x in output else 1 for x in equation.output])
+        labels, value = equation.terms[k], tensors[k].data.double().numpy()
+        for axis in reversed(range(len(labels))):  # what is in this operand alone is summed first
+            if labels[axis] not in output and counts[labels[axis]] == 1:
+                labels, value = labels[:axis] + labels[axis + 1 :], value.sum(axis)
+        arguments += [value, [numbers[label] for label in labels]]
+    value = np.einsum(*arguments, [numbers[label] for label in output]) * int(product(alone))  # type: ignore[call-overload]
+    value = value.reshape([int(widths[output.index(x)]) if x in output else 1 for x in equation.output])
+    return torch.from_numpy(value)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .draft import Draft
-from .equation import Equation
+from .costs import Costs
+from .equation import Equation, Labels
 
 Path = Sequence[tuple[int, int]]
 
 
-def paths(draft: Draft, values: list[int], equation: Equation, constants: Sequence[bool]) -> Iterator[Path]:
+def paths(costs: Costs, operands: Sequence[Labels], equation: Equation, constants: Sequence[bool]) -> Iterator[Path]:
     """opt_einsum's path; also with the constants contracted first, since that costs nothing."""
-    terms = [frozenset(draft.labels(value)) for value in values]
-    yield _optimal(terms, frozenset(equation.output), draft.sizes)
+    terms = list(map(frozenset, operands))
+    yield _optimal(terms, frozenset(equation.output), costs.sizes)
     known = [k for k, constant in enumerate(constants) if constant]
-    if 1 < len(known) < len(values):
+    if 1 < len(known) < len(operands):
         merged = frozenset().union(*(terms[k] for k in known))
         outside = frozenset(equation.output).union(*(terms[k] for k in range(len(terms)) if k not in known))
-        if draft.count(merged & outside) > max(draft.count(terms[k]) for k in range(len(terms))):
+        if costs.count(merged & outside) > max(costs.count(terms[k]) for k in range(len(terms))):
             return
-        first = _optimal([terms[k] for k in known], outside, draft.sizes)
+        first = _optimal([terms[k] for k in known], outside, costs.sizes)
         rest = [term for k, term in enumerate(terms) if k not in known]
         steps: list[tuple[int, int]] = []
         order = list(range(len(terms)))
@@ -31,7 +31,7 @@ def paths(draft: Draft, values: list[int], equation: Equation, constants: Sequen
             new = len(terms) + step
             inner = [k for k in inner if k not in (a, b)] + [new]
             order = [k for k in order if k not in (a, b)] + [new]
-        yield [*steps, *_optimal([*rest, merged & outside], frozenset(equation.output), draft.sizes)]
+        yield [*steps, *_optimal([*rest, merged & outside], frozenset(equation.output), costs.sizes)]
 
 
 def _optimal(terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Mapping[str, int]) -> Path:
@@ -59,13 +59,13 @@ def _optimal(terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Map
     return pairs
 
 
-def greatest(draft: Draft, values: Sequence[int], equation: Equation, path: Path) -> int:
+def greatest(costs: Costs, operands: Sequence[Labels], equation: Equation, path: Path) -> int:
     """The elements of the largest of the path's intermediates, the operands and the output."""
-    terms = [frozenset(draft.labels(value)) for value in values]
+    terms = list(map(frozenset, operands))
     output = frozenset(equation.output)
-    greatest = max(draft.count(term) for term in terms)
+    greatest = max(costs.count(term) for term in terms)
     for i, j in path:
         rest = [term for k, term in enumerate(terms) if k not in (i, j)]
         terms = [*rest, (terms[i] | terms[j]) & output.union(*rest)]
-        greatest = max(greatest, draft.count(terms[-1]))
+        greatest = max(greatest, costs.count(terms[-1]))
     return greatest

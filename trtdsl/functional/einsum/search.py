@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
-from ...core.errors import UnsupportedError
 from ...sizes.shape import Shape, hint
 from ...sizes.size import Size
-from .draft import Draft, TooDear, shape_layers
+from .costs import MATRIX_FLOPS_PER_BYTE, Costs
+from .draft import Draft
 from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest
 from .paths import paths as paths_of
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
+from .ways import MatrixProduct, Value, Way, WayPrice, kinds_of, merge, ways_of
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
-UNROLL = 4  # the longest contraction that is written product by product
 Order = tuple[int, ...]
+T = TypeVar("T")
 
 
 def make_plan(
@@ -97,50 +98,151 @@ def _searched(
     paths: tuple[Path, ...] | None,
     most: float,
 ) -> tuple[Draft, int] | None:
-    """The draft that costs least, and its result: the same for all networks. None where it costs more than ``most``."""
-    draft, values, want = _start(equation, known, constants)
+    """The draft that costs least, and its result: the same for all networks. None where it costs more than ``most``.
+
+    Only prices are compared, and what costs more than the best complete plan is not continued; the operations of the
+    best plan alone are drafted.
+    """
+    draft, operands, want = _start(equation, known, constants)
     wanted = [(equation.output, want)]
     if orders is not None and any(order is not None for order in orders):
-        values = [_follow(draft, value, order) for value, order in zip(values, orders, strict=True)]
+        operands = [_follow(draft, value, order) for value, order in zip(operands, orders, strict=True)]
         last = (*equation.output[:1], *equation.output[2:], *equation.output[1:2])
         wanted.insert(0, (last, tuple((label,) for label in last)))
-    values = [_alone(draft, equation, value, values) for value in values]
-    draft.bound[0] = most
-    complete: list[tuple[tuple[float, ...], Draft, int]] = []
-    problem: UnsupportedError | None = None
+    operands = [_alone(draft, equation, value, operands) for value in operands]
+    costs, labels = draft.costs, [draft.labels(value) for value in operands]
+    values = tuple(Value(draft.axes[value], draft.constant[value]) for value in operands)
+    best = _Best(costs, want, most)
+    problem: _State | None = None
     for prefer, target in wanted:
-        for path in paths_of(draft, values, equation, constants) if paths is None else paths:
-            finish = functools.partial(_finished_for, complete, target, want)
+        for path in paths_of(costs, labels, equation, constants) if paths is None else paths:
             try:
-                _along(draft, values, equation, path, integers, prefer, finish)
-            except UnsupportedError as error:  # this path needs too many dimensions; another may not
-                problem = error
-    if not complete:
-        if problem is not None:
-            raise problem
-        return None
-    _, best, result = min(complete, key=lambda plan: plan[0])
-    best.tried = {}
-    return best, result
+                _along(best, _State(values, draft.cost, draft.layers), equation, path, integers, prefer, target)
+            except _TooManyDimensions as stuck:  # this path needs them; another may not
+                problem = stuck.state
+    if best.state is not None:
+        return draft, _finish(draft, _drafted(draft, operands, best.state, equation), best.target, want)
+    if problem is not None and most == math.inf:
+        _drafted(draft, operands, problem, equation)  # raises UnsupportedError, which says what needs them
+    return None
 
 
-def _finished_for(
-    complete: list[tuple[tuple[float, ...], Draft, int]], target: Axes, want: Axes, draft: Draft, value: int
-) -> None:
-    """Adds the plan that a draft becomes to those that are complete, unless it costs more than one of them."""
-    rank = (draft.cost, draft.layers)  # decides between plans that cost the same
-    try:
-        draft, value = _finish(draft, value, target, want)
-    except TooDear:
-        return
-    draft.bound[0] = min(draft.bound[0], draft.cost)
-    complete.append(((draft.cost, draft.layers, *rank, len(complete)), draft, value))
+class _State(NamedTuple):
+    """The values of a plan so far, what they cost, and how they came about: by a way to contract two of those before.
+
+    ``pair`` are the positions of these two; their product is the last value.
+    """
+
+    values: tuple[Value, ...]
+    cost: float
+    layers: int
+    pair: tuple[int, int] = (0, 0)
+    way: Way | None = None
+    before: _State | None = None
+
+    def after(self, pair: tuple[int, int], way: Way, price: WayPrice) -> _State:
+        """The state with this pair contracted."""
+        (a, b), rest = _taken(self.values, pair)
+        values = (*rest, Value(price.axes, a.constant and b.constant))
+        return _State(values, self.cost + price.cost, self.layers + price.layers, pair, way, self)
+
+
+class _TooManyDimensions(Exception):
+    """Every way to go on needs more dimensions than TensorRT has; ``state`` goes on in one of them all the same."""
+
+    def __init__(self, state: _State):
+        super().__init__()
+        self.state = state
+
+
+class _Best:
+    """The complete plan that costs least so far; ``most`` is what one may cost."""
+
+    def __init__(self, costs: Costs, want: Axes, most: float):
+        self.costs, self.want, self.most = costs, want, most
+        self.state: _State | None = None
+        self.target: Axes = ()
+        self._rank: tuple[float, ...] = (math.inf,)
+
+    def add(self, state: _State, target: Axes) -> None:
+        """Takes the plan with this one value, in memory as ``target`` at the end, if it costs less."""
+        (value,) = state.values
+        cost, layers = state.cost, state.layers
+        if value.axes != self.want and not value.constant:
+            arrangement = self.costs.arrangement(value.axes, target)
+            cost += arrangement.cost
+            layers += arrangement.layers + (target != self.want)
+        rank = (cost, layers, state.cost, state.layers)  # the last two decide between plans that cost the same
+        if cost <= self.most and rank < self._rank:
+            self.state, self.target, self.most, self._rank = state, target, cost, rank
+
+    def least(
+        self,
+        state: _State,
+        a: Value,
+        b: Value,
+        kinds: Mapping[str, Labels],
+        ways: Sequence[Way],
+        target: Axes | None,
+    ) -> list[float]:
+        """For each way to contract two values: what the plan costs at least, told from what it has to move.
+
+        ``target`` is the result's order in memory where it is the last pair.
+        """
+        costs = self.costs
+        if a.constant and b.constant:
+            return [state.cost] * len(ways)
+        result = (*kinds["batch"], *kinds["left"], *kinds["right"])
+        every = costs.count((*result, *kinds["contracted"]))
+        written = costs.count(result) * costs.item
+        base = state.cost + costs.bytes_of(a.axes) + costs.bytes_of(b.axes) + written
+        base += 2 * every / MATRIX_FLOPS_PER_BYTE
+        ends = {costs.core(costs.labels(axes)) for axes in (target, self.want) if axes is not None}
+        bounds: list[float] = []
+        for way in ways:
+            bound = base
+            if isinstance(way, MatrixProduct):
+                bound += 2 * way.copies(costs, a, b)
+                if target is not None and costs.core(way.result()) not in ends:
+                    bound += 2 * written
+            bounds.append(bound)
+        return bounds
+
+
+def _drafted(draft: Draft, operands: Sequence[int], last: _State, equation: Equation) -> int:
+    """Appends the operations of a state to a draft of the operands alone; the number of the last result."""
+    states: list[_State] = []
+    state: _State | None = last
+    while state is not None:
+        states.append(state)
+        state = state.before
+    values = list(operands)
+    for state in reversed(states):
+        if state.way is None:
+            continue
+        (a, b), values = _taken(values, state.pair)
+        kinds = kinds_of(draft.labels(a), draft.labels(b), _kept(equation, map(draft.labels, values)))
+        recorder = _Recorder(draft, state.way.kind, (a, b), **kinds)
+        values.append(state.way.draft(draft, a, b))
+        recorder.done(values[-1])
+    return values[0]
+
+
+def _taken(values: Sequence[T], pair: tuple[int, int]) -> tuple[tuple[T, T], list[T]]:
+    """The values of a pair, and the others."""
+    i, j = pair
+    return (values[i], values[j]), [value for k, value in enumerate(values) if k not in pair]
+
+
+def _kept(equation: Equation, others: Iterable[Labels]) -> set[str]:
+    """The labels that are needed later."""
+    return set(equation.output).union(*others)
 
 
 def _start(equation: Equation, known: Known, constants: Sequence[bool]) -> tuple[Draft, list[int], Axes]:
     """A draft with the operands, diagonals taken, and the dimensions that the result will have."""
     sizes, dynamic, operands = known
-    draft = Draft(dict(sizes), dynamic)
+    draft = Draft(Costs(dict(sizes), dynamic))
     values = [draft.operand(axes, constant) for axes, constant in zip(operands, constants, strict=True)]
     for k, labels in enumerate(equation.terms):
         if len(set(labels)) < len(labels):
@@ -207,32 +309,27 @@ def _follow(draft: Draft, value: int, order: Order | None) -> int:
     return value
 
 
-def _finish(draft: Draft, value: int, target: Axes, want: Axes) -> tuple[Draft, int]:
+def _finish(draft: Draft, value: int, target: Axes, want: Axes) -> int:
     """The result in memory as ``target``, its dimensions then named as ``want``."""
     if draft.axes[value] != want:
-        draft = draft.copy()
         recorder = _Recorder(draft, "arrange", (value,))
         value = draft.arrange(value, target, "the output's order")
         if target != want:
             value = draft.follow(value, [target.index(axis) for axis in want])
         recorder.done(value)
-    return draft, value
+    return value
 
 
 class _Recorder:
-    """Makes a Step of the operations that are appended while it is open; once."""
+    """Makes a Step of the operations that are appended before it is done."""
 
     def __init__(self, draft: Draft, kind: str, operands: tuple[int, ...], **labels: Labels):
         self.draft, self.kind, self.operands, self.kinds = draft, kind, operands, labels
         self.start, self.flops, self.moved = len(draft.operations), draft.flops, draft.moved
         draft.notes = []
-        self.open = True
 
     def done(self, result: int) -> None:
         draft = self.draft
-        if not self.open:
-            return
-        self.open = False
         made = range(len(draft.axes) - (len(draft.operations) - self.start), len(draft.axes))
         draft.steps.append(
             Step(
@@ -244,7 +341,7 @@ class _Recorder:
                 notes=tuple(draft.notes),
                 flops=draft.flops - self.flops,
                 bytes=draft.moved - self.moved,
-                elements=max((draft.count(draft.labels(value)) for value in made), default=0),
+                elements=max((draft.costs.elements(draft.labels(value)) for value in made), default=0),
                 **self.kinds,
             )
         )
@@ -254,231 +351,46 @@ class _Recorder:
 
 
 def _along(
-    draft: Draft,
-    values: list[int],
-    equation: Equation,
-    path: Path,
-    integers: bool,
-    prefer: Labels,
-    finish: Callable[[Draft, int], None],
+    best: _Best, start: _State, equation: Equation, path: Path, integers: bool, prefer: Labels, target: Axes
 ) -> None:
-    """Contracts the pairs of a path, and finishes what may cost least."""
+    """Contracts the pairs of a path, and gives ``best`` what is complete."""
     if not path:
-        finish(draft, values[0])
-    limit = greatest(draft, values, equation, path)
-    states = [(draft, list(values))]
-    for number, (i, j) in enumerate(path):
+        best.add(start, target)
+    costs = best.costs
+    limit = greatest(costs, [costs.labels(value.axes) for value in start.values], equation, path)
+    states = [start]
+    for number, pair in enumerate(path):
         final = number == len(path) - 1
-        found: list[tuple[Draft, list[int]]] = []
-        problem: UnsupportedError | None = None
-        for state, current in states:
-            a, b = current[i], current[j]
-            rest = [value for value in current if value not in (a, b)]
-            keep = set(equation.output).union(*(state.labels(value) for value in rest))
-            try:
-                made = contract(state, a, b, keep, prefer, limit, integers)
-            except UnsupportedError as error:
-                problem = error
-                continue
-            found += [(next_state, [*rest, value]) for next_state, value in made]
-            if final:  # at once, since what costs more than a complete plan need not be tried
-                for next_state, value in made:
-                    finish(next_state, value)
-        if not found and problem is not None:
-            raise problem
-        found.sort(key=lambda item: (item[0].cost, item[0].layers))
+        found: list[_State] = []
+        stuck: _State | None = None
+        for state in states:
+            (a, b), rest = _taken(state.values, pair)
+            one, two = costs.labels(a.axes), costs.labels(b.axes)
+            kinds = kinds_of(one, two, _kept(equation, [costs.labels(value.axes) for value in rest]))
+            ways = ways_of(costs, one, two, kinds, prefer, limit, integers)
+            least = best.least(state, a, b, kinds, ways, target if final else None)
+            if final:  # a complete plan at once: what costs more than it need not be priced
+                first = least.index(min(least))
+                price = ways[first].price(costs, a, b)
+                if price is not None:
+                    best.add(state.after(pair, ways[first], price), target)
+            cheapest: dict[Axes, _State] = {}
+            for way, bound in zip(ways, least, strict=True):
+                if bound > best.most:
+                    continue
+                price = way.price(costs, a, b)
+                if price is None:
+                    stuck = _State((), 0, 0, pair, way, state)
+                    continue
+                made = state.after(pair, way, price)
+                known = cheapest.get(price.axes)
+                if made.cost > best.most or (known is not None and made[1:3] >= known[1:3]):
+                    continue
+                cheapest[price.axes] = made
+                if final:
+                    best.add(made, target)
+            found += cheapest.values()
+        if not found and stuck is not None:
+            raise _TooManyDimensions(stuck)
+        found.sort(key=lambda state: (state.cost, state.layers))
         states = found[:BEAM]
-
-
-# -- one pair ----------------------------------------------------------------------------------------------------------
-
-
-def contract(
-    draft: Draft, a: int, b: int, keep: set[str], prefer: Labels, limit: int, integers: bool
-) -> list[tuple[Draft, int]]:
-    """The cheapest ways to contract two values, one for each layout of the result; ``prefer`` is an order of labels.
-
-    Labels in both that are not in ``keep`` are summed. Nothing with more than ``limit`` elements is made, except of
-    integers where there is no other way.
-    """
-    one, two = draft.labels(a), draft.labels(b)
-    both = set(one) & set(two)
-    kinds = {
-        "batch": tuple(label for label in one if label in both and label in keep),
-        "contracted": tuple(label for label in one if label in both and label not in keep),
-        "left": tuple(label for label in one if label not in both),
-        "right": tuple(label for label in two if label not in both),
-    }
-    contracted = kinds["contracted"]
-    every = [*one, *kinds["right"]]
-    options: list[tuple[str, functools.partial[int]]] = []
-    products = contracted and draft.core(kinds["left"]) and draft.core(kinds["right"])
-    small = draft.count(every) <= limit
-    if products and not integers:
-        options += [
-            ("matrix product", functools.partial(layout, a=a, b=b))
-            for layout in _layouts(one, two, *kinds.values(), prefer)
-        ]
-    if products and not small and _unrolls(draft, contracted):
-        options += [
-            ("products added up", functools.partial(_unrolled, a=a, b=b, order=order, label=contracted[0]))
-            for order in _orders(one, two, prefer)
-        ]
-    if not products or small or (integers and not _unrolls(draft, contracted)):
-        kind = "multiply and sum" if contracted else "multiply"
-        options += [
-            (kind, functools.partial(_multiplied, a=a, b=b, order=order, contracted=contracted))
-            for order in _orders(one, two, prefer)
-        ]
-    return _cheapest(draft, (a, b), options, kinds)
-
-
-def _unrolls(draft: Draft, contracted: Labels) -> bool:
-    return len(contracted) == 1 and contracted[0] not in draft.dynamic and draft.sizes[contracted[0]] <= UNROLL
-
-
-def _multiplied(draft: Draft, a: int, b: int, order: Labels, contracted: Labels) -> int:
-    return draft.multiply(a, b, order, contracted, wide=bool(contracted))
-
-
-def _unrolled(draft: Draft, a: int, b: int, order: Labels, label: str) -> int:
-    return draft.unrolled(a, b, order, label)
-
-
-def _cheapest(
-    draft: Draft,
-    pair: tuple[int, int],
-    options: Sequence[tuple[str, functools.partial[int]]],
-    kinds: Mapping[str, Labels],
-) -> list[tuple[Draft, int]]:
-    best: dict[Axes, tuple[tuple[float, int], _Recorder, int]] = {}
-    problem: UnsupportedError | None = None
-    for kind, option in options:
-        way = (kind, option.func, *option.keywords.values())
-        found = draft.tried.get(way)
-        if found is None:
-            found = draft.tried[way] = _tried(_Recorder(draft.copy(), kind, pair, **kinds), option)
-        if not isinstance(found, tuple):
-            problem = found if isinstance(found, UnsupportedError) else problem
-            continue
-        recorder, value = found
-        state = recorder.draft
-        key = (state.cost, state.layers)
-        known = best.get(state.axes[value])
-        if known is None or key < known[0]:
-            best[state.axes[value]] = (key, recorder, value)
-    if not best and problem is not None:
-        raise problem
-    kept = sorted(best.values(), key=lambda item: item[0])
-    for _, recorder, value in kept:
-        recorder.done(value)
-    return [(recorder.draft, value) for _, recorder, value in kept]
-
-
-def _tried(recorder: _Recorder, option: functools.partial[int]) -> tuple[_Recorder, int] | UnsupportedError | TooDear:
-    try:
-        return recorder, option(recorder.draft)
-    except (UnsupportedError, TooDear) as error:
-        return error
-
-
-def _orders(one: Labels, two: Labels, prefer: Labels) -> list[Labels]:
-    """Orders of all labels of two values that leave one of them, or the output, as it is."""
-    every = set(one) | set(two)
-    wanted = tuple(label for label in prefer if label in every)
-    return list(dict.fromkeys(merge(order) for order in itertools.permutations((one, two, wanted))))
-
-
-@functools.lru_cache(maxsize=4096)
-def merge(sequences: tuple[Labels, ...]) -> Labels:
-    """All labels: in the order of the first sequence, those of the next ones put in after their predecessors there."""
-    result: list[str] = []
-    for sequence in sequences:
-        position = 0
-        for label in sequence:
-            if label in result:
-                position = max(position, result.index(label) + 1)
-            else:
-                result.insert(position, label)
-                position += 1
-    return tuple(result)
-
-
-@functools.lru_cache(maxsize=1024)
-def _layouts(
-    one: Labels, two: Labels, both: Labels, contracted: Labels, left: Labels, right: Labels, prefer: Labels
-) -> list[Callable[..., int]]:
-    """Matrix products of both orders of operands, over the layouts that may save a transposition."""
-    layouts: dict[tuple[object, ...], Callable[..., int]] = {}
-    for swap in (False, True):
-        x, y = (two, one) if swap else (one, two)
-        rows, columns = (right, left) if swap else (left, right)
-        for (batch_x, m), (batch_y, n) in itertools.product(_splits(rows, x, prefer), _splits(columns, y, prefer)):
-            batch = {*both, *batch_x, *batch_y}
-            for order in _orders_of(batch, x, y, prefer):
-                for k in dict.fromkeys(_ordered(contracted, by) for by in (x, y)):
-                    key = (swap, order, m, n, k)
-                    layouts[key] = functools.partial(_product, swap=swap, batch=order, m=m, n=n, k=k)
-    return list(layouts.values())
-
-
-def _orders_of(labels: set[str], x: Labels, y: Labels, prefer: Labels) -> list[Labels]:
-    parts = [tuple(label for label in sequence if label in labels) for sequence in (prefer, x, y)]
-    return list(dict.fromkeys(merge(order) for order in itertools.permutations(parts)))
-
-
-def _ordered(labels: Iterable[str], by: Sequence[str]) -> Labels:
-    chosen = set(labels)
-    return tuple(label for label in by if label in chosen)
-
-
-def _splits(labels: Labels, own: Labels, prefer: Labels) -> list[tuple[Labels, Labels]]:
-    """The labels of one side in two: batch dimensions over which the other side is broadcast, and the matrix's own."""
-    found: dict[tuple[Labels, Labels], None] = {}
-    mine, wanted = _ordered(labels, own), _ordered(labels, prefer)
-    kept_first = (*wanted, *(label for label in mine if label not in wanted))  # the others are summed by a later pair
-    for order in (mine, merge((wanted, mine)), kept_first):
-        for cut in range(len(order)):
-            found[order[:cut], order[cut:]] = None
-    return list(found)
-
-
-def _product(draft: Draft, a: int, b: int, *, swap: bool, batch: Labels, m: Labels, n: Labels, k: Labels) -> int:
-    x, y = (b, a) if swap else (a, b)
-    left, turn_left, left_moved = _matrix(draft, x, batch, m, k, "rows and contracted together")
-    right, stays, right_moved = _matrix(draft, y, batch, n, k, "columns and contracted together")
-    result = draft.matrix_multiply(left, right, turn_left, not stays)
-    # An operand that was moved anyway can be moved once more in the same go.
-    draft.flag(result, [left] * (turn_left and not left_moved) + [right] * (not stays and not right_moved))
-    return result
-
-
-def _matrix(draft: Draft, value: int, batch: Labels, free: Labels, inner: Labels, why: str) -> tuple[int, bool, bool]:
-    """The value as (batch, free, inner), or (batch, inner, free) and True; whichever is there already.
-
-    The last bool says whether it had to be moved.
-    """
-    target, inner_first, moves = _placed(draft.axes[value], batch, free, inner, draft.dynamic, draft.trivial)
-    return draft.arrange(value, target, why), inner_first, moves
-
-
-@functools.lru_cache(maxsize=4096)
-def _placed(
-    axes: Axes, batch: Labels, free: Labels, inner: Labels, dynamic: frozenset[str], trivial: frozenset[str]
-) -> tuple[Axes, bool, bool]:
-    """The dimensions that a matrix gets, whether ``inner`` comes first, and whether elements move."""
-
-    def core(labels: Iterable[str]) -> Labels:
-        return tuple(label for label in labels if label not in trivial)
-
-    labels = {label for axis in axes for label in axis}
-    own = tuple((label,) if label in labels else () for label in batch)
-    before = tuple(label for label in batch if label in labels)
-    straight, turned = (*own, free, inner), (*own, inner, free)
-    lies = core(label for axis in axes for label in axis)
-    inner_first = lies == core((*before, *inner, *free))
-    moves = not inner_first and lies != core((*before, *free, *inner))
-    if moves:  # without a shape tensor where one way needs none; then so that what lies closest together stays so
-        ways = [(shape_layers(axes, target, dynamic, trivial), target is not straight) for target in (straight, turned)]
-        inner_first = min(ways, key=lambda way: (way[0], way[1] is not (lies[-1] in free)))[1]
-    return turned if inner_first else straight, inner_first, moves

@@ -1,0 +1,155 @@
+"""The search for an einsum's plan: its prices are the costs of what is drafted, and nothing cheaper is overlooked."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.einsum_cases import cases
+
+import trtdsl as td
+from trtdsl.core.errors import UnsupportedError
+from trtdsl.functional.einsum import search
+from trtdsl.functional.einsum.costs import Costs
+from trtdsl.functional.einsum.draft import Draft
+from trtdsl.functional.einsum.equation import Equation, parse
+from trtdsl.functional.einsum.paths import greatest
+from trtdsl.functional.einsum.ways import Value, kinds_of, ways_of
+
+LABELS = "abcde"
+
+
+@st.composite
+def products(draw, operands):
+    """An equation in which nothing is summed alone, its labels' sizes, the dynamic ones and the constants."""
+    sizes = {label: draw(st.sampled_from([2, 3, 16, 18, 64, 300])) for label in LABELS}
+    places = {label: draw(st.sets(st.integers(0, operands - 1), min_size=1)) for label in LABELS}
+    terms = tuple(tuple(draw(st.permutations([x for x in LABELS if k in places[x]]))) for k in range(operands))
+    kept = [label for label in LABELS if len(places[label]) == 1 or draw(st.booleans())]
+    dynamic = draw(st.sets(st.sampled_from(LABELS), max_size=2))
+    constants = tuple(draw(st.integers(0, 3)) == 0 for _ in terms)
+    return Equation(terms, tuple(draw(st.permutations(kept)))), sizes, dynamic, constants
+
+
+def start(case):
+    """A draft of the operands alone."""
+    equation, sizes, dynamic, constants = case
+    draft = Draft(Costs(sizes, dynamic))
+    for term, constant in zip(equation.terms, constants, strict=True):
+        draft.operand(tuple((label,) for label in term), constant)
+    return draft
+
+
+def continued(draft):
+    """A draft that can be continued in another way."""
+    other = Draft(draft.costs)
+    for name in ("operations", "axes", "constant"):
+        setattr(other, name, list(getattr(draft, name)))
+    other.cost, other.layers = draft.cost, draft.layers
+    return other
+
+
+def ways_for(draft, a, b, rest, equation, prefer, limit, integers):
+    one, two = draft.labels(a), draft.labels(b)
+    kinds = kinds_of(one, two, set(equation.output).union(*map(draft.labels, rest)))
+    return ways_of(draft.costs, one, two, kinds, prefer, limit, integers)
+
+
+def cheapest(draft, values, path, equation, limit):
+    """The least cost of all plans along a path, each drafted whole."""
+    if not path:
+        final = continued(draft)
+        final.arrange(values[0], tuple((label,) for label in equation.output))
+        return final.cost
+    i, j = path[0]
+    rest = [value for k, value in enumerate(values) if k not in (i, j)]
+    found = math.inf
+    for way in ways_for(draft, values[i], values[j], rest, equation, equation.output, limit, False):
+        other = continued(draft)
+        try:
+            result = way.draft(other, values[i], values[j])
+        except UnsupportedError:
+            continue
+        found = min(found, cheapest(other, [*rest, result], path[1:], equation, limit))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(products(2), st.booleans(), st.sampled_from([0, 1 << 40]))
+def test_the_price_of_a_way_is_the_cost_of_what_it_drafts(case, integers, limit):
+    equation, draft = case[0], start(case)
+    a, b = (Value(axes, constant) for axes, constant in zip(draft.axes, draft.constant, strict=True))
+    for way in ways_for(draft, 0, 1, [], equation, equation.output, limit, integers):
+        price, other = way.price(draft.costs, a, b), continued(draft)
+        if price is None:
+            with pytest.raises(UnsupportedError):
+                way.draft(other, 0, 1)
+            continue
+        result = way.draft(other, 0, 1)
+        assert (price.layers, price.axes) == (other.layers, other.axes[result])
+        assert price.cost == pytest.approx(other.cost, rel=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(products(2))
+def test_no_way_costs_less_than_its_bound(case):
+    equation, draft = case[0], start(case)
+    costs, target = draft.costs, tuple((label,) for label in equation.output)
+    a, b = (Value(axes, constant) for axes, constant in zip(draft.axes, draft.constant, strict=True))
+    ways = ways_for(draft, 0, 1, [], equation, equation.output, 1 << 40, False)
+    kinds = kinds_of(draft.labels(0), draft.labels(1), equation.output)
+    best = search._Best(costs, target, math.inf)
+    bounds = best.least(search._State((a, b), 0.0, 0), a, b, kinds, ways, target)
+    for way, bound in zip(ways, bounds, strict=True):
+        other = continued(draft)
+        try:
+            other.arrange(way.draft(other, 0, 1), target)
+        except UnsupportedError:
+            continue
+        assert bound <= other.cost
+
+
+def plan_of(case, **options):
+    equation, sizes, dynamic, constants = case
+    dims = {
+        label: td.Dim(label, min=1, opt=size, max=size) if label in dynamic else size for label, size in sizes.items()
+    }
+    shapes = [tuple(dims[label] for label in term) for term in equation.terms]
+    return search.make_plan(equation, shapes, constants, **options)
+
+
+@settings(max_examples=150, deadline=None)
+@given(products(2))
+def test_no_plan_of_two_operands_is_cheaper_than_the_one_found(case):
+    equation, draft = case[0], start(case)
+    path = [(0, 1)]
+    limit = greatest(draft.costs, equation.terms, equation, path)
+    assert plan_of(case).cost == pytest.approx(cheapest(draft, [0, 1], path, equation, limit), rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(products(3))
+def test_no_plan_along_a_path_is_cheaper_where_all_layouts_are_carried_on(case):
+    equation, draft = case[0], start(case)
+    path = ((0, 1), (0, 1))
+    limit = greatest(draft.costs, equation.terms, equation, path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "BEAM", 1 << 20)
+        search._searched.cache_clear()
+        found = plan_of(case, paths=[path]).cost
+        search._searched.cache_clear()
+    assert found == pytest.approx(cheapest(draft, [0, 1, 2], path, equation, limit), rel=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(), st.floats(0.5, 1.5))
+def test_a_plan_within_a_cost_is_the_plan_or_none(case, part):
+    equation = parse(case.equation, [len(shape) for shape in case.dims])
+    try:
+        plan = search.make_plan(equation, case.dims, case.constants)
+    except UnsupportedError:
+        return
+    within = search.plan_within(plan.cost * part, equation, case.dims, case.constants)
+    assert within == plan if part >= 1 else within is None or plan.cost == 0
