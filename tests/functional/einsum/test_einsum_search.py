@@ -101,7 +101,7 @@ def test_no_way_costs_less_than_its_bound(case):
     ways = ways_for(draft, 0, 1, [], equation, equation.output, 1 << 40, False)
     kinds = kinds_of(draft.labels(0), draft.labels(1), equation.output)
     best = search._Best(costs, target, math.inf)
-    bounds = best.least(search._State((a, b), 0.0, 0), a, b, kinds, ways, target)
+    bounds = best.bounds(a, b, kinds, ways, target)
     for way, bound in zip(ways, bounds, strict=True):
         other = continued(draft)
         try:

@@ -74,6 +74,7 @@ class Costs:
         self.item = item
         self._flat: dict[Axes, Labels] = {}
         self._elements: dict[Labels, int] = {}
+        self._bytes: dict[Axes, int] = {}
         self._arrangements: dict[tuple[Axes, Axes], Arrangement] = {}
         self._matrices: dict[tuple[Axes, Labels, Labels, Labels], Matrix] = {}
 
@@ -104,7 +105,10 @@ class Costs:
 
     def bytes_of(self, axes: Axes) -> int:
         """The bytes that a value takes."""
-        return self.elements(self.labels(axes)) * self.item
+        found = self._bytes.get(axes)
+        if found is None:
+            found = self._bytes[axes] = self.elements(self.labels(axes)) * self.item
+        return found
 
     # -- one operand ---------------------------------------------------------------------------------------------------
 
@@ -146,10 +150,9 @@ class Costs:
         moves: bool = True,
     ) -> Move:
         """A Shuffle; ``moves``: elements get other places."""
-        labels = self.labels(source)
-        moved = 2 * self.elements(labels) * self.item if moves else 0
+        moved = 2 * self.bytes_of(source) if moves else 0
         cost: float = moved
-        if moves and self.core(labels)[-1:] != self.core(self.labels(target))[-1:]:
+        if moves and self.core(self.labels(source))[-1:] != self.core(self.labels(target))[-1:]:
             cost *= SCATTERED
         layers = 1
         if axes is not None:

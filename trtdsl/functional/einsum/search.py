@@ -15,7 +15,7 @@ from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest
 from .paths import paths as paths_of
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
-from .ways import MatrixProduct, Value, Way, WayPrice, kinds_of, merge, ways_of
+from .ways import MatrixProduct, Value, Way, kinds_of, merge, ways_of
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 Order = tuple[int, ...]
@@ -140,12 +140,6 @@ class _State(NamedTuple):
     way: Way | None = None
     before: _State | None = None
 
-    def after(self, pair: tuple[int, int], way: Way, price: WayPrice) -> _State:
-        """The state with this pair contracted."""
-        (a, b), rest = _taken(self.values, pair)
-        values = (*rest, Value(price.axes, a.constant and b.constant))
-        return _State(values, self.cost + price.cost, self.layers + price.layers, pair, way, self)
-
 
 class _TooManyDimensions(Exception):
     """Every way to go on needs more dimensions than TensorRT has; ``state`` goes on in one of them all the same."""
@@ -176,26 +170,24 @@ class _Best:
         if cost <= self.most and rank < self._rank:
             self.state, self.target, self.most, self._rank = state, target, cost, rank
 
-    def least(
-        self,
-        state: _State,
-        a: Value,
-        b: Value,
-        kinds: Mapping[str, Labels],
-        ways: Sequence[Way],
-        target: Axes | None,
-    ) -> list[float]:
-        """For each way to contract two values: what the plan costs at least, told from what it has to move.
+    def rest(self, state: _State, later: float) -> float:
+        """What the next pair may cost, where the pairs after it cost ``later``; with room for rounded sums."""
+        return self.most * (1 + 1e-9) - state.cost - later
 
-        ``target`` is the result's order in memory where it is the last pair.
+    def bounds(
+        self, a: Value, b: Value, kinds: Mapping[str, Labels], ways: Sequence[Way], target: Axes | None
+    ) -> list[float]:
+        """What each way to contract two values costs at least, told from what it has to move.
+
+        ``target`` is the result's order in memory where they are the last two: what that moves counts too.
         """
         costs = self.costs
         if a.constant and b.constant:
-            return [state.cost] * len(ways)
+            return [0] * len(ways)
         result = (*kinds["batch"], *kinds["left"], *kinds["right"])
         every = costs.count((*result, *kinds["contracted"]))
         written = costs.count(result) * costs.item
-        base = state.cost + costs.bytes_of(a.axes) + costs.bytes_of(b.axes) + written
+        base = costs.bytes_of(a.axes) + costs.bytes_of(b.axes) + written
         base += 2 * every / MATRIX_FLOPS_PER_BYTE
         ends = {costs.core(costs.labels(axes)) for axes in (target, self.want) if axes is not None}
         bounds: list[float] = []
@@ -234,7 +226,7 @@ def _taken(values: Sequence[T], pair: tuple[int, int]) -> tuple[tuple[T, T], lis
     return (values[i], values[j]), [value for k, value in enumerate(values) if k not in pair]
 
 
-def _kept(equation: Equation, others: Iterable[Labels]) -> set[str]:
+def _kept(equation: Equation, others: Iterable[Iterable[str]]) -> set[str]:
     """The labels that are needed later."""
     return set(equation.output).union(*others)
 
@@ -357,9 +349,12 @@ def _along(
     if not path:
         best.add(start, target)
     costs = best.costs
-    limit = greatest(costs, [costs.labels(value.axes) for value in start.values], equation, path)
+    terms = [costs.labels(value.axes) for value in start.values]
+    limit = greatest(costs, terms, equation, path)
     states = [start]
     for number, pair in enumerate(path):
+        if not states:  # nothing costs little enough
+            return
         final = number == len(path) - 1
         found: list[_State] = []
         stuck: _State | None = None
@@ -368,29 +363,44 @@ def _along(
             one, two = costs.labels(a.axes), costs.labels(b.axes)
             kinds = kinds_of(one, two, _kept(equation, [costs.labels(value.axes) for value in rest]))
             ways = ways_of(costs, one, two, kinds, prefer, limit, integers)
-            least = best.least(state, a, b, kinds, ways, target if final else None)
+            later = 0 if final else _later(costs, state.values, equation, path[number:])
+            bounds = best.bounds(a, b, kinds, ways, target if final else None)
+            most = best.rest(state, later)
+            order: Iterable[int] = range(len(ways))
             if final:  # a complete plan at once: what costs more than it need not be priced
-                first = least.index(min(least))
-                price = ways[first].price(costs, a, b)
-                if price is not None:
-                    best.add(state.after(pair, ways[first], price), target)
+                order = (bounds.index(min(bounds)), *order)
             cheapest: dict[Axes, _State] = {}
-            for way, bound in zip(ways, least, strict=True):
-                if bound > best.most:
+            for index in order:
+                if bounds[index] > most:
                     continue
-                price = way.price(costs, a, b)
+                price = ways[index].price(costs, a, b)
                 if price is None:
-                    stuck = _State((), 0, 0, pair, way, state)
+                    stuck = _State((), 0, 0, pair, ways[index], state)
                     continue
-                made = state.after(pair, way, price)
-                known = cheapest.get(price.axes)
-                if made.cost > best.most or (known is not None and made[1:3] >= known[1:3]):
+                cost, layers, axes = state.cost + price.cost, state.layers + price.layers, price.axes
+                known = cheapest.get(axes)
+                if price.cost > most or (known is not None and (cost, layers) >= known[1:3]):
                     continue
-                cheapest[price.axes] = made
+                value = Value(axes, a.constant and b.constant)
+                made = cheapest[axes] = _State((*rest, value), cost, layers, pair, ways[index], state)
                 if final:
                     best.add(made, target)
+                    most = best.rest(state, later)
             found += cheapest.values()
         if not found and stuck is not None:
             raise _TooManyDimensions(stuck)
         found.sort(key=lambda state: (state.cost, state.layers))
         states = found[:BEAM]
+
+
+def _later(costs: Costs, values: Sequence[Value], equation: Equation, path: Path) -> int:
+    """The bytes that the pairs after the first of a path read and write at least."""
+    terms = [(frozenset(costs.labels(value.axes)), value.constant) for value in values]
+    bytes_ = 0
+    for number, pair in enumerate(path):
+        ((one, fixed), (two, known)), terms = _taken(terms, pair)
+        made = (one | two).intersection(_kept(equation, (labels for labels, _ in terms)))
+        if number and not (fixed and known):
+            bytes_ += costs.item * (costs.count(one) + costs.count(two) + costs.count(made))
+        terms.append((made, fixed and known))
+    return bytes_
