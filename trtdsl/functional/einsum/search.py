@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from ...sizes.shape import Shape, hint
 from ...sizes.size import Size
-from .costs import MATRIX_FLOPS_PER_BYTE, Costs
+from .costs import Costs
 from .draft import Draft
 from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest
@@ -70,6 +70,14 @@ def plan_within(
         return None
     draft, result = found
     return _finished(draft, result, equation, shapes, constants)
+
+
+def least_cost(equation: Equation, shapes: Sequence[Shape]) -> float:
+    """A cost that no plan of two operands is below."""
+    sizes, dynamic, operands = _known(equation, shapes)
+    costs = Costs(dict(sizes), dynamic)
+    a, b = map(costs.labels, operands)
+    return costs.least(a, b, equation.output)
 
 
 Known = tuple[tuple[tuple[str, int], ...], frozenset[str], tuple[Axes, ...]]
@@ -185,10 +193,8 @@ class _Best:
         if a.constant and b.constant:
             return [0] * len(ways)
         result = (*kinds["batch"], *kinds["left"], *kinds["right"])
-        every = costs.count((*result, *kinds["contracted"]))
-        written = costs.count(result) * costs.item
-        base = costs.bytes_of(a.axes) + costs.bytes_of(b.axes) + written
-        base += 2 * every / MATRIX_FLOPS_PER_BYTE
+        written = costs.elements(result) * costs.item
+        base = costs.least(costs.labels(a.axes), costs.labels(b.axes), result)
         ends = {costs.core(costs.labels(axes)) for axes in (target, self.want) if axes is not None}
         bounds: list[float] = []
         for way in ways:
@@ -358,12 +364,12 @@ def _along(
         final = number == len(path) - 1
         found: list[_State] = []
         stuck: _State | None = None
+        later = 0 if final else _later(costs, states[0].values, equation, path[number:])
         for state in states:
             (a, b), rest = _taken(state.values, pair)
             one, two = costs.labels(a.axes), costs.labels(b.axes)
             kinds = kinds_of(one, two, _kept(equation, [costs.labels(value.axes) for value in rest]))
             ways = ways_of(costs, one, two, kinds, prefer, limit, integers)
-            later = 0 if final else _later(costs, state.values, equation, path[number:])
             bounds = best.bounds(a, b, kinds, ways, target if final else None)
             most = best.rest(state, later)
             order: Iterable[int] = range(len(ways))
@@ -393,14 +399,15 @@ def _along(
         states = found[:BEAM]
 
 
-def _later(costs: Costs, values: Sequence[Value], equation: Equation, path: Path) -> int:
-    """The bytes that the pairs after the first of a path read and write at least."""
-    terms = [(frozenset(costs.labels(value.axes)), value.constant) for value in values]
-    bytes_ = 0
+def _later(costs: Costs, values: Sequence[Value], equation: Equation, path: Path) -> float:
+    """What the pairs after the first of a path cost at least."""
+    terms = [(costs.labels(value.axes), value.constant) for value in values]
+    cost = 0.0
     for number, pair in enumerate(path):
         ((one, fixed), (two, known)), terms = _taken(terms, pair)
-        made = (one | two).intersection(_kept(equation, (labels for labels, _ in terms)))
+        kept = _kept(equation, [labels for labels, _ in terms])
+        made = tuple([label for label in dict.fromkeys((*one, *two)) if label in kept])
         if number and not (fixed and known):
-            bytes_ += costs.item * (costs.count(one) + costs.count(two) + costs.count(made))
+            cost += costs.least(one, two, made)
         terms.append((made, fixed and known))
-    return bytes_
+    return cost
