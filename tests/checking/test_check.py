@@ -14,7 +14,9 @@ from trtdsl.interpreter.feeds import make_feeds
 def test_a_missing_range_is_asked_for(small):
     net = td.Network()
     net.input("x", ("N", 3))
-    with pytest.raises(td.UsageError, match=r"dimension N has no range: give one with td.Dim\('N'.* or --dim N="):
+    with pytest.raises(
+        td.UsageError, match=r"dimension N has no range: give one with td.Dim\('N'.* in each td.Profile"
+    ):
         sizes_to_try(net)
 
 

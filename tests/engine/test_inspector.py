@@ -57,7 +57,7 @@ def test_a_report_worked_by_hand(ends):
 
 
 def test_reports_that_say_too_little():
-    with pytest.raises(UnreadableProgramError, match="tells only the names .*--profiling-verbosity detailed"):
+    with pytest.raises(UnreadableProgramError, match="tells only the names .*profiling_verbosity='detailed'"):
         program_of_report('{"Layers": ["conv + relu", "gemm"], "Bindings": ["x"]}')
     for text in ("", "[]", "{}", "null", '{"Layers": [{"Name": "a", "Inputs": 3}]}', "[" * 100_000):
         with pytest.raises((ProgramDamagedError, UnreadableProgramError)):

@@ -44,16 +44,16 @@ def line_of(text):
         ("Stale", {"x": "N,3"}, td.UnsupportedError, "shares memory with one that .*modules.py:.* changed in place"),
         ("Fails", {"x": "N,3"}, td.DefinitionError, line_of("x.reshape(7, 7)") + "forward fails: RuntimeError: shape"),
         ("Outside", {"x": "N,3"}, td.UnsupportedError, line_of("x + CONSTANT") + ".* is made outside of the module"),
-        ("Positions", {"x": "N,3", "mask": "N,3:int64"}, td.UsageError, "mask=SHAPE:int64:LOW:HIGH"),
+        ("Positions", {"x": "N,3", "mask": "N,3:int64"}, td.UsageError, "'mask': 'SHAPE:int64:LOW:HIGH'"),
         ("Named", {"b": "N,3"}, td.UsageError, r"Named.forward needs a: it takes \(a, skipped=None, b=None\)"),
         (
             "Small",
             {},
             td.UsageError,
-            r"\(image\): give its inputs with their shapes, as --input image=N,3,224,224",
+            r"\(image\): give its inputs with their shapes, as inputs={'image': 'N,3,224,224'}",
         ),
         ("Small", {"x": "N,3"}, td.UsageError, r"Small.forward has no parameter 'x': it takes \(image\)"),
-        ("Small", {"image": "N,3,H,8"}, td.UsageError, "dimension H has no range: give --dim H=MIN:OPT:MAX"),
+        ("Small", {"image": "N,3,H,8"}, td.UsageError, r"dimension H has no range: give dims={'H': \(MIN, OPT, MAX\)}"),
         (
             "Small",
             {"image": "N,3,8.5"},
@@ -95,7 +95,7 @@ def test_targets_that_cannot_be_imported_or_are_modules_are_refused():
         td.port(torch.nn.ReLU(), {"input": "N,3"})
     with pytest.raises(td.UsageError, match="cannot be imported by name"):
         td.port(lambda: torch.nn.ReLU(), {"input": "N,3"})
-    with pytest.raises(td.UsageError, match="--arg is for what can be imported"):
+    with pytest.raises(td.UsageError, match="arguments= is for what can be imported"):
         td.port(f"{MODULES}:Small", {"image": "N,3,8,8"}, arguments={"width": 8})
     with pytest.raises(td.UsageError, match="no input has a dimension T"):
         td.port("torch.nn:ReLU", {"input": "N,3"}, dims={"T": (1, 2, 3)})

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core.caller import option
 from ..core.errors import FeedError, UsageError
 from ..core.files import write_atomically
 from ..core.lazy import torch
@@ -71,7 +72,7 @@ def load(path: str | os.PathLike[str], network: Network) -> list[SavedCase]:
     except (OSError, SafetensorError, ValueError) as error:
         raise UsageError(f"{path} is not a saved check: {error}") from None
     if not isinstance(facts, dict) or facts.get("schema") != SCHEMA or not isinstance(facts.get("draws"), list):
-        raise UsageError(f"{path} is not a saved check: `trtdsl check NETWORK.py --save {path}` makes one")
+        raise UsageError(f"{path} is not a saved check: a check with {option('save', str(path))} makes one")
     if facts.get("precision") != str(network.precision):
         raise UsageError(f"{path} was saved in precision {facts.get('precision')}, not {network.precision}")
     cases = []

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..core.caller import option, to_write
 from ..core.errors import UsageError
 from ..definition.network import Network
 from ..sizes.profile import Profile, read_ranges
@@ -65,9 +66,9 @@ def _holds(profile: Profile, point: Point) -> bool:
 
 def _point(network: Network, given: str | Mapping[str, int]) -> Point:
     if isinstance(given, str):
-        ranges = read_ranges(filter(None, given.split(",")), "--sizes")
+        ranges = read_ranges(filter(None, given.split(",")), to_write("sizes=", "--sizes"))
         if not ranges or not all(isinstance(size, int) for size in ranges.values()):
-            raise UsageError(f"--sizes {given}: expected all, quick, auto or sizes such as H=65,N=3")
+            raise UsageError(f"{option('sizes', given)}: expected all, quick, auto or sizes such as H=65,N=3")
         given = {name: size for name, size in ranges.items() if isinstance(size, int)}
     for name in given:
         if name not in network.dims:

@@ -28,6 +28,7 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin
 import typer
 
 from ..core import exit_codes
+from ..core.caller import at_shell
 from ..core.errors import CancelledError, TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
 from .interrupt import CANCELLED, INTERRUPTED
@@ -68,7 +69,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     def call(**given: Any) -> None:
         out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
-        with warnings.catch_warnings(), errors(out):
+        with warnings.catch_warnings(), errors(out), at_shell():
             warnings.simplefilter("default", TuningWarning)
             warnings.showwarning = _show_warning
             for name, group in groups.items():

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, Literal
 
+from .caller import option
 from .errors import BackendError, UnsupportedError, UsageError
 from .lazy import torch
 
@@ -56,11 +57,11 @@ NO_EFFECT = "it would be ignored"
 ONLY = {
     "compute_capabilities": (
         "tensorrt-rtx",
-        "it builds for the GPU of this machine alone; leave --compute-capability out",
+        "it builds for the GPU of this machine alone; leave compute capabilities out",
     ),
     "optimization_level": ("tensorrt", NO_EFFECT),
     "timing_cache": ("tensorrt", "it measures no kernels when it builds"),
-    "hardware_compatibility": ("tensorrt", "name GPUs with --compute-capability"),
+    "hardware_compatibility": ("tensorrt", "name the GPUs by compute capability"),
     "version_compatible": ("tensorrt", "its engines are of one version"),
     "sparsity": ("tensorrt", NO_EFFECT),
     "aux_streams": ("tensorrt", NO_EFFECT),
@@ -245,8 +246,8 @@ class Backend:
         """``trt.ComputeCapability`` for ``"8.9"``; refuses what this backend does not know."""
         if not self.is_rtx:
             raise UsageError(
-                f"{self.name} builds for the GPU of this machine alone: leave --compute-capability out, "
-                "or use --backend tensorrt-rtx"
+                f"{self.name} builds for the GPU of this machine alone: leave compute capabilities out, "
+                f"or use {option('backend', 'tensorrt-rtx')}"
             )
         members = self.trt.ComputeCapability.__members__
         known = {_capability_text(name): member for name, member in members.items() if name.startswith("SM")}

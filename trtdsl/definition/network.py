@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Union
 
 from ..core.above import CURRENT_NETWORK, complexes
 from ..core.backend import Backend, get_backend
+from ..core.caller import to_write
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
@@ -362,9 +363,12 @@ class Network:
         profiles = self._known_profiles()
         missing = [name for profile in profiles for name in self.dims if name not in profile.ranges]
         if missing:
+            name = missing[0]
+            given = to_write(f"dims={{{name!r}: (1, 4, 16)}}", f"--dim {name}=1:4:16")
             raise UsageError(
                 f"dimension {', '.join(dict.fromkeys(missing))} has no range: give one with "
-                f"td.Dim({missing[0]!r}, min=, opt=, max=), in each td.Profile, or --dim {missing[0]}=MIN:OPT:MAX"
+                f"td.Dim({name!r}, min=1, opt=4, max=16) in the input's shape, in each td.Profile"
+                f"{f', or {given}' if self.is_from_spec else ''}"
             )
         return profiles
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ..core.caller import to_write
 from ..core.errors import DefinitionError, Location, UsageError, nearest
 
 KINDS = (str, int, float, bool, Path)
@@ -152,9 +153,12 @@ def read_settings(function: Callable[..., Any], given: Mapping[str, Any]) -> dic
         raise UsageError(f"no setting {unknown[0]!r}{nearest(unknown[0], settings)}: {there}")
     missing = [name for name, setting in settings.items() if setting.required and name not in given]
     if missing:
-        flags = " ".join(f"--set {name}=…" for name in missing)
+        given_as = to_write(
+            f"settings={{{', '.join(f'{name!r}: …' for name in missing)}}}",
+            " ".join(f"--set {name}=…" for name in missing),
+        )
         raise UsageError(
-            f"the setting{'s' * (len(missing) > 1)} {', '.join(missing)} must be given, as {flags}: {there}"
+            f"the setting{'s' * (len(missing) > 1)} {', '.join(missing)} must be given, as {given_as}: {there}"
         )
     return {name: setting.read(given[name]) if name in given else setting.default for name, setting in settings.items()}
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Union
 
+from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import UsageError, WeightsDamagedError, WeightsError, nearest
 from ..core.lazy import np, torch
@@ -218,7 +219,7 @@ class Weights:
         if bool(torch.isfinite(tensor).all()):
             return None  # the sum overflowed
         nans, total = int(torch.isnan(tensor).sum()), int((~torch.isfinite(tensor)).sum())
-        return f"has {nans} NaN and {total - nans} Inf (--allow-nonfinite builds it all the same)"
+        return f"has {nans} NaN and {total - nans} Inf ({option('allow_nonfinite')} builds it all the same)"
 
     def _raise(self, problems: dict[str, str]) -> None:
         if problems:

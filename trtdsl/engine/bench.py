@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.backend import Backend
+from ..core.caller import to_write
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -118,12 +119,12 @@ def bench(
     """
     unknown = [name for name in against if name not in AGAINST]
     if unknown:
-        raise UsageError(f"--against {', '.join(unknown)}: known are {', '.join(AGAINST)}")
+        raise UsageError(f"{to_write('against', '--against')} {', '.join(unknown)}: known are {', '.join(AGAINST)}")
     if runs < 1 or warm_up < 0:
         raise UsageError("at least one run is needed, and no negative number to warm up")
     is_network = ".py" in Path(target).name
     if (against or precision) and not is_network:
-        option = "--against" if against else "--precision"
+        option = to_write("against=", "--against") if against else to_write("precision=", "--precision")
         raise UsageError(f"{option} needs a network with a reference, not an engine: give FILE.py")
     if not is_network:
         engine = load_engine(target, backend=backend)
@@ -242,7 +243,9 @@ def _other(
 
         return bind
     if not torch.cuda.is_available():
-        raise BackendError(f"--against {name} needs a torch with CUDA; this is {torch.__version__}")
+        raise BackendError(
+            f"{to_write(f'against {name!r}', f'--against {name}')} needs a torch with CUDA; this is {torch.__version__}"
+        )
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     module = module.cuda()
     run = torch.compile(module) if name == "compile" else module

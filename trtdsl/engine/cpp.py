@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..core.caller import option
 from ..core.errors import PACKAGE, UsageError
 from ..core.files import check_writable, file_name, write_all_atomically
 from ..core.version import __version__
@@ -134,7 +135,7 @@ def export_cpp(
     contents[target / f"{called}.json"] = manifest_path(Path(engine)).read_bytes()
     there = [path for path in (target / "main.cpp", target / "CMakeLists.txt", target / called) if path.exists()]
     if there and not force:
-        raise UsageError(f"there is a {there[0]} already: give another folder, or say --force to replace it")
+        raise UsageError(f"there is a {there[0]} already: give another folder, or say {option('force')} to replace it")
     try:
         for path in contents:
             path.parent.mkdir(parents=True, exist_ok=True)

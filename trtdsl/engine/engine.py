@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend, get_backend
+from ..core.caller import option
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -245,7 +246,7 @@ class Engine:
         """
         facts = self.manifest.facts.get("refit") if self.manifest is not None else None
         if not facts or "values" not in facts:
-            raise UsageError("this engine takes no new weights: build it with --refit")
+            raise UsageError("this engine takes no new weights: build it with " + option("refit"))
         values = new_values(
             facts,
             weights,

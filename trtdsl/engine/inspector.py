@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.caller import option
 from ..core.errors import ProgramDamagedError, UnreadableProgramError, UsageError
 from ..programs.launches import Kind, places_of
 from ..programs.plan import BITS, DTYPES
@@ -66,8 +67,7 @@ def program_of_report(report: str, *, network: str = "", backend: str = "tensorr
         raise ProgramDamagedError("the inspector's report is not the JSON that TensorRT documents") from None
     if not isinstance(layers, list) or not all(isinstance(layer, dict) and "Name" in layer for layer in layers):
         raise UnreadableProgramError(
-            "the engine tells only the names of its layers: build it with profiling_verbosity='detailed' "
-            "(--profiling-verbosity detailed)"
+            "the engine tells only the names of its layers: build it with " + option("profiling_verbosity", "detailed")
         )
     bound = _bound(facts)
     tensors: dict[str, ProgramTensor] = {}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend
+from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import ExecutionError, UnsupportedError, UsageError, WeightsError
 from ..core.files import check_writable, is_file, write_atomically
@@ -182,7 +183,7 @@ def new_values(
     if facts.get("identical") and values_hash(values) != facts["values_sha256"]:
         raise WeightsError(
             "the engine was built without its weights and for these alone: with others its results are undefined. "
-            "Build it with --refit to give it new ones"
+            f"Build it with {option('refit')} to give it new ones"
         )
     return values
 
@@ -209,7 +210,7 @@ def _spec(facts: Mapping[str, Any], folder: Path, network: str | None, trusted: 
     if network is None and not trusted:
         raise UsageError(
             f"the manifest says that {place} makes the engine's weights. That is Python, and a manifest's word is not "
-            f"enough to run it: say trust_network_file=True (--trust-network-file), or network={place!r}, or derive "
+            f"enough to run it: say {option('trust_network_file')}, or derive "
             "the weights elsewhere with `trtdsl weights derive`"
         )
     settings = facts.get("settings") or {}

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..core.caller import option
 from ..core.errors import EngineError, UsageError
 from ..core.files import check_writable, file_name, write_all_atomically
 from .loading.loader import read_described
@@ -54,8 +55,9 @@ def export_triton(
     data, manifest = read_described(engine)
     if manifest.product == "tensorrt-rtx" and not allow_rtx:
         raise EngineError(
-            "Triton's TensorRT backend does not load engines of TensorRT-RTX: build it with --backend tensorrt, or say "
-            "--allow-rtx for a backend of your own"
+            "Triton's TensorRT backend does not load engines of TensorRT-RTX: build it with "
+            f"{option('backend', 'tensorrt')}, or say "
+            f"{option('allow_rtx')} for a backend of your own"
         )
     folder = Path(repository) / file_name(manifest.network if name is None else name, what="the model's name")
     config = triton_config(manifest, folder.name, instances=instances, queue_delay_us=queue_delay_us)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.backend import Backend
+from ..core.caller import option
 from ..core.errors import DefinitionError, UnsupportedError, nearest
 from ..core.lazy import np, torch
 from ..definition.operation import operation, require_network
@@ -66,7 +67,7 @@ def plugin(
     if not (hasattr(network.definition, "add_plugin_v3") or hasattr(network.definition, "add_plugin_v2")):
         raise UnsupportedError(
             f"{backend.name} {backend.version} has no plugins in its networks: write {name} with trtdsl.functional, or "
-            "build for standard TensorRT (backend='tensorrt', --backend tensorrt)"
+            f"build for standard TensorRT ({option('backend', 'tensorrt')})"
         )
     creator = find_creator(backend, name, version, namespace)
     values = field_values(backend, creator, fields or {})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.caller import option, to_write
 from .missing import missing as missing
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Ported:
         if weights is None and self.module.state_dict():
             lines.append(
                 f"its weights are to be in {self.name}.safetensors: "
-                f"--weights {self.name}.safetensors writes the module's own"
+                f"{to_write('weights=', '--weights ')}{self.name}.safetensors writes the module's own"
             )
         lines += [f"it requires {condition}" for condition in self.requirements]
         if self.verdict is not None:
@@ -91,7 +92,7 @@ def write_files(result: Ported, file: Path | None, weights: Path | None, *, forc
     files: dict[Any, bytes] = {}
     for path in (file, weights):
         if path is not None and check_writable(path).exists() and not force:
-            raise UsageError(f"{path} is there already: --force writes over it")
+            raise UsageError(f"{path} is there already: {option('force')} writes over it")
     if file is not None:
         files[file] = result.text.encode()
     if weights is not None:

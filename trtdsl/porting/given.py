@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.caller import to_write
 from ..core.dtypes import as_dtype
 from ..core.errors import UsageError
 from ..core.lazy import torch
@@ -53,7 +54,11 @@ def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Input | str], d
     described = ", ".join(str(parameters[name]) for name in taken)
     kind = type(module).__name__
     if not inputs and (wanted or taken):
-        example = " ".join(f"--input {name}=N,3,224,224" for name in wanted or taken[:1])
+        shape = "N,3,224,224"
+        example = to_write(
+            f"inputs={dict.fromkeys(wanted or taken[:1], shape)}",
+            " ".join(f"--input {name}={shape}" for name in wanted or taken[:1]),
+        )
         raise UsageError(f"{kind}.forward takes ({described}): give its inputs with their shapes, as {example}")
     open_ended = any(given.kind is inspect.Parameter.VAR_KEYWORD for given in parameters.values())
     several = [f"{name}_" for name in taken if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL]
@@ -81,14 +86,24 @@ def parsed(name: str, text: str) -> Input:
     dtype = rest[0] if rest else "float32"
     as_dtype(dtype)
     if len(rest) not in (0, 1, 3):
-        raise UsageError(f"--input {name}={text}: expected SHAPE, SHAPE:DTYPE or SHAPE:DTYPE:LOW:HIGH")
+        raise UsageError(f"{_given(name, text)}: expected SHAPE, SHAPE:DTYPE or SHAPE:DTYPE:LOW:HIGH")
     try:
         number = float if as_dtype(dtype).is_floating_point else int
         sample = (number(rest[1]), number(rest[2])) if len(rest) == 3 else None
     except ValueError:
-        raise UsageError(f"--input {name}={text}: LOW and HIGH are numbers") from None
+        raise UsageError(f"{_given(name, text)}: LOW and HIGH are numbers") from None
     sizes = [_size(name, text, part.strip()) for part in shape.split(",")] if shape.strip() else []
     return Input(tuple(sizes), dtype, sample)
+
+
+def _given(name: str, text: str) -> str:
+    """The input as the caller gave it."""
+    return to_write(f"input {name}={text!r}", f"--input {name}={text}")
+
+
+def _range(name: str) -> str:
+    """How the caller gives a dimension its range."""
+    return to_write(f"dims={{{name!r}: (MIN, OPT, MAX)}}", f"--dim {name}=MIN:OPT:MAX")
 
 
 CALCULATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -106,7 +121,7 @@ def _size(name: str, text: str, part: str) -> SizeLike:
         return _calculated(ast.parse(part, mode="eval").body) if len(part) <= LONGEST else _calculated(None)
     except (SyntaxError, ValueError, ZeroDivisionError):
         raise UsageError(
-            f"--input {name}={text}: a size is a number, a name, or a calculation such as 8*H or 21*H*W, not {part!r}"
+            f"{_given(name, text)}: a size is a number, a name, or a calculation such as 8*H or 21*H*W, not {part!r}"
         ) from None
 
 
@@ -131,7 +146,7 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
             if atom.name in TAKEN:
                 raise UsageError(f"dimension {atom.name} has a name that the file has for something else: rename it")
             if given is None:
-                raise UsageError(f"dimension {atom.name} has no range: give --dim {atom.name}=MIN:OPT:MAX")
+                raise UsageError(f"dimension {atom.name} has no range: give {_range(atom.name)}")
             low, opt, high = as_bounds(atom.name, given)
             known[atom.name] = low if isinstance(given, int) else Dim(atom.name, min=low, opt=opt, max=high)
     unknown = [name for name in dims if name not in known]

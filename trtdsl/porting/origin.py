@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.author import authors_errors, load_module
+from ..core.caller import to_write
 from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import torch
 
@@ -46,7 +47,10 @@ class Origin:
             if not path.is_file():
                 raise UsageError(f"no file {path}")
             if arguments:
-                raise UsageError(f"--arg is for what can be imported: write a function without arguments in {path}")
+                raise UsageError(
+                    to_write("arguments=", "--arg")
+                    + f" is for what can be imported: write a function without arguments in {path}"
+                )
             return Origin(_attribute(load_module(path), attribute, place), None, path, attribute, {})
         sys.path.insert(0, os.getcwd())
         try:

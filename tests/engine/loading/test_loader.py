@@ -121,7 +121,7 @@ def test_the_other_product(engine, monkeypatch):
     standard = spoil(engine, lambda data: data.__setitem__(slice(0, 4), b"ftrt"))
     message = refused(errors.WrongProductError, standard, backend=BACKEND)
     assert "built by TensorRT and cannot be loaded by TensorRT-RTX" in message
-    assert "--backend tensorrt-rtx" in message
+    assert "backend='tensorrt-rtx'" in message
     monkeypatch.delenv("TRTDSL_BACKEND", raising=False)
     if not loader.installed("tensorrt"):
         assert "is not installed here" in refused(errors.WrongProductError, standard)

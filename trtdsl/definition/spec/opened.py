@@ -33,6 +33,9 @@ class WrittenSpec(NetworkSpec):
             raise UsageError(f"the network {self.name!r} is written already: {', '.join(given)} would change nothing")
         return self.network
 
+    def _ask_for_reference(self) -> str:
+        return "give td.check its reference=, a torch module"
+
 
 def as_spec(source: NetworkLike, reference: Reference | None = None) -> NetworkSpec:
     """The spec of a network that is given as a spec, as a :class:`Network`, or by its file (``FILE.py:NAME``).

@@ -13,6 +13,7 @@ from typing import Any
 from ...core.above import network_files
 from ...core.author import authors_errors, import_path, load_module, without_values
 from ...core.backend import Backend, get_backend
+from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError
 from ...core.lazy import torch
@@ -173,7 +174,7 @@ class NetworkSpec:
     def reference_class(self) -> Callable[[], torch.nn.Module]:
         """What makes the reference module; imported the first time. Raises UsageError when it is not there."""
         if self.reference is None:
-            raise UsageError(f"{self.name} has no reference to check against: give @td.network(reference=…) one")
+            raise UsageError(f"{self.name} has no reference to check against: {self._ask_for_reference()}")
         if callable(self.reference):
             return self.reference
         if "reference" not in self._state:
@@ -186,6 +187,9 @@ class NetworkSpec:
                 raise UsageError(f"{self.name}: {path} has no {attribute!r} to be the reference")
             self._state["reference"] = getattr(module, attribute)
         return self._state["reference"]
+
+    def _ask_for_reference(self) -> str:
+        return to_write("give td.check or @td.network its reference=", "give @td.network(reference=…) one in its file")
 
     def reference_module(self, weights: Weights | None) -> torch.nn.Module:
         """The torch reference in evaluation mode with these weights loaded.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...core.caller import option
 from ...core.errors import UnsupportedError
 from ...core.version import __version__
 
@@ -32,7 +33,7 @@ def as_svg(model: Model) -> str:
     except ImportError:
         raise UnsupportedError(
             "the picture is drawn by the page's JavaScript, and nothing here runs it: pip install mini-racer, or give "
-            "--format dot and draw it with Graphviz"
+            f"{option('format', 'dot')} and draw it with Graphviz"
         ) from None
     folder = Path(__file__).parent
     engine = MiniRacer()

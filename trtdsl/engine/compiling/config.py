@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...core.backend import Backend, cuda_status
+from ...core.caller import option
 from ...core.errors import BackendError, UsageError
 
 HARDWARE = {"ampere+": "AMPERE_PLUS", "same-compute-capability": "SAME_COMPUTE_CAPABILITY"}
@@ -93,7 +94,7 @@ class BuildConfig:
             what = "without weights" if self.strip_weights else "that can be refitted"
             raise BackendError(
                 f"TensorRT-RTX builds engines {what} only on a machine with a GPU, and {cuda_status()}: leave "
-                f"{'--strip-weights' if self.strip_weights else '--refit'} out here"
+                f"{option('strip_weights' if self.strip_weights else 'refit')} out here"
             )
         for text in self.compute_capabilities:
             backend.compute_capability(text)

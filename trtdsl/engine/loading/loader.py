@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.backend import Backend, Messages, cuda_status, get_backend, installed
+from ...core.caller import option
 from ...core.errors import (
     ComputeCapabilityError,
     EngineDamagedError,
@@ -166,7 +167,7 @@ def choose_backend(product: str, backend: str | Backend | None) -> Backend:
     if chosen.name != product:
         raise WrongProductError(
             f"this engine was built by {NAMES[product]} and cannot be loaded by {NAMES[chosen.name]}: use "
-            f"--backend {product}, or build it again with --backend {chosen.name}"
+            f"{option('backend', product)}, or build it again with {option('backend', chosen.name)}"
         )
     return chosen
 
@@ -361,7 +362,7 @@ def check_compute_capability(capabilities: tuple[str, ...], device: str, *, open
         return
     raise ComputeCapabilityError(
         f"the engine was built for compute capability {', '.join(capabilities)}, and this GPU has {device}: build it "
-        f"again with --compute-capability {device}"
+        f"again with {option('compute_capabilities', device)}"
     )
 
 
@@ -381,7 +382,8 @@ def judge_validity(validity: str, diagnostics: int, members: dict[str, int], dev
         ),
         "UNSUPPORTED_CC": (
             ComputeCapabilityError,
-            f"TensorRT-RTX says that the engine is not for this GPU: build it with --compute-capability {device}",
+            "TensorRT-RTX says that the engine is not for this GPU: build it with "
+            + option("compute_capabilities", device),
         ),
         "OLD_CUDA_DRIVER": (OldDriverError, "TensorRT-RTX says that the NVIDIA driver is too old: update it"),
         "OLD_CUDA_RUNTIME": (OldDriverError, "TensorRT-RTX says that the CUDA runtime is too old: update it"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.backend import DTYPES as TENSORRT_DTYPES
+from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
 from .requirements import Place, Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
@@ -54,8 +55,8 @@ def read_manifest(engine: Path) -> Manifest:
         data = path.read_bytes()
     except OSError:
         raise ManifestMissingError(
-            f"there is no manifest {path} to judge the engine by; without one, load it with manifest=False "
-            "(from a shell --no-manifest)"
+            f"there is no manifest {path} to judge the engine by; without one, load it with "
+            f"{to_write('manifest=False', '--no-manifest')}"
         ) from None
     return parse_manifest(data, str(path))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...checking.judging.structure import OUT
+from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import UsageError
 from ...definition.input import Input
@@ -41,7 +42,9 @@ class File:
         self.module = trace.root.module
         self.name = name or target.default_name(self.module)
         if not self.name.isidentifier() or keyword.iskeyword(self.name):
-            raise UsageError(f"a network's name must be an identifier, not {self.name!r}: give --name")
+            raise UsageError(
+                f"a network's name must be an identifier, not {self.name!r}: give {to_write('name=', '--name')}"
+            )
         self.folder = Path(file).resolve().parent if file is not None else Path.cwd()
         self.weights = weights
         program = program_of(trace, {self.name, *self._imported()})
@@ -180,7 +183,8 @@ class File:
         if not rows:
             dtype = dtype_name(as_dtype(self.given.inputs[name].dtype))
             raise UsageError(
-                f"input {name!r} is {dtype}: say what a check feeds it, as --input {name}=SHAPE:{dtype}:LOW:HIGH"
+                f"input {name!r} is {dtype}: say what a check feeds it, as "
+                + to_write(f"inputs={{{name!r}: 'SHAPE:{dtype}:LOW:HIGH'}}", f"--input {name}=SHAPE:{dtype}:LOW:HIGH")
             )
         return 0, min(rows)
 
