@@ -4,6 +4,8 @@
 
 - ``trtdsl/functional/__init__.py`` and ``trtdsl/layers/__init__.py`` import every public function: those under
   ``@operation``, and those of a ``family``;
+- ``trtdsl/functional/__init__.pyi`` is the same page for editors and type checkers, with the members of families
+  written out: each has its own parameters and docstring there;
 - ``trtdsl/definition/function_methods.pyi`` has every function of ``functional`` that torch.Tensor has as a method,
   with the function's own parameters; Tensor reads its names there, and so do editors and type checkers.
 
@@ -54,6 +56,11 @@ class Function(NamedTuple):
         return self.node.name
 
     @property
+    def module(self) -> str:
+        """The file's name in an import."""
+        return ".".join(("trtdsl", *self.file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+    @property
     def parameters(self) -> list[ast.arg]:
         return [*self.node.args.posonlyargs, *self.node.args.args]
 
@@ -65,14 +72,31 @@ def is_operation(node: ast.AST) -> bool:
     )
 
 
-def offered(node: ast.stmt) -> list[str]:
+def offered(node: ast.stmt, tree: ast.Module) -> list[ast.FunctionDef]:
     """The public functions that a statement of a file makes: one under ``@operation``, or a family's."""
     if is_operation(node):
-        return [node.name]  # type: ignore[attr-defined]
+        return [node]  # type: ignore[list-item]
     made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
-    if made and node.value.func.id == "family":  # type: ignore[attr-defined]
-        return [keyword.arg for keyword in node.value.keywords if keyword.arg]  # type: ignore[attr-defined]
-    return []
+    return members(node.value, tree) if made and node.value.func.id == "family" else []  # type: ignore[attr-defined]
+
+
+def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
+    """The functions of a family as if each were written out: the common one's parameters but the first."""
+    common, *text = [ast.unparse(argument) for argument in call.args]
+    (written,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == common]
+    found = []
+    for row in call.keywords:
+        assert isinstance(row.value, ast.Tuple) and row.arg, f"{common}: a row of a family is (KEY, DOCSTRING)"
+        key, words = row.value.elts
+        member = copy.deepcopy(written)
+        (member.args.posonlyargs or member.args.args).pop(0)
+        shown = ast.literal_eval(key) if isinstance(key, ast.Constant) else ast.unparse(key)
+        common_text = ast.literal_eval(text[0]) if text else "{}"
+        filled = common_text.replace("{}", ast.literal_eval(words))
+        filled = filled.replace("{name}", row.arg).replace("{key}", str(shown)) if text else filled
+        member.name, member.body = row.arg, [ast.Expr(ast.Constant(filled))]
+        found.append(member)
+    return found
 
 
 def functions(room: Path) -> list[Function]:
@@ -80,7 +104,7 @@ def functions(room: Path) -> list[Function]:
     found = []
     for file in sorted(room.rglob("*.py")):
         tree = ast.parse(file.read_text())
-        found += [Function(node, file, tree) for node in tree.body if is_operation(node)]  # type: ignore[arg-type]
+        found += [Function(node, file, tree) for statement in tree.body for node in offered(statement, tree)]
     by_place = {(function.file.stem, function.name): function for function in found}
     for name, place in aliases(room).items():
         node = copy.copy(by_place[place].node)
@@ -109,8 +133,9 @@ def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
         if file == room / "__init__.py":
             continue
         module = ".".join(file.relative_to(room).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.parse(file.read_text()).body:
-            names = [name for name in offered(node) if name not in leave_out]
+        tree = ast.parse(file.read_text())
+        for node in tree.body:
+            names = [each.name for each in offered(node, tree) if each.name not in leave_out]
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also:
                 names.append(node.name)
             lines += [f"from .{module} import {name} as {name}\n" for name in names]
@@ -126,6 +151,41 @@ def listing(names: list[str]) -> str:
     return f"\n__all__ = {sorted(names)!r}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
 
 
+def stub_page(room: Path, head: str, leave_out: set[str]) -> str:
+    """The text of a floor's ``__init__.pyi``: its page, with a declaration of each member of a family."""
+    imports: set[str] = set()
+    declarations: list[Function] = []
+    names: list[str] = []
+    for function in functions(room):
+        if function.name in leave_out:
+            continue
+        names.append(function.name)
+        if function.node in function.tree.body:
+            imports.add(f"from {function.module} import {function.name} as {function.name}\n")
+        elif function.name in aliases(room):
+            imports.add(f"from .aliases import {function.name} as {function.name}\n")
+        else:
+            imports |= imports_of(function)
+            declarations.append(function)
+    shadowed = {name for name in names if hasattr(builtins, name)}
+    written = [declaration(function, shadowed) for function in declarations]
+    body = "import builtins\n" + "".join(sorted(imports)) + f"\n__all__ = {sorted(names)!r}\n\n" + "\n".join(written)
+    return formatted(head + "\n" + body, room / "__init__.pyi")
+
+
+def declaration(function: Function, shadowed: set[str]) -> str:
+    """A function's parameters and docstring; Python's own names that the page has too are written ``builtins.int``."""
+    bare = ast.FunctionDef(
+        function.name, copy.deepcopy(function.node.args), [], [], copy.deepcopy(function.node.returns)
+    )
+    for node in ast.walk(bare):
+        if isinstance(node, ast.Name) and node.id in shadowed:
+            node.id = f"builtins.{node.id}"
+    text = textwrap.indent(ast.get_docstring(function.node) or "", "    ").strip()
+    returned = f" -> {ast.unparse(bare.returns)}" if bare.returns else ""
+    return f'def {function.name}({ast.unparse(bare.args)}){returned}:\n    """{text}\n    """\n'
+
+
 def methods() -> str:
     """The text of the stub with the functions that are methods."""
     own = own_methods()
@@ -135,7 +195,7 @@ def methods() -> str:
         if function.name in own | NO_METHODS | ELSEWHERE or not hasattr(torch.Tensor, function.name):
             continue
         if function.parameters and function.parameters[0].arg in ("input", "tensor"):
-            imports |= imports_of(function)
+            imports |= imports_of(function, method=True)
             blocks.append(stub(function))
     head = METHODS_HEAD + "\n" + "".join(sorted(imports)) + "\n\nNAMES: tuple[str, ...]\n\n"
     body = "class FunctionMethods:\n    __slots__ = ()\n\n" + "\n".join(blocks)
@@ -163,13 +223,12 @@ def stub(function: Function) -> str:
     return f'    def {function.name}({ast.unparse(arguments)}){returned}:\n        """{sentence}"""\n'
 
 
-def imports_of(function: Function) -> set[str]:
-    """The imports that the types in a function's declaration need, as lines of the stub."""
+def imports_of(function: Function, *, method: bool = False) -> set[str]:
+    """The imports that the types in a function's declaration need, as lines of the stub; a method's self has none."""
     annotations = [node.annotation for node in ast.walk(function.node.args) if isinstance(node, ast.arg)]
-    annotations[0] = None  # self
     names = {
         node.id
-        for annotation in [*annotations, function.node.returns]
+        for annotation in [*(annotations[1:] if method else annotations), function.node.returns]
         if annotation is not None
         for node in ast.walk(annotation)
         if isinstance(node, ast.Name) and not hasattr(builtins, node.id)
@@ -201,6 +260,7 @@ def pages() -> dict[Path, str]:
     return {
         FUNCTIONAL / "__init__.py": page(FUNCTIONAL, FUNCTIONAL_PAGE, ELSEWHERE, set()),
         LAYERS / "__init__.py": page(LAYERS, LAYERS_PAGE, set(), CLASSES_AND_HELPERS),
+        FUNCTIONAL / "__init__.pyi": stub_page(FUNCTIONAL, FUNCTIONAL_PAGE, ELSEWHERE),
         METHODS: methods(),
     }
 

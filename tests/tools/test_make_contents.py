@@ -48,6 +48,22 @@ def test_the_stub_has_the_parameters_of_the_functions(tool):
         assert ours[0].name == "self"
 
 
+def test_an_editor_sees_each_member_of_a_family_as_it_runs():
+    """The declarations of the page's stub, read by Python itself, beside the functions."""
+    tree = ast.parse((ROOT / "trtdsl" / "functional" / "__init__.pyi").read_text())
+    declared = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(F.__all__) <= declared.keys() | imported
+    assert len(declared) > 50
+    for name, node in declared.items():
+        found = getattr(F, name)
+        assert ast.get_docstring(node) == inspect.getdoc(found), name
+        given = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        assert given == inspect.signature(found).parameters.keys(), name
+        returned = inspect.signature(found).return_annotation
+        assert node.returns is not None and ast.unparse(node.returns).removeprefix("builtins.") == returned, name
+
+
 def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path, monkeypatch):
     room = tmp_path / "functional"
     (room / "pointwise").mkdir(parents=True)
@@ -58,6 +74,14 @@ def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path
         '    """The logarithmic derivative of the gamma function."""\n\n\n'
         "@operation\ndef not_of_torch(input: Tensor) -> Tensor:\n"
         '    """No method: torch has none."""\n\n\n'
+        "def _gamma(log: bool, input: Tensor, *, scale: float = 1) -> Tensor: ...\n\n\n"
+        "lgamma, mvlgamma = family(\n"
+        "    _gamma,\n"
+        '    """The {} of the gamma function, log={key}, as F.{name}."""'
+        ",\n"
+        '    lgamma=(True, "logarithm"),\n'
+        '    mvlgamma=(False, "value"),\n'
+        ")\n\n\n"
         "def helper(): ...\n"
     )
     monkeypatch.setattr(tool, "FUNCTIONAL", room)
@@ -65,17 +89,21 @@ def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path
     page = tool.page(room, tool.FUNCTIONAL_PAGE, set(), set())
     assert page.splitlines()[2:] == [
         "from .pointwise.news import digamma as digamma",
+        "from .pointwise.news import lgamma as lgamma",
+        "from .pointwise.news import mvlgamma as mvlgamma",
         "from .pointwise.news import not_of_torch as not_of_torch",
         "",
-        '__all__ = ["digamma", "not_of_torch"]',
+        '__all__ = ["digamma", "lgamma", "mvlgamma", "not_of_torch"]',
         "",
         "",
         "def __dir__() -> list[str]:",
         "    return __all__",
     ]
-    monkeypatch.setattr(tool, "imports_of", lambda function: set())
+    monkeypatch.setattr(tool, "imports_of", lambda function, **_: set())
     stub = tool.methods()
     assert "def digamma(self, *, scale: float = 1) -> Tensor:" in stub
     assert "The logarithmic derivative of the gamma function." in stub
+    assert "def lgamma(self, *, scale: float = 1) -> Tensor:" in stub
+    assert "The logarithm of the gamma function, log=True, as F.lgamma." in stub
     assert "not_of_torch" not in stub
     assert "helper" not in page + stub

@@ -872,7 +872,7 @@ class FunctionMethods:
     def var(
         self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
     ) -> Tensor:
-        """The variance over ``dim`` (all dimensions when None), divided by the number of elements less
+        """The variance over ``dim`` (all dimensions when None): the squares over their number less
         ``correction`` (1).
         """
 

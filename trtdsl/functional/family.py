@@ -13,17 +13,26 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def family(function: Callable[Concatenate[Key, P], R], **rows: tuple[Key, str]) -> tuple[Callable[P, R], ...]:
+def family(
+    function: Callable[Concatenate[Key, P], R], text: str = "{}", /, **rows: tuple[Key, str]
+) -> tuple[Callable[P, R], ...]:
     """A public function for each row: its name, the first argument of ``function``, and its docstring.
 
-    The others are the parameters that each function has, with their defaults.
+    The others are the parameters that each function has, with their defaults. Where the docstrings are alike, ``text``
+    is what they share: a row's own words take the place of ``{}``, its name and first argument that of ``{name}`` and
+    ``{key}``. tools/make_contents.py writes what an editor shows of each function.
 
     >>> power = lambda exponent, x: x**exponent
-    >>> square, cube = family(power, square=(2, "The square."), cube=(3, "The cube."))
-    >>> square(5), cube.__name__
-    (25, 'cube')
+    >>> square, cube = family(power, "The {} of x: ``x ** {key}``.", square=(2, "square"), cube=(3, "cube"))
+    >>> square(5), cube.__name__, cube.__doc__
+    (25, 'cube', 'The cube of x: ``x ** 3``.')
     """
-    return tuple(_member(function, name, key, text) for name, (key, text) in rows.items())
+    return tuple(_member(function, name, key, docstring(text, name, key, words)) for name, (key, words) in rows.items())
+
+
+def docstring(text: str, name: str, key: object, words: str) -> str:
+    """A row's docstring: its own words, or the common text with them."""
+    return inspect.cleandoc(words if text == "{}" else text.format(words, name=name, key=key))
 
 
 def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, text: str) -> Callable[P, R]:
@@ -35,5 +44,5 @@ def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, tex
     first = next(iter(signature.parameters))
     member.__annotations__ = {part: kind for part, kind in function.__annotations__.items() if part != first}
     member.__module__, member.__name__, member.__qualname__ = function.__module__, name, name
-    member.__doc__ = inspect.cleandoc(text)
+    member.__doc__ = text
     return operation(member)

@@ -101,7 +101,7 @@ def binary(a: Any, b: Any, op: str, dtype: torch.dtype | None = None) -> Tensor:
     return L.elementwise(*promote(a, b, dtype=dtype), op=op)
 
 
-def scaled(x: Tensor, factor: float | Tensor) -> Tensor:
+def scaled(x: Tensor, factor: float | SizeLike | Tensor) -> Tensor:
     """``x * factor`` in the dtype of ``x``; ``x`` itself for a factor of 1."""
     return x if isinstance(factor, (int, float)) and factor == 1 else binary(x, factor, "PROD", x.dtype)
 

@@ -35,24 +35,21 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return L.activation(input, "RELU") if earlier is None else earlier
 
 
-@operation
-def sigmoid(input: Tensor) -> Tensor:
-    """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID; integers become float32 first.
+def _activation(op: str, input: Tensor) -> Tensor:
+    return L.activation(floating(input), op)
 
-    >>> F.sigmoid(td.Network().input("x", (2, 3))).shape
+
+sigmoid, tanh, softsign = family(
+    _activation,
+    """{}: IActivationLayer {key}; integers become float32 first.
+
+    >>> F.{name}(td.Network().input("x", (2, 3))).shape
     (2, 3)
-    """
-    return L.activation(floating(input), "SIGMOID")
-
-
-@operation
-def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent: IActivationLayer TANH; integers become float32 first.
-
-    >>> F.tanh(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.activation(floating(input), "TANH")
+    """,
+    sigmoid=("SIGMOID", "``1 / (1 + exp(-input))``"),
+    tanh=("TANH", "The hyperbolic tangent"),
+    softsign=("SOFTSIGN", "``input / (1 + |input|)``"),
+)
 
 
 @operation
@@ -246,16 +243,6 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 @operation
-def softsign(input: Tensor) -> Tensor:
-    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN; integers become float32 first.
-
-    >>> F.softsign(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.activation(floating(input), "SOFTSIGN")
-
-
-@operation
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
 
@@ -401,54 +388,17 @@ def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, i
 
 dropout, dropout1d, dropout2d, dropout3d, alpha_dropout, feature_alpha_dropout = family(
     _dropout,
-    dropout=(
-        "dropout",
-        """``input`` itself: an engine is for inference.
+    """``input`` itself: an engine is for inference.
 
-        ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
+    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-        >>> F.dropout(td.Network().input("x", (2, 3)), 0.5).name
-        'x'
-        """,
-    ),
-    dropout1d=(
-        "dropout1d",
-        """``input`` itself, as :func:`dropout`.
-
-        >>> F.dropout1d(td.Network().input("x", (2, 3, 4)), 0.5).name
-        'x'
-        """,
-    ),
-    dropout2d=(
-        "dropout2d",
-        """``input`` itself, as :func:`dropout`.
-
-        >>> F.dropout2d(td.Network().input("x", (2, 3, 4)), 0.5).name
-        'x'
-        """,
-    ),
-    dropout3d=(
-        "dropout3d",
-        """``input`` itself, as :func:`dropout`.
-
-        >>> F.dropout3d(td.Network().input("x", (2, 3, 4)), 0.5).name
-        'x'
-        """,
-    ),
-    alpha_dropout=(
-        "alpha_dropout",
-        """``input`` itself, as :func:`dropout`.
-
-        >>> F.alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
-        'x'
-        """,
-    ),
-    feature_alpha_dropout=(
-        "feature_alpha_dropout",
-        """``input`` itself, as :func:`dropout`.
-
-        >>> F.feature_alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
-        'x'
-        """,
-    ),
+    >>> F.{name}(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """,
+    dropout=("dropout", ""),
+    dropout1d=("dropout1d", ""),
+    dropout2d=("dropout2d", ""),
+    dropout3d=("dropout3d", ""),
+    alpha_dropout=("alpha_dropout", ""),
+    feature_alpha_dropout=("feature_alpha_dropout", ""),
 )

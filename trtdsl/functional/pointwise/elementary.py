@@ -8,6 +8,7 @@ from ... import layers as L
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ..family import family
 from ..operands import as_tensor, binary, choose, numeric, promote, scaled
 
 
@@ -72,164 +73,34 @@ def sgn(input: Tensor) -> Tensor:
     return sign(input)
 
 
-@operation
-def exp(input: Tensor) -> Tensor:
-    """``e ** input``: IUnaryLayer EXP; integers become float32 first.
+def _unary(op: str, input: Tensor) -> Tensor:
+    return L.unary(_floating(input), op)
 
-    >>> F.exp(td.Network().input("x", (2, 3))).shape
+
+(exp, log, sqrt, reciprocal, sin, cos, tan, sinh, cosh, asin, acos, atan, asinh, acosh, atanh, erf) = family(
+    _unary,
+    """{}: IUnaryLayer {key}; integers become float32 first.
+
+    >>> F.{name}(td.Network().input("x", (2, 3))).shape
     (2, 3)
-    """
-    return L.unary(_floating(input), "EXP")
-
-
-@operation
-def log(input: Tensor) -> Tensor:
-    """The natural logarithm: IUnaryLayer LOG; integers become float32 first.
-
-    >>> F.log(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "LOG")
-
-
-@operation
-def sqrt(input: Tensor) -> Tensor:
-    """The square root: IUnaryLayer SQRT; integers become float32 first.
-
-    >>> F.sqrt(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "SQRT")
-
-
-@operation
-def reciprocal(input: Tensor) -> Tensor:
-    """``1 / input``: IUnaryLayer RECIP; integers become float32 first.
-
-    >>> F.reciprocal(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "RECIP")
-
-
-@operation
-def sin(input: Tensor) -> Tensor:
-    """The sine of radians: IUnaryLayer SIN; integers become float32 first.
-
-    >>> F.sin(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "SIN")
-
-
-@operation
-def cos(input: Tensor) -> Tensor:
-    """The cosine of radians: IUnaryLayer COS; integers become float32 first.
-
-    >>> F.cos(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "COS")
-
-
-@operation
-def tan(input: Tensor) -> Tensor:
-    """The tangent of radians: IUnaryLayer TAN; integers become float32 first.
-
-    >>> F.tan(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "TAN")
-
-
-@operation
-def sinh(input: Tensor) -> Tensor:
-    """The hyperbolic sine: IUnaryLayer SINH; integers become float32 first.
-
-    >>> F.sinh(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "SINH")
-
-
-@operation
-def cosh(input: Tensor) -> Tensor:
-    """The hyperbolic cosine: IUnaryLayer COSH; integers become float32 first.
-
-    >>> F.cosh(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "COSH")
-
-
-@operation
-def asin(input: Tensor) -> Tensor:
-    """The inverse sine: IUnaryLayer ASIN; integers become float32 first.
-
-    >>> F.asin(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "ASIN")
-
-
-@operation
-def acos(input: Tensor) -> Tensor:
-    """The inverse cosine: IUnaryLayer ACOS; integers become float32 first.
-
-    >>> F.acos(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "ACOS")
-
-
-@operation
-def atan(input: Tensor) -> Tensor:
-    """The inverse tangent: IUnaryLayer ATAN; integers become float32 first.
-
-    >>> F.atan(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "ATAN")
-
-
-@operation
-def asinh(input: Tensor) -> Tensor:
-    """The inverse hyperbolic sine: IUnaryLayer ASINH; integers become float32 first.
-
-    >>> F.asinh(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "ASINH")
-
-
-@operation
-def acosh(input: Tensor) -> Tensor:
-    """The inverse hyperbolic cosine: IUnaryLayer ACOSH; integers become float32 first.
-
-    >>> F.acosh(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "ACOSH")
-
-
-@operation
-def atanh(input: Tensor) -> Tensor:
-    """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first.
-
-    >>> F.atanh(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "ATANH")
-
-
-@operation
-def erf(input: Tensor) -> Tensor:
-    """The error function: IUnaryLayer ERF; integers become float32 first.
-
-    >>> F.erf(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(_floating(input), "ERF")
+    """,
+    exp=("EXP", "``e ** input``"),
+    log=("LOG", "The natural logarithm"),
+    sqrt=("SQRT", "The square root"),
+    reciprocal=("RECIP", "``1 / input``"),
+    sin=("SIN", "The sine of radians"),
+    cos=("COS", "The cosine of radians"),
+    tan=("TAN", "The tangent of radians"),
+    sinh=("SINH", "The hyperbolic sine"),
+    cosh=("COSH", "The hyperbolic cosine"),
+    asin=("ASIN", "The inverse sine"),
+    acos=("ACOS", "The inverse cosine"),
+    atan=("ATAN", "The inverse tangent"),
+    asinh=("ASINH", "The inverse hyperbolic sine"),
+    acosh=("ACOSH", "The inverse hyperbolic cosine"),
+    atanh=("ATANH", "The inverse hyperbolic tangent"),
+    erf=("ERF", "The error function"),
+)
 
 
 # -- composed ----------------------------------------------------------------------------------------------------------

@@ -5,29 +5,25 @@ from __future__ import annotations
 from ... import layers as L
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ..family import family
 from ..operands import binary, choose, numeric
 
 
-@operation
-def ceil(input: Tensor) -> Tensor:
-    """Rounded up: IUnaryLayer CEIL; integers are themselves.
-
-    >>> F.ceil(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
+def _rounded(op: str, input: Tensor) -> Tensor:
     x = numeric(input)
-    return L.unary(x, "CEIL") if x.dtype.is_floating_point else x
+    return L.unary(x, op) if x.dtype.is_floating_point else x
 
 
-@operation
-def floor(input: Tensor) -> Tensor:
-    """Rounded down: IUnaryLayer FLOOR; integers are themselves.
+ceil, floor = family(
+    _rounded,
+    """Rounded {}: IUnaryLayer {key}; integers are themselves.
 
-    >>> F.floor(td.Network().input("x", (2, 3))).shape
+    >>> F.{name}(td.Network().input("x", (2, 3))).shape
     (2, 3)
-    """
-    x = numeric(input)
-    return L.unary(x, "FLOOR") if x.dtype.is_floating_point else x
+    """,
+    ceil=("CEIL", "up"),
+    floor=("FLOOR", "down"),
+)
 
 
 @operation

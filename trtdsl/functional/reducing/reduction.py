@@ -12,6 +12,7 @@ from ...definition.methods import Dims, Extremes, Selected
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
+from ..family import family
 from ..operands import axes_of, axis_of, binary, choose
 from ..pointwise.arithmetic import maximum, minimum
 
@@ -97,7 +98,7 @@ def _without_nan(x: Tensor) -> Tensor:
 # -- extremes ----------------------------------------------------------------------------------------------------------
 
 
-def _extreme(input: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
+def _extreme(op: str, input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     axes = axes_of(dim, input.ndim)
     if 0 in [input.shape[axis] for axis in axes]:
         raise ShapeError(f"there is no extreme of no elements: dimension {axes} of {shape_text(input.shape)}")
@@ -106,28 +107,18 @@ def _extreme(input: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
     return _reduce(input, op, dim, keepdim)
 
 
-@operation
-def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """The greatest element over ``dim`` (all dimensions when empty).
+amax, amin = family(
+    _extreme,
+    """The {} element over ``dim`` (all dimensions when empty).
 
-    IReduceLayer MAX, which skips NaN where torch gives NaN.
+    IReduceLayer {key}, which skips NaN where torch gives NaN.
 
-    >>> F.amax(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    >>> F.{name}(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
-    """
-    return _extreme(input, "MAX", dim, keepdim)
-
-
-@operation
-def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """The least element over ``dim`` (all dimensions when empty).
-
-    IReduceLayer MIN, which skips NaN where torch gives NaN.
-
-    >>> F.amin(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
-    """
-    return _extreme(input, "MIN", dim, keepdim)
+    """,
+    amax=("MAX", "greatest"),
+    amin=("MIN", "least"),
+)
 
 
 @operation
@@ -137,68 +128,49 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     >>> F.aminmax(td.Network().input("x", (2, 3)), dim=0).min.shape
     (3,)
     """
-    return Extremes(_extreme(input, "MIN", dim, keepdim), _extreme(input, "MAX", dim, keepdim))
+    return Extremes(_extreme("MIN", input, dim, keepdim), _extreme("MAX", input, dim, keepdim))
 
 
-@operation
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The greatest element of all, or (values, indices) over ``dim``, or :func:`maximum` with a second tensor.
+def _extreme_or_place(op: str, input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    if isinstance(dim, Tensor):
+        return maximum(input, dim) if op == "MAX" else minimum(input, dim)
+    return _extreme(op, input) if dim is None else _extreme_of(input, op, dim, keepdim)
 
-    IReduceLayer MAX; ITopKLayer of one element with ``dim``, the first of equal ones.
 
-    >>> values, indices = F.max(td.Network().input("x", (2, 3)), dim=1)
+max, min = family(
+    _extreme_or_place,
+    """The {} element of all, or (values, indices) over ``dim``, or :func:`{name}imum` with a second tensor.
+
+    IReduceLayer {key}; ITopKLayer of one element with ``dim``, the first of equal ones.
+
+    >>> values, indices = F.{name}(td.Network().input("x", (2, 3)), dim=1)
     >>> values.shape, indices.dtype
     ((2,), torch.int64)
-    """
-    if isinstance(dim, Tensor):
-        return maximum(input, dim)
-    return _extreme(input, "MAX", None, False) if dim is None else _extreme_of(input, "MAX", dim, keepdim)
+    """,
+    max=("MAX", "greatest"),
+    min=("MIN", "least"),
+)
 
 
-@operation
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The least element of all, or (values, indices) over ``dim``, or :func:`minimum` with a second tensor.
-
-    IReduceLayer MIN; ITopKLayer of one element with ``dim``, the first of equal ones.
-
-    >>> values, indices = F.min(td.Network().input("x", (2, 3)), dim=1)
-    >>> values.shape, indices.dtype
-    ((2,), torch.int64)
-    """
-    if isinstance(dim, Tensor):
-        return minimum(input, dim)
-    return _extreme(input, "MIN", None, False) if dim is None else _extreme_of(input, "MIN", dim, keepdim)
-
-
-@operation
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
-
-    ITopKLayer.
-
-    >>> F.argmax(td.Network().input("x", (2, 3)), dim=1).dtype
-    torch.int64
-    """
-    return _place(input, "MAX", dim, keepdim)
-
-
-@operation
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the least element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
-
-    ITopKLayer.
-
-    >>> F.argmin(td.Network().input("x", (2, 3)), dim=1).dtype
-    torch.int64
-    """
-    return _place(input, "MIN", dim, keepdim)
-
-
-def _place(x: Tensor, op: str, dim: int | None, keepdim: bool) -> Tensor:
+def _place(op: str, input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     if dim is not None:
-        return _extreme_of(x, op, dim, keepdim).indices
-    indices = _extreme_of(L.shuffle(x, reshape=(x.numel(),)), op, 0, False).indices
-    return L.shuffle(indices, reshape=(1,) * x.ndim) if keepdim else indices
+        return _extreme_of(input, op, dim, keepdim).indices
+    indices = _extreme_of(L.shuffle(input, reshape=(input.numel(),)), op, 0, False).indices
+    return L.shuffle(indices, reshape=(1,) * input.ndim) if keepdim else indices
+
+
+argmax, argmin = family(
+    _place,
+    """Where the {} element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
+
+    ITopKLayer.
+
+    >>> F.{name}(td.Network().input("x", (2, 3)), dim=1).dtype
+    torch.int64
+    """,
+    argmax=("MAX", "greatest"),
+    argmin=("MIN", "least"),
+)
 
 
 def _extreme_of(x: Tensor, op: str, dim: int, keepdim: bool) -> Selected:

@@ -18,8 +18,8 @@ from ..operands import as_tensor, axes_of, binary, choose, floating, promote
 from .reduction import _reduce
 
 
-@operation
-def var(
+def _spread(
+    root: bool,
     input: Tensor,
     dim: Any = None,
     unbiased: bool | None = None,
@@ -27,32 +27,31 @@ def var(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """The variance over ``dim`` (all dimensions when None), divided by the number of elements less ``correction`` (1).
-
-    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
-    correction.
-
-    >>> F.var(td.Network().input("x", (2, "T", 4)), dim=1, correction=0).shape
-    (2, 4)
-    """
-    return _moments(input, dim, unbiased, keepdim, correction)[0]
+    return _with_mean(root, input, dim, unbiased, keepdim, correction=correction)[0]
 
 
-@operation
-def std(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
+var, std = family(
+    _spread,
+    var=(
+        False,
+        """The variance over ``dim`` (all dimensions when None): the squares over their number less ``correction`` (1).
 
-    >>> F.std(td.Network().input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
-    (1, T, 1)
-    """
-    return L.unary(_moments(input, dim, unbiased, keepdim, correction)[0], "SQRT")
+        IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
+        correction.
+
+        >>> F.var(td.Network().input("x", (2, "T", 4)), dim=1, correction=0).shape
+        (2, 4)
+        """,
+    ),
+    std=(
+        True,
+        """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
+
+        >>> F.std(td.Network().input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
+        (1, T, 1)
+        """,
+    ),
+)
 
 
 def _with_mean(

@@ -72,24 +72,14 @@ def _of_size(
 
 zeros, ones = family(
     _of_size,
-    zeros=(
-        0,
-        """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
+    """{} (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
-        >>> with td.Network().current():
-        ...     F.zeros(2, 3).shape
-        (2, 3)
-        """,
-    ),
-    ones=(
-        1,
-        """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`.
-
-        >>> with td.Network().current():
-        ...     F.ones(2, 3).shape
-        (2, 3)
-        """,
-    ),
+    >>> with td.Network().current():
+    ...     F.{name}(2, 3).shape
+    (2, 3)
+    """,
+    zeros=(0, "Zeros"),
+    ones=(1, "Ones"),
 )
 
 
@@ -129,22 +119,13 @@ def _like(
 
 zeros_like, ones_like = family(
     _like,
-    zeros_like=(
-        0,
-        """Zeros in the shape and dtype of ``input``, as :func:`full`.
+    """{} in the shape and dtype of ``input``, as :func:`full`.
 
-        >>> F.zeros_like(td.Network().input("x", ("N", 3))).shape
-        (N, 3)
-        """,
-    ),
-    ones_like=(
-        1,
-        """Ones in the shape and dtype of ``input``, as :func:`full`.
-
-        >>> F.ones_like(td.Network().input("x", ("N", 3))).shape
-        (N, 3)
-        """,
-    ),
+    >>> F.{name}(td.Network().input("x", ("N", 3))).shape
+    (N, 3)
+    """,
+    zeros_like=(0, "Zeros"),
+    ones_like=(1, "Ones"),
 )
 
 
@@ -168,28 +149,28 @@ def new_full(
     return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
 
 
-@operation
-def new_zeros(
-    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+def _new(
+    value: int,
+    input: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Zeros in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+    return new_full(input, varargs(size), value, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
-    >>> F.new_zeros(td.Network().input("x", ("N", 3)), 2).shape
+
+new_zeros, new_ones = family(
+    _new,
+    """{} in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.{name}(td.Network().input("x", ("N", 3)), 2).shape
     (2,)
-    """
-    return new_full(input, varargs(size), 0, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
-
-
-@operation
-def new_ones(
-    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Ones in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
-
-    >>> F.new_ones(td.Network().input("x", ("N", 3)), 2).shape
-    (2,)
-    """
-    return new_full(input, varargs(size), 1, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    """,
+    new_zeros=(0, "Zeros"),
+    new_ones=(1, "Ones"),
+)
 
 
 @operation

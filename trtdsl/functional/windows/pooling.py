@@ -23,15 +23,15 @@ from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
 from .deferred import PendingMaximum
 
-Sizes = Any  # one value, or one per spatial dimension; a window's may be a Size
+Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
 
 
 @operation
 def avg_pool1d(
     input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
@@ -47,8 +47,8 @@ def _power(
     ndim: int,
     input: Tensor,
     norm_type: float,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
+    kernel_size: Window,
+    stride: Window | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
     mean = _average(ndim, pow(input, norm_type), kernel_size, stride, 0, ceil_mode, True, None)
@@ -216,7 +216,7 @@ def _maxima(windows: Windows) -> Tensor:
 # -- average -----------------------------------------------------------------------------------------------------------
 
 
-def _within(ndim: int, x: Tensor, kernel_size: Sizes, stride: Sizes | None) -> tuple[Sizes, Sizes]:
+def _within(ndim: int, x: Tensor, kernel_size: Window, stride: Window | None) -> tuple[Window, Window]:
     """The sizes and steps of windows that end where the input does: rounding up cuts them off there."""
     sizes = per_axis(kernel_size, ndim, "kernel_size")
     lengths = x.shape[x.ndim - ndim :]
@@ -231,9 +231,9 @@ def _within(ndim: int, x: Tensor, kernel_size: Sizes, stride: Sizes | None) -> t
 def _average(
     ndim: int,
     input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -334,10 +334,10 @@ def _counts(windows: Windows, length: list[SizeLike], *, padding: bool) -> Tenso
 def _maximum(
     ndim: int,
     input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    dilation: Window = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:

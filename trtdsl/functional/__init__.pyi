@@ -1,0 +1,1584 @@
+"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from trtdsl.definition.methods import Dims
+from trtdsl.definition.tensor import Tensor
+from trtdsl.functional.detection.boxes import box_area as box_area
+from trtdsl.functional.detection.boxes import box_convert as box_convert
+from trtdsl.functional.detection.boxes import box_iou as box_iou
+from trtdsl.functional.detection.regions import deform_conv2d as deform_conv2d
+from trtdsl.functional.detection.regions import roi_align as roi_align
+from trtdsl.functional.detection.suppression import batched_nms as batched_nms
+from trtdsl.functional.detection.suppression import nms as nms
+from trtdsl.functional.einsum import einops_einsum as einops_einsum
+from trtdsl.functional.einsum import einsum as einsum
+from trtdsl.functional.indexing.assign import setitem as setitem
+from trtdsl.functional.indexing.bags import embedding_bag as embedding_bag
+from trtdsl.functional.indexing.bags import masked_scatter as masked_scatter
+from trtdsl.functional.indexing.gather import argwhere as argwhere
+from trtdsl.functional.indexing.gather import embedding as embedding
+from trtdsl.functional.indexing.gather import gather as gather
+from trtdsl.functional.indexing.gather import index_add as index_add
+from trtdsl.functional.indexing.gather import index_copy as index_copy
+from trtdsl.functional.indexing.gather import index_fill as index_fill
+from trtdsl.functional.indexing.gather import index_put as index_put
+from trtdsl.functional.indexing.gather import index_select as index_select
+from trtdsl.functional.indexing.gather import masked_select as masked_select
+from trtdsl.functional.indexing.gather import nonzero as nonzero
+from trtdsl.functional.indexing.gather import scatter as scatter
+from trtdsl.functional.indexing.gather import scatter_add as scatter_add
+from trtdsl.functional.indexing.gather import scatter_reduce as scatter_reduce
+from trtdsl.functional.indexing.gather import take as take
+from trtdsl.functional.indexing.gather import take_along_dim as take_along_dim
+from trtdsl.functional.indexing.index import getitem as getitem
+from trtdsl.functional.indexing.search import bincount as bincount
+from trtdsl.functional.indexing.search import bucketize as bucketize
+from trtdsl.functional.indexing.search import isin as isin
+from trtdsl.functional.indexing.search import searchsorted as searchsorted
+from trtdsl.functional.losses.classes import cross_entropy as cross_entropy
+from trtdsl.functional.losses.classes import multi_margin_loss as multi_margin_loss
+from trtdsl.functional.losses.classes import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from trtdsl.functional.losses.classes import nll_loss as nll_loss
+from trtdsl.functional.losses.pointwise import binary_cross_entropy as binary_cross_entropy
+from trtdsl.functional.losses.pointwise import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from trtdsl.functional.losses.pointwise import cosine_embedding_loss as cosine_embedding_loss
+from trtdsl.functional.losses.pointwise import gaussian_nll_loss as gaussian_nll_loss
+from trtdsl.functional.losses.pointwise import hinge_embedding_loss as hinge_embedding_loss
+from trtdsl.functional.losses.pointwise import huber_loss as huber_loss
+from trtdsl.functional.losses.pointwise import kl_div as kl_div
+from trtdsl.functional.losses.pointwise import margin_ranking_loss as margin_ranking_loss
+from trtdsl.functional.losses.pointwise import poisson_nll_loss as poisson_nll_loss
+from trtdsl.functional.losses.pointwise import smooth_l1_loss as smooth_l1_loss
+from trtdsl.functional.losses.pointwise import soft_margin_loss as soft_margin_loss
+from trtdsl.functional.losses.pointwise import triplet_margin_loss as triplet_margin_loss
+from trtdsl.functional.pointwise.activation import celu as celu
+from trtdsl.functional.pointwise.activation import elu as elu
+from trtdsl.functional.pointwise.activation import gelu as gelu
+from trtdsl.functional.pointwise.activation import glu as glu
+from trtdsl.functional.pointwise.activation import hardshrink as hardshrink
+from trtdsl.functional.pointwise.activation import hardsigmoid as hardsigmoid
+from trtdsl.functional.pointwise.activation import hardswish as hardswish
+from trtdsl.functional.pointwise.activation import hardtanh as hardtanh
+from trtdsl.functional.pointwise.activation import leaky_relu as leaky_relu
+from trtdsl.functional.pointwise.activation import log_softmax as log_softmax
+from trtdsl.functional.pointwise.activation import logsigmoid as logsigmoid
+from trtdsl.functional.pointwise.activation import mish as mish
+from trtdsl.functional.pointwise.activation import prelu as prelu
+from trtdsl.functional.pointwise.activation import relu as relu
+from trtdsl.functional.pointwise.activation import relu6 as relu6
+from trtdsl.functional.pointwise.activation import rrelu as rrelu
+from trtdsl.functional.pointwise.activation import selu as selu
+from trtdsl.functional.pointwise.activation import silu as silu
+from trtdsl.functional.pointwise.activation import softmax as softmax
+from trtdsl.functional.pointwise.activation import softmin as softmin
+from trtdsl.functional.pointwise.activation import softplus as softplus
+from trtdsl.functional.pointwise.activation import softshrink as softshrink
+from trtdsl.functional.pointwise.activation import tanhshrink as tanhshrink
+from trtdsl.functional.pointwise.activation import threshold as threshold
+from trtdsl.functional.pointwise.arithmetic import add as add
+from trtdsl.functional.pointwise.arithmetic import addcdiv as addcdiv
+from trtdsl.functional.pointwise.arithmetic import addcmul as addcmul
+from trtdsl.functional.pointwise.arithmetic import atan2 as atan2
+from trtdsl.functional.pointwise.arithmetic import clamp as clamp
+from trtdsl.functional.pointwise.arithmetic import clamp_max as clamp_max
+from trtdsl.functional.pointwise.arithmetic import clamp_min as clamp_min
+from trtdsl.functional.pointwise.arithmetic import clip as clip
+from trtdsl.functional.pointwise.arithmetic import copysign as copysign
+from trtdsl.functional.pointwise.arithmetic import div as div
+from trtdsl.functional.pointwise.arithmetic import floor_divide as floor_divide
+from trtdsl.functional.pointwise.arithmetic import fmax as fmax
+from trtdsl.functional.pointwise.arithmetic import fmin as fmin
+from trtdsl.functional.pointwise.arithmetic import fmod as fmod
+from trtdsl.functional.pointwise.arithmetic import heaviside as heaviside
+from trtdsl.functional.pointwise.arithmetic import hypot as hypot
+from trtdsl.functional.pointwise.arithmetic import lerp as lerp
+from trtdsl.functional.pointwise.arithmetic import logaddexp as logaddexp
+from trtdsl.functional.pointwise.arithmetic import logaddexp2 as logaddexp2
+from trtdsl.functional.pointwise.arithmetic import maximum as maximum
+from trtdsl.functional.pointwise.arithmetic import minimum as minimum
+from trtdsl.functional.pointwise.arithmetic import mul as mul
+from trtdsl.functional.pointwise.arithmetic import pow as pow
+from trtdsl.functional.pointwise.arithmetic import remainder as remainder
+from trtdsl.functional.pointwise.arithmetic import rsub as rsub
+from trtdsl.functional.pointwise.arithmetic import sub as sub
+from trtdsl.functional.pointwise.arithmetic import true_divide as true_divide
+from trtdsl.functional.pointwise.arithmetic import xlogy as xlogy
+from trtdsl.functional.pointwise.conversion import clone as clone
+from trtdsl.functional.pointwise.conversion import to as to
+from trtdsl.functional.pointwise.elementary import abs as abs
+from trtdsl.functional.pointwise.elementary import deg2rad as deg2rad
+from trtdsl.functional.pointwise.elementary import erfc as erfc
+from trtdsl.functional.pointwise.elementary import exp2 as exp2
+from trtdsl.functional.pointwise.elementary import expm1 as expm1
+from trtdsl.functional.pointwise.elementary import log1p as log1p
+from trtdsl.functional.pointwise.elementary import log2 as log2
+from trtdsl.functional.pointwise.elementary import log10 as log10
+from trtdsl.functional.pointwise.elementary import logit as logit
+from trtdsl.functional.pointwise.elementary import nan_to_num as nan_to_num
+from trtdsl.functional.pointwise.elementary import neg as neg
+from trtdsl.functional.pointwise.elementary import positive as positive
+from trtdsl.functional.pointwise.elementary import rad2deg as rad2deg
+from trtdsl.functional.pointwise.elementary import rsqrt as rsqrt
+from trtdsl.functional.pointwise.elementary import sgn as sgn
+from trtdsl.functional.pointwise.elementary import sign as sign
+from trtdsl.functional.pointwise.elementary import signbit as signbit
+from trtdsl.functional.pointwise.elementary import sinc as sinc
+from trtdsl.functional.pointwise.elementary import square as square
+from trtdsl.functional.pointwise.logic import bitwise_and as bitwise_and
+from trtdsl.functional.pointwise.logic import bitwise_left_shift as bitwise_left_shift
+from trtdsl.functional.pointwise.logic import bitwise_not as bitwise_not
+from trtdsl.functional.pointwise.logic import bitwise_or as bitwise_or
+from trtdsl.functional.pointwise.logic import bitwise_right_shift as bitwise_right_shift
+from trtdsl.functional.pointwise.logic import bitwise_xor as bitwise_xor
+from trtdsl.functional.pointwise.logic import eq as eq
+from trtdsl.functional.pointwise.logic import ge as ge
+from trtdsl.functional.pointwise.logic import gt as gt
+from trtdsl.functional.pointwise.logic import isclose as isclose
+from trtdsl.functional.pointwise.logic import isfinite as isfinite
+from trtdsl.functional.pointwise.logic import isinf as isinf
+from trtdsl.functional.pointwise.logic import isnan as isnan
+from trtdsl.functional.pointwise.logic import isneginf as isneginf
+from trtdsl.functional.pointwise.logic import isposinf as isposinf
+from trtdsl.functional.pointwise.logic import le as le
+from trtdsl.functional.pointwise.logic import logical_and as logical_and
+from trtdsl.functional.pointwise.logic import logical_not as logical_not
+from trtdsl.functional.pointwise.logic import logical_or as logical_or
+from trtdsl.functional.pointwise.logic import logical_xor as logical_xor
+from trtdsl.functional.pointwise.logic import lt as lt
+from trtdsl.functional.pointwise.logic import masked_fill as masked_fill
+from trtdsl.functional.pointwise.logic import ne as ne
+from trtdsl.functional.pointwise.logic import where as where
+from trtdsl.functional.pointwise.quantization import dequantize as dequantize
+from trtdsl.functional.pointwise.quantization import quantize as quantize
+from trtdsl.functional.pointwise.rounding import frac as frac
+from trtdsl.functional.pointwise.rounding import round as round
+from trtdsl.functional.pointwise.rounding import trunc as trunc
+from trtdsl.functional.pointwise.special import entr as entr
+from trtdsl.functional.pointwise.special import ldexp as ldexp
+from trtdsl.functional.pointwise.special import ndtr as ndtr
+from trtdsl.functional.pointwise.special import xlog1py as xlog1py
+from trtdsl.functional.products.attention import multi_head_attention_forward as multi_head_attention_forward
+from trtdsl.functional.products.attention import scaled_dot_product_attention as scaled_dot_product_attention
+from trtdsl.functional.products.distances import cdist as cdist
+from trtdsl.functional.products.distances import cosine_similarity as cosine_similarity
+from trtdsl.functional.products.distances import pairwise_distance as pairwise_distance
+from trtdsl.functional.products.distances import pdist as pdist
+from trtdsl.functional.products.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
+from trtdsl.functional.products.linalg import det as det
+from trtdsl.functional.products.linalg import inverse as inverse
+from trtdsl.functional.products.linalg import matrix_norm as matrix_norm
+from trtdsl.functional.products.linalg import solve as solve
+from trtdsl.functional.products.matmul import linear as linear
+from trtdsl.functional.products.matmul import matmul as matmul
+from trtdsl.functional.products.products import addbmm as addbmm
+from trtdsl.functional.products.products import addmm as addmm
+from trtdsl.functional.products.products import addmv as addmv
+from trtdsl.functional.products.products import addr as addr
+from trtdsl.functional.products.products import baddbmm as baddbmm
+from trtdsl.functional.products.products import bilinear as bilinear
+from trtdsl.functional.products.products import bmm as bmm
+from trtdsl.functional.products.products import cross as cross
+from trtdsl.functional.products.products import dot as dot
+from trtdsl.functional.products.products import ger as ger
+from trtdsl.functional.products.products import inner as inner
+from trtdsl.functional.products.products import kron as kron
+from trtdsl.functional.products.products import matrix_power as matrix_power
+from trtdsl.functional.products.products import mm as mm
+from trtdsl.functional.products.products import multi_dot as multi_dot
+from trtdsl.functional.products.products import mv as mv
+from trtdsl.functional.products.products import outer as outer
+from trtdsl.functional.products.products import tensordot as tensordot
+from trtdsl.functional.products.products import vdot as vdot
+from trtdsl.functional.products.products import vecdot as vecdot
+from trtdsl.functional.reducing.cumulative import cummax as cummax
+from trtdsl.functional.reducing.cumulative import cummin as cummin
+from trtdsl.functional.reducing.cumulative import cumprod as cumprod
+from trtdsl.functional.reducing.cumulative import cumsum as cumsum
+from trtdsl.functional.reducing.cumulative import cumulative_trapezoid as cumulative_trapezoid
+from trtdsl.functional.reducing.cumulative import diff as diff
+from trtdsl.functional.reducing.cumulative import logcumsumexp as logcumsumexp
+from trtdsl.functional.reducing.cumulative import trapezoid as trapezoid
+from trtdsl.functional.reducing.normalization import batch_norm as batch_norm
+from trtdsl.functional.reducing.normalization import group_norm as group_norm
+from trtdsl.functional.reducing.normalization import instance_norm as instance_norm
+from trtdsl.functional.reducing.normalization import layer_norm as layer_norm
+from trtdsl.functional.reducing.normalization import local_response_norm as local_response_norm
+from trtdsl.functional.reducing.normalization import normalize as normalize
+from trtdsl.functional.reducing.normalization import rms_norm as rms_norm
+from trtdsl.functional.reducing.order import corrcoef as corrcoef
+from trtdsl.functional.reducing.order import cov as cov
+from trtdsl.functional.reducing.order import quantile as quantile
+from trtdsl.functional.reducing.order import renorm as renorm
+from trtdsl.functional.reducing.reduction import all as all
+from trtdsl.functional.reducing.reduction import aminmax as aminmax
+from trtdsl.functional.reducing.reduction import any as any
+from trtdsl.functional.reducing.reduction import count_nonzero as count_nonzero
+from trtdsl.functional.reducing.reduction import equal as equal
+from trtdsl.functional.reducing.reduction import mean as mean
+from trtdsl.functional.reducing.reduction import nanmean as nanmean
+from trtdsl.functional.reducing.reduction import nansum as nansum
+from trtdsl.functional.reducing.reduction import prod as prod
+from trtdsl.functional.reducing.reduction import sum as sum
+from trtdsl.functional.reducing.sort import argsort as argsort
+from trtdsl.functional.reducing.sort import kthvalue as kthvalue
+from trtdsl.functional.reducing.sort import median as median
+from trtdsl.functional.reducing.sort import msort as msort
+from trtdsl.functional.reducing.sort import one_hot as one_hot
+from trtdsl.functional.reducing.sort import sort as sort
+from trtdsl.functional.reducing.sort import topk as topk
+from trtdsl.functional.reducing.statistics import dist as dist
+from trtdsl.functional.reducing.statistics import logsumexp as logsumexp
+from trtdsl.functional.reducing.statistics import norm as norm
+from trtdsl.functional.reducing.statistics import vector_norm as vector_norm
+from trtdsl.functional.sampling.affine_grid import affine_grid as affine_grid
+from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_sample
+from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
+from trtdsl.functional.sampling.interpolate import interpolate as interpolate
+from trtdsl.functional.sampling.interpolate import upsample as upsample
+from trtdsl.functional.sampling.interpolate import upsample_bilinear as upsample_bilinear
+from trtdsl.functional.sampling.interpolate import upsample_nearest as upsample_nearest
+from trtdsl.functional.scanning.recurrent import gru_cell as gru_cell
+from trtdsl.functional.scanning.recurrent import lstm_cell as lstm_cell
+from trtdsl.functional.scanning.recurrent import rnn_relu_cell as rnn_relu_cell
+from trtdsl.functional.scanning.recurrent import rnn_tanh_cell as rnn_tanh_cell
+from trtdsl.functional.scanning.recurrent_layers import lstm as lstm
+from trtdsl.functional.scanning.scan import associative_scan as associative_scan
+from trtdsl.functional.scanning.scan import linear_recurrence as linear_recurrence
+from trtdsl.functional.scanning.selective import selective_scan as selective_scan
+from trtdsl.functional.shaping.allocate import as_tensor as as_tensor
+from trtdsl.functional.shaping.allocate import empty as empty
+from trtdsl.functional.shaping.allocate import empty_like as empty_like
+from trtdsl.functional.shaping.allocate import empty_strided as empty_strided
+from trtdsl.functional.shaping.allocate import logspace as logspace
+from trtdsl.functional.shaping.allocate import new_empty as new_empty
+from trtdsl.functional.shaping.allocate import scalar_tensor as scalar_tensor
+from trtdsl.functional.shaping.allocate import sum_to_size as sum_to_size
+from trtdsl.functional.shaping.arrange import channel_shuffle as channel_shuffle
+from trtdsl.functional.shaping.arrange import constant_pad_nd as constant_pad_nd
+from trtdsl.functional.shaping.arrange import diag as diag
+from trtdsl.functional.shaping.arrange import diag_embed as diag_embed
+from trtdsl.functional.shaping.arrange import diagflat as diagflat
+from trtdsl.functional.shaping.arrange import diagonal as diagonal
+from trtdsl.functional.shaping.arrange import flip as flip
+from trtdsl.functional.shaping.arrange import fliplr as fliplr
+from trtdsl.functional.shaping.arrange import flipud as flipud
+from trtdsl.functional.shaping.arrange import fold as fold
+from trtdsl.functional.shaping.arrange import pad as pad
+from trtdsl.functional.shaping.arrange import roll as roll
+from trtdsl.functional.shaping.arrange import rot90 as rot90
+from trtdsl.functional.shaping.arrange import trace as trace
+from trtdsl.functional.shaping.arrange import unfold as unfold
+from trtdsl.functional.shaping.arrange import unfold_dimension as unfold_dimension
+from trtdsl.functional.shaping.create import arange as arange
+from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
+from trtdsl.functional.shaping.create import eye as eye
+from trtdsl.functional.shaping.create import fill as fill
+from trtdsl.functional.shaping.create import full as full
+from trtdsl.functional.shaping.create import full_like as full_like
+from trtdsl.functional.shaping.create import linspace as linspace
+from trtdsl.functional.shaping.create import meshgrid as meshgrid
+from trtdsl.functional.shaping.create import new_full as new_full
+from trtdsl.functional.shaping.create import tensor as tensor
+from trtdsl.functional.shaping.create import tril as tril
+from trtdsl.functional.shaping.create import triu as triu
+from trtdsl.functional.shaping.join import cat as cat
+from trtdsl.functional.shaping.join import chunk as chunk
+from trtdsl.functional.shaping.join import column_stack as column_stack
+from trtdsl.functional.shaping.join import concat as concat
+from trtdsl.functional.shaping.join import dsplit as dsplit
+from trtdsl.functional.shaping.join import dstack as dstack
+from trtdsl.functional.shaping.join import hsplit as hsplit
+from trtdsl.functional.shaping.join import hstack as hstack
+from trtdsl.functional.shaping.join import narrow as narrow
+from trtdsl.functional.shaping.join import select as select
+from trtdsl.functional.shaping.join import select_scatter as select_scatter
+from trtdsl.functional.shaping.join import slice_scatter as slice_scatter
+from trtdsl.functional.shaping.join import split as split
+from trtdsl.functional.shaping.join import split_with_sizes as split_with_sizes
+from trtdsl.functional.shaping.join import stack as stack
+from trtdsl.functional.shaping.join import tensor_split as tensor_split
+from trtdsl.functional.shaping.join import unbind as unbind
+from trtdsl.functional.shaping.join import vsplit as vsplit
+from trtdsl.functional.shaping.join import vstack as vstack
+from trtdsl.functional.shaping.pixel_shuffle import pixel_shuffle as pixel_shuffle
+from trtdsl.functional.shaping.pixel_shuffle import pixel_unshuffle as pixel_unshuffle
+from trtdsl.functional.shaping.reshape import atleast_1d as atleast_1d
+from trtdsl.functional.shaping.reshape import atleast_2d as atleast_2d
+from trtdsl.functional.shaping.reshape import atleast_3d as atleast_3d
+from trtdsl.functional.shaping.reshape import broadcast_tensors as broadcast_tensors
+from trtdsl.functional.shaping.reshape import broadcast_to as broadcast_to
+from trtdsl.functional.shaping.reshape import expand as expand
+from trtdsl.functional.shaping.reshape import expand_as as expand_as
+from trtdsl.functional.shaping.reshape import flatten as flatten
+from trtdsl.functional.shaping.reshape import movedim as movedim
+from trtdsl.functional.shaping.reshape import permute as permute
+from trtdsl.functional.shaping.reshape import ravel as ravel
+from trtdsl.functional.shaping.reshape import repeat as repeat
+from trtdsl.functional.shaping.reshape import repeat_interleave as repeat_interleave
+from trtdsl.functional.shaping.reshape import reshape as reshape
+from trtdsl.functional.shaping.reshape import reshape_as as reshape_as
+from trtdsl.functional.shaping.reshape import squeeze as squeeze
+from trtdsl.functional.shaping.reshape import t as t
+from trtdsl.functional.shaping.reshape import tile as tile
+from trtdsl.functional.shaping.reshape import transpose as transpose
+from trtdsl.functional.shaping.reshape import unflatten as unflatten
+from trtdsl.functional.shaping.reshape import unsqueeze as unsqueeze
+from trtdsl.functional.shaping.reshape import view as view
+from trtdsl.functional.shaping.reshape import view_as as view_as
+from trtdsl.functional.shaping.tables import as_strided as as_strided
+from trtdsl.functional.shaping.tables import block_diag as block_diag
+from trtdsl.functional.shaping.tables import combinations as combinations
+from trtdsl.functional.shaping.tables import tril_indices as tril_indices
+from trtdsl.functional.shaping.tables import triu_indices as triu_indices
+from trtdsl.functional.shaping.tables import unravel_index as unravel_index
+from trtdsl.functional.spectral.complex_tensor import angle as angle
+from trtdsl.functional.spectral.complex_tensor import complex as complex
+from trtdsl.functional.spectral.complex_tensor import conj as conj
+from trtdsl.functional.spectral.complex_tensor import imag as imag
+from trtdsl.functional.spectral.complex_tensor import polar as polar
+from trtdsl.functional.spectral.complex_tensor import real as real
+from trtdsl.functional.spectral.complex_tensor import view_as_complex as view_as_complex
+from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_real
+from trtdsl.functional.spectral.fourier import fft as fft
+from trtdsl.functional.spectral.fourier import fft2 as fft2
+from trtdsl.functional.spectral.fourier import fftn as fftn
+from trtdsl.functional.spectral.fourier import fftshift as fftshift
+from trtdsl.functional.spectral.fourier import ifft as ifft
+from trtdsl.functional.spectral.fourier import ifft2 as ifft2
+from trtdsl.functional.spectral.fourier import ifftn as ifftn
+from trtdsl.functional.spectral.fourier import ifftshift as ifftshift
+from trtdsl.functional.spectral.fourier import irfft as irfft
+from trtdsl.functional.spectral.fourier import irfft2 as irfft2
+from trtdsl.functional.spectral.fourier import irfftn as irfftn
+from trtdsl.functional.spectral.fourier import rfft as rfft
+from trtdsl.functional.spectral.fourier import rfft2 as rfft2
+from trtdsl.functional.spectral.fourier import rfftn as rfftn
+from trtdsl.functional.spectral.short_time import istft as istft
+from trtdsl.functional.spectral.short_time import stft as stft
+from trtdsl.functional.windows.convolution import Sizes
+from trtdsl.functional.windows.pooling import Window
+from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d
+
+from .aliases import absolute as absolute
+from .aliases import arccos as arccos
+from .aliases import arccosh as arccosh
+from .aliases import arcsin as arcsin
+from .aliases import arcsinh as arcsinh
+from .aliases import arctan as arctan
+from .aliases import arctan2 as arctan2
+from .aliases import arctanh as arctanh
+from .aliases import divide as divide
+from .aliases import fix as fix
+from .aliases import greater as greater
+from .aliases import greater_equal as greater_equal
+from .aliases import less as less
+from .aliases import less_equal as less_equal
+from .aliases import moveaxis as moveaxis
+from .aliases import multiply as multiply
+from .aliases import negative as negative
+from .aliases import not_equal as not_equal
+from .aliases import subtract as subtract
+from .aliases import swapaxes as swapaxes
+from .aliases import swapdims as swapdims
+from .aliases import trapz as trapz
+
+__all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "add",
+    "addbmm",
+    "addcdiv",
+    "addcmul",
+    "addmm",
+    "addmv",
+    "addr",
+    "affine_grid",
+    "all",
+    "alpha_dropout",
+    "amax",
+    "amin",
+    "aminmax",
+    "angle",
+    "any",
+    "arange",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "argmax",
+    "argmin",
+    "argsort",
+    "argwhere",
+    "as_strided",
+    "as_tensor",
+    "asin",
+    "asinh",
+    "associative_scan",
+    "atan",
+    "atan2",
+    "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "baddbmm",
+    "batch_norm",
+    "batched_nms",
+    "bilinear",
+    "bilinear_sample",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "bincount",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "block_diag",
+    "bmm",
+    "box_area",
+    "box_convert",
+    "box_iou",
+    "broadcast_tensors",
+    "broadcast_to",
+    "bucketize",
+    "cartesian_prod",
+    "cat",
+    "cdist",
+    "ceil",
+    "celu",
+    "channel_shuffle",
+    "chunk",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "clone",
+    "column_stack",
+    "combinations",
+    "complex",
+    "concat",
+    "conj",
+    "constant_pad_nd",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "copysign",
+    "corrcoef",
+    "cos",
+    "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "count_nonzero",
+    "cov",
+    "cross",
+    "cross_entropy",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_trapezoid",
+    "deform_conv2d",
+    "deg2rad",
+    "dequantize",
+    "det",
+    "diag",
+    "diag_embed",
+    "diagflat",
+    "diagonal",
+    "diff",
+    "dist",
+    "div",
+    "divide",
+    "dot",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "dsplit",
+    "dstack",
+    "einops_einsum",
+    "einsum",
+    "elu",
+    "embedding",
+    "embedding_bag",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "entr",
+    "eq",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expand",
+    "expand_as",
+    "expm1",
+    "eye",
+    "feature_alpha_dropout",
+    "fft",
+    "fft2",
+    "fftn",
+    "fftshift",
+    "fill",
+    "fix",
+    "flatten",
+    "flip",
+    "fliplr",
+    "flipud",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "fold",
+    "frac",
+    "full",
+    "full_like",
+    "fuse_conv_bn_weights",
+    "gather",
+    "gaussian_nll_loss",
+    "ge",
+    "gelu",
+    "ger",
+    "getitem",
+    "glu",
+    "greater",
+    "greater_equal",
+    "grid_sample",
+    "group_norm",
+    "gru",
+    "gru_cell",
+    "gt",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "heaviside",
+    "hinge_embedding_loss",
+    "hsplit",
+    "hstack",
+    "huber_loss",
+    "hypot",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "imag",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_put",
+    "index_select",
+    "inner",
+    "instance_norm",
+    "interpolate",
+    "inverse",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "isclose",
+    "isfinite",
+    "isin",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "istft",
+    "kl_div",
+    "kron",
+    "kthvalue",
+    "l1_loss",
+    "layer_norm",
+    "ldexp",
+    "le",
+    "leaky_relu",
+    "lerp",
+    "less",
+    "less_equal",
+    "linear",
+    "linear_recurrence",
+    "linspace",
+    "local_response_norm",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "log_softmax",
+    "logaddexp",
+    "logaddexp2",
+    "logcumsumexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logit",
+    "logsigmoid",
+    "logspace",
+    "logsumexp",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "lstm",
+    "lstm_cell",
+    "lt",
+    "margin_ranking_loss",
+    "masked_fill",
+    "masked_scatter",
+    "masked_select",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "maximum",
+    "mean",
+    "median",
+    "meshgrid",
+    "min",
+    "minimum",
+    "mish",
+    "mm",
+    "moveaxis",
+    "movedim",
+    "mse_loss",
+    "msort",
+    "mul",
+    "multi_dot",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_soft_margin_loss",
+    "multiply",
+    "mv",
+    "nan_to_num",
+    "nanmean",
+    "nansum",
+    "narrow",
+    "ndtr",
+    "ne",
+    "neg",
+    "negative",
+    "new_empty",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "nll_loss",
+    "nms",
+    "nonzero",
+    "norm",
+    "normalize",
+    "not_equal",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "outer",
+    "pad",
+    "pairwise_distance",
+    "pdist",
+    "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "polar",
+    "positive",
+    "pow",
+    "prelu",
+    "prod",
+    "quantile",
+    "quantize",
+    "rad2deg",
+    "ravel",
+    "real",
+    "reciprocal",
+    "relu",
+    "relu6",
+    "remainder",
+    "renorm",
+    "repeat",
+    "repeat_interleave",
+    "reshape",
+    "reshape_as",
+    "rfft",
+    "rfft2",
+    "rfftn",
+    "rms_norm",
+    "rnn_relu",
+    "rnn_relu_cell",
+    "rnn_tanh",
+    "rnn_tanh_cell",
+    "roi_align",
+    "roll",
+    "rot90",
+    "round",
+    "rrelu",
+    "rsqrt",
+    "rsub",
+    "scalar_tensor",
+    "scaled_dot_product_attention",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "searchsorted",
+    "select",
+    "select_scatter",
+    "selective_scan",
+    "selu",
+    "setitem",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "silu",
+    "sin",
+    "sinc",
+    "sinh",
+    "slice_scatter",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "solve",
+    "sort",
+    "split",
+    "split_with_sizes",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "std_mean",
+    "stft",
+    "sub",
+    "subtract",
+    "sum",
+    "sum_to_size",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "take",
+    "take_along_dim",
+    "tan",
+    "tanh",
+    "tanhshrink",
+    "tensor",
+    "tensor_split",
+    "tensordot",
+    "threshold",
+    "tile",
+    "to",
+    "topk",
+    "trace",
+    "transpose",
+    "trapezoid",
+    "trapz",
+    "tril",
+    "tril_indices",
+    "triplet_margin_loss",
+    "triu",
+    "triu_indices",
+    "true_divide",
+    "trunc",
+    "unbind",
+    "unflatten",
+    "unfold",
+    "unfold_dimension",
+    "unravel_index",
+    "unsqueeze",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+    "var",
+    "var_mean",
+    "vdot",
+    "vecdot",
+    "vector_norm",
+    "view",
+    "view_as",
+    "view_as_complex",
+    "view_as_real",
+    "vsplit",
+    "vstack",
+    "where",
+    "xlog1py",
+    "xlogy",
+    "zeros",
+    "zeros_like",
+]
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """``|input - target|``: IElementWiseLayer SUB, IUnaryLayer ABS; IReduceLayer unless ``reduction="none"``.
+
+    >>> net = td.Network()
+    >>> F.l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
+    ()
+    """
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """``(input - target)²``: IElementWiseLayer SUB and PROD; IReduceLayer unless ``reduction="none"``.
+
+    >>> net = td.Network()
+    >>> F.mse_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
+    (N, 3)
+    """
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID; integers become float32 first.
+
+    >>> F.sigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent: IActivationLayer TANH; integers become float32 first.
+
+    >>> F.tanh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN; integers become float32 first.
+
+    >>> F.softsign(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself: an engine is for inference.
+
+    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
+
+    >>> F.dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself: an engine is for inference.
+
+    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
+
+    >>> F.dropout1d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself: an engine is for inference.
+
+    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
+
+    >>> F.dropout2d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself: an engine is for inference.
+
+    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
+
+    >>> F.dropout3d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself: an engine is for inference.
+
+    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
+
+    >>> F.alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``input`` itself: an engine is for inference.
+
+    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
+
+    >>> F.feature_alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    'x'
+    """
+
+def exp(input: Tensor) -> Tensor:
+    """``e ** input``: IUnaryLayer EXP; integers become float32 first.
+
+    >>> F.exp(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def log(input: Tensor) -> Tensor:
+    """The natural logarithm: IUnaryLayer LOG; integers become float32 first.
+
+    >>> F.log(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def sqrt(input: Tensor) -> Tensor:
+    """The square root: IUnaryLayer SQRT; integers become float32 first.
+
+    >>> F.sqrt(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def reciprocal(input: Tensor) -> Tensor:
+    """``1 / input``: IUnaryLayer RECIP; integers become float32 first.
+
+    >>> F.reciprocal(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def sin(input: Tensor) -> Tensor:
+    """The sine of radians: IUnaryLayer SIN; integers become float32 first.
+
+    >>> F.sin(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def cos(input: Tensor) -> Tensor:
+    """The cosine of radians: IUnaryLayer COS; integers become float32 first.
+
+    >>> F.cos(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def tan(input: Tensor) -> Tensor:
+    """The tangent of radians: IUnaryLayer TAN; integers become float32 first.
+
+    >>> F.tan(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def sinh(input: Tensor) -> Tensor:
+    """The hyperbolic sine: IUnaryLayer SINH; integers become float32 first.
+
+    >>> F.sinh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def cosh(input: Tensor) -> Tensor:
+    """The hyperbolic cosine: IUnaryLayer COSH; integers become float32 first.
+
+    >>> F.cosh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def asin(input: Tensor) -> Tensor:
+    """The inverse sine: IUnaryLayer ASIN; integers become float32 first.
+
+    >>> F.asin(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def acos(input: Tensor) -> Tensor:
+    """The inverse cosine: IUnaryLayer ACOS; integers become float32 first.
+
+    >>> F.acos(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def atan(input: Tensor) -> Tensor:
+    """The inverse tangent: IUnaryLayer ATAN; integers become float32 first.
+
+    >>> F.atan(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def asinh(input: Tensor) -> Tensor:
+    """The inverse hyperbolic sine: IUnaryLayer ASINH; integers become float32 first.
+
+    >>> F.asinh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def acosh(input: Tensor) -> Tensor:
+    """The inverse hyperbolic cosine: IUnaryLayer ACOSH; integers become float32 first.
+
+    >>> F.acosh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def atanh(input: Tensor) -> Tensor:
+    """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first.
+
+    >>> F.atanh(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def erf(input: Tensor) -> Tensor:
+    """The error function: IUnaryLayer ERF; integers become float32 first.
+
+    >>> F.erf(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def ceil(input: Tensor) -> Tensor:
+    """Rounded up: IUnaryLayer CEIL; integers are themselves.
+
+    >>> F.ceil(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def floor(input: Tensor) -> Tensor:
+    """Rounded down: IUnaryLayer FLOOR; integers are themselves.
+
+    >>> F.floor(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The greatest element over ``dim`` (all dimensions when empty).
+
+    IReduceLayer MAX, which skips NaN where torch gives NaN.
+
+    >>> F.amax(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
+    """
+
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The least element over ``dim`` (all dimensions when empty).
+
+    IReduceLayer MIN, which skips NaN where torch gives NaN.
+
+    >>> F.amin(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
+    """
+
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The greatest element of all, or (values, indices) over ``dim``, or :func:`maximum` with a second tensor.
+
+    IReduceLayer MAX; ITopKLayer of one element with ``dim``, the first of equal ones.
+
+    >>> values, indices = F.max(td.Network().input("x", (2, 3)), dim=1)
+    >>> values.shape, indices.dtype
+    ((2,), torch.int64)
+    """
+
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The least element of all, or (values, indices) over ``dim``, or :func:`minimum` with a second tensor.
+
+    IReduceLayer MIN; ITopKLayer of one element with ``dim``, the first of equal ones.
+
+    >>> values, indices = F.min(td.Network().input("x", (2, 3)), dim=1)
+    >>> values.shape, indices.dtype
+    ((2,), torch.int64)
+    """
+
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
+
+    ITopKLayer.
+
+    >>> F.argmax(td.Network().input("x", (2, 3)), dim=1).dtype
+    torch.int64
+    """
+
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the least element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
+
+    ITopKLayer.
+
+    >>> F.argmin(td.Network().input("x", (2, 3)), dim=1).dtype
+    torch.int64
+    """
+
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The variance over ``dim`` (all dimensions when None): the squares over their number less ``correction`` (1).
+
+    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
+    correction.
+
+    >>> F.var(td.Network().input("x", (2, "T", 4)), dim=1, correction=0).shape
+    (2, 4)
+    """
+
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
+
+    >>> F.std(td.Network().input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
+    (1, T, 1)
+    """
+
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean, as :func:`var`.
+
+    >>> F.var_mean(td.Network().input("x", (2, 3)), dim=1)[1].shape
+    (2,)
+    """
+
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean, as :func:`std`.
+
+    >>> F.std_mean(td.Network().input("x", (2, 3)), dim=1)[0].shape
+    (2,)
+    """
+
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))]
+    >>> [y.shape for y in F.gru(x, h, weights, False, 1, 0.0, False, False, False)]
+    [(T, N, 2), (1, N, 2)]
+    """
+
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
+    >>> F.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)[0].shape
+    (T, N, 2)
+    """
+
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`rnn_tanh`, with relu.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
+    >>> F.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)[1].shape
+    (1, N, 2)
+    """
+
+def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
+
+    >>> with td.Network().current():
+    ...     F.zeros(2, 3).shape
+    (2, 3)
+    """
+
+def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`.
+
+    >>> with td.Network().current():
+    ...     F.ones(2, 3).shape
+    (2, 3)
+    """
+
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Zeros in the shape and dtype of ``input``, as :func:`full`.
+
+    >>> F.zeros_like(td.Network().input("x", ("N", 3))).shape
+    (N, 3)
+    """
+
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Ones in the shape and dtype of ``input``, as :func:`full`.
+
+    >>> F.ones_like(td.Network().input("x", ("N", 3))).shape
+    (N, 3)
+    """
+
+def new_zeros(
+    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.new_zeros(td.Network().input("x", ("N", 3)), 2).shape
+    (2,)
+    """
+
+def new_ones(
+    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.new_ones(td.Network().input("x", ("N", 3)), 2).shape
+    (2,)
+    """
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`.
+
+    >>> F.adaptive_avg_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
+    (N, 3, 5)
+    """
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+
+    One window: IReduceLayer AVG. Windows of one size: IPoolingLayer. Otherwise IMatrixMultiplyLayer with each
+    window's weights, a constant, or computed from the shape where that is dynamic.
+
+    >>> F.adaptive_avg_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
+    (N, 3, 1, 3)
+    """
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`.
+
+    >>> F.adaptive_avg_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
+    (N, 3, 1, 1, 1)
+    """
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`.
+
+    >>> F.adaptive_max_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
+    (N, 3, 5)
+    """
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+
+    One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's
+    elements and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
+
+    >>> F.adaptive_max_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
+    (N, 3, 1, 3)
+    """
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`.
+
+    >>> F.adaptive_max_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
+    (N, 3, 1, 1, 1)
+    """
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
+
+    IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three. Where each
+    channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
+    each value, summed in float32.
+
+    >>> net = td.Network()
+    >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
+    (N, 5, 8)
+    """
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW).
+
+    IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
+    is (O,).
+
+    >>> net = td.Network()
+    >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
+    (N, 5, 4, 4)
+    """
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
+
+    IConvolutionLayer; arguments as :func:`conv2d`.
+
+    >>> net = td.Network()
+    >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
+    (N, 5, 8, 6, 6)
+    """
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
+
+    IDeconvolutionLayer between two IShuffleLayers.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
+    (N, 5, 16)
+    """
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
+
+    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
+    ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+
+    >>> net = td.Network()
+    >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
+    (N, 5, 16, 16)
+    """
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
+
+    >>> net = td.Network()
+    >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
+    >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
+    (N, 5, 8, 8, 8)
+    """
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Window, stride: Window | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The ``norm_type``-norm of windows of the last dimension, as :func:`lp_pool2d`.
+
+    >>> F.lp_pool1d(td.Network().input("x", ("N", 3, 8)), 2, 2).shape
+    (N, 3, 4)
+    """
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Window, stride: Window | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last two dimensions.
+
+    The layers of :func:`pow` and :func:`avg_pool2d`.
+
+    >>> F.lp_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2, 2).shape
+    (N, 3, 4, 4)
+    """
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Window, stride: Window | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The ``norm_type``-norm of windows of the last three dimensions, as :func:`lp_pool2d`.
+
+    >>> F.lp_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2, 2).shape
+    (N, 3, 4, 4, 4)
+    """
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Averages over windows of the last two dimensions.
+
+    IPoolingLayer AVERAGE, IReduceLayer AVG where a window is the whole.
+
+    A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
+    windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
+
+    >>> x = td.Network().input("x", ("N", 3, "H", 8))
+    >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
+    (N, 3, 1, 8)
+    """
+
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
+
+    >>> F.avg_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2).shape
+    (N, 3, 4, 4, 4)
+    """
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    dilation: Window = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Maxima over windows of the last dimension, as :func:`max_pool2d`.
+
+    >>> F.max_pool1d(td.Network().input("x", ("N", 3, 8)), 2).shape
+    (N, 3, 4)
+    """
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    dilation: Window = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Maxima over windows of the last two dimensions.
+
+    IPoolingLayer MAX; IReduceLayer MAX where a window is the whole.
+    ``dilation`` takes an ISliceLayer and an IElementWiseLayer MAX for each element along a side of the window.
+    ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
+
+    >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
+    (N, 3, 4, 4)
+    """
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    dilation: Window = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
+
+    >>> F.max_pool3d(td.Network().input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
+    (64, 2, 28, 28)
+    """
