@@ -249,7 +249,7 @@ def import_of(name: str, function: Function) -> str:
 def formatted(text: str, path: Path) -> str:
     """The text as ruff lays it out, its imports sorted."""
     ruff = [sys.executable, "-m", "ruff"]
-    for command in (["check", "--select", "I,E501,RUF022", "--fix-only", "--quiet"], ["format", "--quiet"]):
+    for command in (["check", "--select", "I,E501,F401,RUF022", "--fix-only", "--quiet"], ["format", "--quiet"]):
         arguments = [*ruff, *command, "--stdin-filename", str(path), "-"]
         text = subprocess.run(arguments, input=text, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return text

@@ -1,6 +1,5 @@
 """torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
 
-import builtins
 from collections.abc import Sequence
 from typing import Any
 

@@ -12,14 +12,15 @@ from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike
-from ..operands import as_tensor, binary, choose, per_axis
+from ..operands import binary, choose, per_axis
 from ..pointwise.arithmetic import add, mul
 from ..products.matmul import matmul
+from ..sampling.taps import make_taps, number
 from ..shaping.create import arange, filled
 from ..shaping.join import cat
 
-Taps = list[tuple[Tensor, Tensor]]
-"""Two neighbours of a coordinate: the index of each, and its weight."""
+Neighbours = list[tuple[Tensor, Tensor]]
+"""The elements that count for a coordinate: the int32 index of each, and its weight."""
 
 
 @operation
@@ -63,8 +64,8 @@ def roi_align(
             length = binary(length, 1.0, "MAX")
         places = (torch.arange(cells * ratio, dtype=torch.float32) + 0.5) / (cells * ratio)
         points.append(binary(low, binary(length, input.network.constant(places[None]), "PROD"), "SUM"))
-    ys, xs = (_clamped_taps(point, size) for point, size in zip(points, input.shape[2:], strict=True))
-    samples = _gathered(input, L.cast(item, torch.int64), ys, xs)  # (K, h * ratio, w * ratio, C)
+    ys, xs = (_clamped(point, size) for point, size in zip(points, input.shape[2:], strict=True))
+    samples = _gathered(input, L.cast(item, torch.int32), ys, xs)  # (K, h * ratio, w * ratio, C)
     height, width = per_axis(output_size, 2, "output_size")
     split = L.shuffle(samples, reshape=(count, height, ratio, width, ratio, input.shape[1]))
     return L.shuffle(L.reduce(split, "AVG", [2, 4]), [0, 3, 1, 2])
@@ -78,39 +79,33 @@ def _rois(boxes: Tensor | Sequence[Tensor]) -> Tensor:
     for index, given in enumerate(boxes):
         if given.ndim != 2 or given.shape[1] != 4:
             raise ShapeError(f"roi_align takes boxes (L, 4) for each item, not {shape_text(given.shape)}")
-        number = filled(given.network, (given.shape[0], 1), float(index), given.dtype)
-        rows.append(cat([number, given], 1))
+        items = filled(given.network, (given.shape[0], 1), float(index), given.dtype)
+        rows.append(cat([items, given], 1))
     return cat(rows, 0)
 
 
-def _clamped_taps(point: Tensor, size: SizeLike) -> Taps:
+def _clamped(point: Tensor, size: SizeLike) -> Neighbours:
     """Neighbours as roi_align takes them: clamped to the image, without weight more than one pixel outside."""
-    network = point.network
-    length = as_tensor(size, network, torch.float32)
-    inside = L.elementwise(
-        L.unary(binary(point, -1.0, "LESS"), "NOT"), L.unary(binary(point, length, "GREATER"), "NOT"), "AND"
-    )
-    last = binary(length, 1.0, "SUB")
-    clamped = binary(binary(point, 0.0, "MAX"), last, "MIN")
-    low = L.unary(clamped, "FLOOR")
-    high = binary(binary(low, 1.0, "SUM"), last, "MIN")
-    weight = binary(clamped, low, "SUB")
-    weights = (binary(1.0, weight, "SUB"), weight)
-    return [
-        (L.cast(place, torch.int64), choose(inside, w, 0.0, torch.float32))
-        for place, w in zip((low, high), weights, strict=True)
-    ]
+    beyond = L.elementwise(binary(point, -1.0, "LESS"), binary(point, number(size, point.network), "GREATER"), "OR")
+    found = make_taps(point, size, "bilinear", "border", True).parts
+    return [(place, choose(beyond, 0.0, 1.0 if weight is None else weight, torch.float32)) for place, weight in found]
 
 
-def _gathered(input: Tensor, item: Tensor, ys: Taps, xs: Taps) -> Tensor:
+def _bounded(point: Tensor, size: SizeLike) -> Neighbours:
+    """The neighbours of a coordinate; one outside of the image has no weight."""
+    found = make_taps(point, size, "bilinear", "zeros", True).parts
+    return [(place, weight) for place, weight in found if weight is not None]  # each has one where outside is zero
+
+
+def _gathered(input: Tensor, item: Tensor, ys: Neighbours, xs: Neighbours) -> Tensor:
     """Features (K, h, w, C) at the four neighbours of (K, h) rows and (K, w) columns, weighted and summed."""
     n, c, h, w = input.shape
     table = L.shuffle(input, [0, 2, 3, 1], (n * h * w, c))
-    first = binary(L.unsqueeze(item, [2]), h, "PROD", torch.int64)  # the item's first row
+    first = binary(L.unsqueeze(item, [2]), h, "PROD", torch.int32)  # the item's first row
     total = None
     for row, row_weight in ys:
         for column, column_weight in xs:
-            line = binary(binary(first, L.unsqueeze(row, [2]), "SUM"), w, "PROD", torch.int64)
+            line = binary(binary(first, L.unsqueeze(row, [2]), "SUM"), w, "PROD", torch.int32)
             picked = L.gather(table, binary(line, L.unsqueeze(column, [1]), "SUM"), 0)
             weight = binary(L.unsqueeze(row_weight, [2]), L.unsqueeze(column_weight, [1]), "PROD")
             term = mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
@@ -184,13 +179,13 @@ def _shifted(input: Tensor, points: list[Tensor], groups: int, factor: Tensor | 
     table = L.shuffle(input, reshape=(n, groups, c // groups, h * w))
     table = L.shuffle(table, [0, 1, 3, 2], (n * groups * h * w, c // groups))
     with input.network.current():
-        items = L.shuffle(arange(n * groups), reshape=(n, groups, 1))
-    first = binary(items, h * w, "PROD", torch.int64)
-    ys, xs = (_bounded_taps(point, size) for point, size in zip(points, (h, w), strict=True))
+        items = L.shuffle(arange(n * groups, dtype=torch.int32), reshape=(n, groups, 1))
+    first = binary(items, h * w, "PROD", torch.int32)
+    ys, xs = (_bounded(point, size) for point, size in zip(points, (h, w), strict=True))
     total = None
     for row, row_weight in ys:
         for column, column_weight in xs:
-            place = binary(binary(row, w, "PROD", torch.int64), column, "SUM")
+            place = binary(binary(row, w, "PROD", torch.int32), column, "SUM")
             picked = L.gather(table, binary(first, place, "SUM"), 0)
             weight = binary(row_weight, column_weight, "PROD")
             if factor is not None:
@@ -199,16 +194,3 @@ def _shifted(input: Tensor, points: list[Tensor], groups: int, factor: Tensor | 
             total = term if total is None else add(total, term)
     assert total is not None
     return total
-
-
-def _bounded_taps(point: Tensor, size: SizeLike) -> Taps:
-    """The two neighbours of a coordinate; one outside of the image has no weight."""
-    length = as_tensor(size, point.network, torch.float32)
-    low = L.unary(point, "FLOOR")
-    share = binary(point, low, "SUB")
-    taps = []
-    for place, weight in ((low, binary(1.0, share, "SUB")), (binary(low, 1.0, "SUM"), share)):
-        inside = L.elementwise(L.unary(binary(place, 0.0, "LESS"), "NOT"), binary(place, length, "LESS"), "AND")
-        safe = binary(binary(place, 0.0, "MAX"), binary(length, 1.0, "SUB"), "MIN")
-        taps.append((L.cast(safe, torch.int64), choose(inside, weight, 0.0, torch.float32)))
-    return taps
