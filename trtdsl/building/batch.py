@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import exit_codes
+from ..core.cancel import cancellable
 from ..core.errors import CancelledError, TrtdslError, UsageError
 from ..core.files import make_folder
 from ..definition.spec.load import load_spec
@@ -75,16 +76,19 @@ def build_several(
             for name in dict.fromkeys(networks)
         }
         try:
-            for future in as_completed(futures):
-                name = futures[future]
-                try:
-                    outcomes[name] = future.result()
-                except Exception as error:  # the process died: TensorRT's own crash, or no memory
-                    text = f"the process that built it died: {error}"
-                    outcomes[name] = Outcome(name, error=text, kind=type(error).__name__, exit_code=exit_codes.RUNTIME)
-                if done is not None:
-                    done(outcomes[name])
-        except KeyboardInterrupt:
+            with cancellable():
+                for future in as_completed(futures):
+                    name = futures[future]
+                    try:
+                        outcomes[name] = future.result()
+                    except Exception as error:  # the process died: TensorRT's own crash, or no memory
+                        text = f"the process that built it died: {error}"
+                        outcomes[name] = Outcome(
+                            name, error=text, kind=type(error).__name__, exit_code=exit_codes.RUNTIME
+                        )
+                    if done is not None:
+                        done(outcomes[name])
+        except CancelledError:
             pool.shutdown(wait=False, cancel_futures=True)
             raise CancelledError("cancelled; what was not complete was not written") from None
     return [outcomes[name] for name in dict.fromkeys(networks)]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend
-from ..core.errors import CANCELLING, CancelledError, UsageError
+from ..core.cancel import cancellable
+from ..core.errors import CancelledError, UsageError
 from ..core.files import check_writable, write_atomically
 from ..core.version import __version__
 from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
@@ -113,12 +114,12 @@ def tune(
     )
     cancelled = False
     try:
-        search.run()
-    except (CancelledError, KeyboardInterrupt):
+        with cancellable():
+            search.run()
+    except CancelledError:
         if search.best is None:
             raise CancelledError("cancelled before the network was built once; nothing was written") from None
         cancelled = True
-        CANCELLING.set()
     return _report(search, spec.case(dims, precision), file, time.perf_counter() - began, cancelled)
 
 

@@ -29,9 +29,9 @@ import typer
 
 from ..core import exit_codes
 from ..core.caller import at_shell
+from ..core.cancel import PRESSED, cancellable
 from ..core.errors import CancelledError, TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
-from .interrupt import CANCELLED, INTERRUPTED
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
@@ -117,18 +117,14 @@ def errors(out: Output) -> Iterator[None]:
     An unforeseen error exits with 8, since Python's own exit code, 1, means that a network differs.
     """
     try:
-        yield
-        sys.stdout.flush()  # a reader that has gone away shows here rather than when Python ends
+        with cancellable():
+            yield
+            sys.stdout.flush()  # a reader that has gone away shows here rather than when Python ends
     except typer.Exit:
         raise
-    except Exception as error:
-        if not INTERRUPTED.is_set() or isinstance(error, (BrokenPipeError, CancelledError)):
-            _failed(out, error)  # a CancelledError says what was kept
-        _fail(out, None, exit_codes.CANCELLED, CANCELLED)
-    except KeyboardInterrupt:
-        _fail(out, None, exit_codes.CANCELLED, CANCELLED)
     except BaseException as error:
-        _failed(out, error)
+        said = isinstance(error, (BrokenPipeError, CancelledError)) or not isinstance(error, Exception)
+        _failed(out, error if said or not PRESSED.is_set() else CancelledError())
 
 
 def _failed(out: Output, error: BaseException) -> NoReturn:
@@ -149,14 +145,14 @@ def _drop_output() -> None:
             os.dup2(nowhere, stream.fileno())
 
 
-def _fail(out: Output, error: BaseException | None, code: int, text: str) -> NoReturn:
-    if out.verbose and error is not None:
+def _fail(out: Output, error: BaseException, code: int, text: str) -> NoReturn:
+    if out.verbose:
         traceback.print_exception(error)
     try:
         if out.json:
             location = error.location if isinstance(error, TrtdslError) else None
             place = {"file": location.file, "line": location.line} if location else None
-            kind = type(error).__name__ if error is not None else "Cancelled"
+            kind = type(error).__name__
             details = {"type": kind, "message": text, "location": place, "exit_code": code}
             if isinstance(error, TrtdslError) and error.code is not None:
                 details["code"] = error.code

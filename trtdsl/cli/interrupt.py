@@ -10,12 +10,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..core.errors import CANCELLING
+from ..core.cancel import NOTICED, PRESSED
 
-CANCELLED = "cancelled; nothing was written"
 PATIENCE = 1.5  # seconds
-INTERRUPTED = threading.Event()
-"""Whether Ctrl-C was pressed: an error that comes up afterwards is its consequence."""
 
 
 @contextmanager
@@ -43,10 +40,10 @@ def _answer(pipe: int, ended: threading.Event) -> None:
     the command still runs after a while and nobody has noticed, it is raised again.
     """
     while data := os.read(pipe, 16):
-        if signal.SIGINT in data and not INTERRUPTED.is_set():
-            INTERRUPTED.set()
+        if signal.SIGINT in data and not PRESSED.is_set():
+            PRESSED.set()
             if sys.stderr.isatty():
                 os.write(sys.stderr.fileno(), "\r\x1b[2Kcancelling…\r\n".encode())
-            while not ended.wait(PATIENCE) and not CANCELLING.is_set():
+            while not ended.wait(PATIENCE) and not NOTICED.is_set():
                 _thread.interrupt_main()
     os.close(pipe)

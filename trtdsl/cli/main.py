@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from ..core import exit_codes
-from .interrupt import CANCELLED, answered
+from ..core.errors import CancelledError
+from .interrupt import answered
 
 
 def main() -> None:
@@ -16,8 +16,8 @@ def main() -> None:
 
             app()
     except KeyboardInterrupt:
-        sys.stderr.write(f"error: {CANCELLED}\n")
-        sys.exit(exit_codes.CANCELLED)
+        sys.stderr.write(f"error: {CancelledError()}\n")
+        sys.exit(CancelledError.exit_code)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import functools
 import os
 import re
 import sys
-import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -216,14 +215,13 @@ class CorruptFileError(TrtdslError):
     exit_code = exit_codes.CORRUPT_FILE
 
 
-CANCELLING = threading.Event()
-"""Set where a cancellation was noticed and what was found is being kept: it is not to be interrupted again."""
-
-
 class CancelledError(TrtdslError):
-    """The user cancelled; nothing was left behind."""
+    """The user cancelled; nothing was left behind but what the message says."""
 
     exit_code = exit_codes.CANCELLED
+
+    def __init__(self, message: str = "cancelled; nothing was written"):
+        super().__init__(message)
 
 
 class ExecutionError(TrtdslError):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...core.backend import Backend, Messages
+from ...core.cancel import noted
 from ...core.errors import BuildError, CancelledError, UsageError
 from ...definition.input import MAX_SIZE
 from ...definition.network import Network
@@ -82,25 +80,20 @@ def compile_definition(
             served.set_shape(name, *(tuple(shape) for shape in shapes.values()))
         builder_config.add_optimization_profile(served)
     started = time.perf_counter()
-    with _monitor(backend, progress) as (monitor, cancelled), backend.listen() as messages:
-        builder_config.progress_monitor = monitor
+    with noted() as cancelled, backend.listen() as messages:
+        builder_config.progress_monitor = _monitor(backend, progress, cancelled)
         data = backend.builder.build_serialized_network(definition, builder_config)
     seconds = time.perf_counter() - started
-    if cancelled.is_set():
-        raise CancelledError("cancelled; nothing was written")
+    if cancelled():
+        raise CancelledError
     if data is None:
         return None, messages
     keep_timing_cache()
     return Plan(bytes(data), _statistics(messages, seconds)), messages
 
 
-@contextlib.contextmanager
-def _monitor(backend: Backend, progress: Progress | None) -> Iterator[tuple[Any, threading.Event]]:
-    """A progress monitor that also cancels the build after Ctrl-C.
-
-    Python's own handler would raise inside TensorRT's callback; this one leaves a note that the next step finds.
-    """
-    cancelled = threading.Event()
+def _monitor(backend: Backend, progress: Progress | None, cancelled: Callable[[], bool]) -> Any:
+    """A progress monitor that ends the build at its next step once it is cancelled."""
     sizes: dict[str, int] = {}
     tell = progress or (lambda phase, done, total: None)
 
@@ -114,18 +107,12 @@ def _monitor(backend: Backend, progress: Progress | None) -> Iterator[tuple[Any,
 
         def step_complete(self, phase: str, step: int) -> bool:
             tell(phase, step + 1, sizes.get(phase, step + 1))
-            return not cancelled.is_set()
+            return not cancelled()
 
         def phase_finish(self, phase: str) -> None:
             tell(phase, sizes.get(phase, 1), sizes.get(phase, 1))
 
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, lambda number, frame: cancelled.set()) if main else None
-    try:
-        yield Monitor(), cancelled
-    finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
+    return Monitor()
 
 
 def _build_error(network: Network, messages: Messages) -> BuildError:

@@ -1,0 +1,52 @@
+"""Ctrl-C. What is running stops with a :class:`~trtdsl.CancelledError`, which says what was kept.
+
+Python raises KeyboardInterrupt anywhere in the main thread. :func:`cancellable` makes a CancelledError of it, and
+:func:`noted` keeps it out of a library's callbacks. The command line raises it again where a library loses it, until
+the cancellation is noticed.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from .errors import CancelledError
+
+PRESSED = threading.Event()
+"""Whether Ctrl-C was pressed while a command runs: an error that comes up afterwards is its consequence."""
+NOTICED = threading.Event()
+"""Whether :func:`cancellable` has seen it: what is now being kept is not to be interrupted."""
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Inside, Ctrl-C raises a CancelledError.
+
+    >>> with cancellable():
+    ...     raise KeyboardInterrupt
+    Traceback (most recent call last):
+    trtdsl.core.errors.CancelledError: cancelled; nothing was written
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        NOTICED.set()
+        raise CancelledError from None
+    except CancelledError:
+        NOTICED.set()
+        raise
+
+
+@contextmanager
+def noted() -> Iterator[Callable[[], bool]]:
+    """Inside, Ctrl-C leaves a note, and the function that this gives says whether it did."""
+    note = threading.Event()
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda number, frame: note.set()) if main else None
+    try:
+        yield note.is_set
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
