@@ -70,7 +70,7 @@ def _varied(module: torch.nn.Module) -> torch.nn.Module:
             continue
         if not parameter.any():
             parameter.normal_(0, 0.1)
-        elif parameter.dim() > 2 and parameter.std() < 0.7 * (wanted := parameter[0].numel() ** -0.5):
+        elif parameter.dim() > 2 and 0 < parameter.std() < 0.7 * (wanted := parameter[0].numel() ** -0.5):
             parameter.mul_(wanted / parameter.std())
     return module
 

@@ -103,3 +103,9 @@ def test_a_module_has_a_limit_of_time(survey):
 def test_every_subject_of_torch_has_a_name_of_its_own(survey):
     names = [subject.name for subject in survey.LIBRARIES["torch"]()]
     assert len(names) == len(set(names)) > 15
+
+
+def test_weights_that_are_all_alike_stay(survey):
+    layer = nn.Conv1d(3, 2, 4)
+    nn.init.ones_(layer.weight)
+    assert survey._varied(layer).weight.eq(1).all()

@@ -197,3 +197,16 @@ def test_one_wrong_element_is_always_seen(shape, seed, data):
     got = truth.float().clone()
     got[index] *= 1.001
     assert not judge("y", got, truth.float(), truth).passed
+
+
+@pytest.mark.parametrize(("error", "passes"), [(7e-8, True), (1e-5, False)])
+def test_a_sum_that_cancels_has_the_error_of_its_terms(error, passes):
+    """Probabilities of 1e-5 beside coefficients of 0.2, of which one is small: its error is that of the others."""
+    torch.manual_seed(0)
+    truth = torch.cat([torch.rand(1, 30, 40) * 1e-5, 0.2 + 0.05 * torch.randn(1, 10, 40)], 1).double()
+    truth[0, 35, 7] = 0.003
+    noise = truth.abs() * 5e-8
+    own, *others = ((truth + noise * torch.randn(truth.shape)).float() for _ in range(8))
+    got = own.clone()
+    got[0, 35, 7] = truth[0, 35, 7] + error
+    assert judge("y", got, own, truth, others).passed == passes

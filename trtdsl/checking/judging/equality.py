@@ -289,7 +289,10 @@ class _Verdict:
             greatest = torch.maximum(greatest, own)
             squares += own.square_()
             count += self.truth is not None or result is not o  # without a truth, torch's own result is it
-        return (squares / max(count, 1)).sqrt_(), greatest
+        noise = (squares / max(count, 1)).sqrt_()
+        if self.others:
+            noise, greatest = (torch.where(exact, part, _as_its_channel(part)) for part in (noise, greatest))
+        return noise, greatest
 
     def _ordinary(self, size: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """The elements that are not much greater than the others."""
@@ -300,6 +303,7 @@ class _Verdict:
         self, error: torch.Tensor, noise: tuple[torch.Tensor, torch.Tensor], size: torch.Tensor, counts: torch.Tensor
     ) -> tuple[str | None, float, torch.Tensor]:
         """The slice that exceeds its allowed error most, by how much, and the allowed error of each element."""
+        judged_by = _as_its_channel(size) if self.others else size
         allowed = torch.full_like(error, math.inf)
         worst: tuple[str | None, float] = (None, 0.0)
         ordinary = self._ordinary(size, counts)
@@ -308,7 +312,7 @@ class _Verdict:
             groups.append((" of what is much greater than the rest", counts & ~ordinary))
         for text, mask in groups:
             for label, kept in _kinds(error.ndim) if mask is ordinary else [("the whole", ())]:
-                sums = _sums(error, noise, size, mask, kept)
+                sums = _sums(error, noise, judged_by, mask, kept)
                 if self.others:
                     sums.expect_typical()
                 ratio, limit = self._ratio(sums, label == "the whole")
@@ -329,6 +333,8 @@ class _Verdict:
         rms = (error / number).sqrt()
         allowed_rms = few * self.tolerance.rms * (own / number).sqrt() + self.floor * (size / number).sqrt() + self.tiny
         limit = few * self.tolerance.worst * worst_own + WORST_FLOOR * self.floor * worst_size + self.tiny
+        if self.others:  # one element may have the whole error of its slice
+            allowed_rms = torch.maximum(allowed_rms, limit / number.sqrt())
         ratios = torch.maximum(_over(rms, allowed_rms), _over(worst_error, limit))
         judged = (count > 0) & torch.isfinite(few)
         return torch.where(judged, ratios, 0.0), torch.where(judged, limit, math.inf)
@@ -408,6 +414,14 @@ def _sums(
     error, squares, worst, size = (torch.where(mask, values, 0.0) for values in (error, *noise, size))
     sums = (total(part.square()) for part in (error, squares, size))
     return _Sums(total(mask.double()), *sums, *(greatest(part) for part in (error, worst, size)))
+
+
+def _as_its_channel(values: torch.Tensor) -> torch.Tensor:
+    """The values, none below its channel's median: a sum that cancels has the error of its terms."""
+    if values.ndim < 2:
+        return values
+    usual = values.transpose(0, 1).flatten(1).median(1).values
+    return torch.maximum(values, usual.reshape(-1, *[1] * (values.ndim - 2)))
 
 
 def _over(value: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
