@@ -1,11 +1,14 @@
-"""Recurrent layers in half precision, which torch's CPU does not have: right networks pass, wrong ones do not."""
+"""Layers in half precision that torch's CPU does not have, or only slowly: right networks pass, wrong ones do not."""
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.checking.judging.isolate import Reference
+from trtdsl.checking.judging.recurrent import computed_wide
 
 N, T = td.Dim("N", min=1, opt=2, max=5), td.Dim("T", min=1, opt=6, max=9)
 
@@ -60,3 +63,50 @@ def test_a_wrong_network_does_not(change):
 def test_float32_is_torchs_own():
     report = checked(nn.LSTM, None).raise_for_mismatch()
     assert not any("in half" in line for line in report.unproven)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d(6, 8, 3), nn.Conv2d(6, 8, 3, padding=1, groups=2), nn.Conv3d(6, 8, 3, 2)])
+def test_a_convolution_in_float16_is_torchs_own(layer):
+    """Its sums are in float32, as torch's are: what differs is their order, a unit in the last place at most."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 6, *[12] * (layer.weight.ndim - 2))
+    notes = []
+    with torch.inference_mode(), torch.autocast("cpu", torch.float16):
+        own = layer(x)
+        with computed_wide(torch.float16, notes.append):
+            ours = layer(x)
+    assert ours.dtype == own.dtype == torch.float16 and not notes
+    assert (ours.double() - own.double()).abs().max() <= torch.finfo(torch.float16).eps * own.abs().max().double()
+    assert (ours != own).float().mean() < 0.05
+
+
+def test_a_convolution_in_float16_does_not_take_the_cpus_slow_way():
+    """The operation that torch runs has float32 operands; in bfloat16, which is fast, it has its own."""
+    seen = []
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "conv" in str(func):
+                seen.append(args[0].dtype)
+            return func(*args, **(kwargs or {}))
+
+    for precision in (torch.float16, torch.bfloat16):
+        reference = Reference(nn.Conv2d(3, 4, 3), precision)
+        with Seen():
+            result = reference({"x": torch.randn(1, 3, 8, 8)})
+        assert result.dtype == precision
+    assert list(dict.fromkeys(seen)) == [torch.float32, torch.bfloat16]
+
+
+def test_a_convolution_that_the_reference_keeps_in_float32_stays_so():
+    class Exact(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x):
+            with torch.autocast("cpu", enabled=False):
+                return self.conv(x)
+
+    module, x = Exact(), torch.randn(1, 3, 8, 8)
+    assert torch.equal(Reference(module, torch.float16)({"x": x}), module(x))

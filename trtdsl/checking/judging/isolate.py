@@ -10,7 +10,7 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
 from ...definition.spec.reference import call_reference
-from .recurrent import recurrent_layers_in
+from .recurrent import computed_wide
 
 Feeds = Mapping[str, "torch.Tensor"]
 Within = AbstractContextManager[Any] | None
@@ -86,7 +86,7 @@ class Reference:
             if self.precision is None:
                 yield
             else:
-                with recurrent_layers_in(self.precision, self._note):
+                with computed_wide(self.precision, self._note):
                     yield
 
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
