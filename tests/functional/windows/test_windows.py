@@ -120,3 +120,30 @@ def test_a_relu_after_maxima_stays_where_something_else_comes_first(first):
     types = layer_types(net)
     assert types.index("POOLING") < len(types) - 1 - types[::-1].index("ACTIVATION")
     assert_close(td.interpret(net, {"x": x})["y"], torch.nn.functional.max_pool2d(torch.conv2d(x, weight), 2).relu())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), ((1, 2), (3, 1))])
+def test_maxima_of_what_is_not_channels_last_are_one_launch(dtype, kernel, stride):
+    """IPoolingLayer takes three: its input and its result are rearranged."""
+    net = td.Network()
+    x = net.input("x", (2, 3, 13, 14), dtype)
+    net.output(F.max_pool2d(F.exp(x), kernel, stride), "y")
+    assert "POOLING" not in layer_types(net)
+    assert td.program(net).launch_count == 1
+    given = torch.randn(2, 3, 13, 14).to(dtype)
+    want = torch.nn.functional.max_pool2d(td.interpret(exponential(dtype), {"x": given})["y"], kernel, stride)
+    assert torch.equal(td.interpret(net, {"x": given})["y"], want)
+
+
+def exponential(dtype):
+    net = td.Network()
+    net.output(F.exp(net.input("x", (2, 3, 13, 14), dtype)), "y")
+    return net
+
+
+def test_maxima_of_a_convolution_stay_a_pooling():
+    net = td.Network()
+    x = F.conv2d(net.input("x", (1, 3, 8, 8)), net.constant(torch.ones(4, 3, 3, 3)))
+    net.output(F.max_pool2d(x, 2), "y")
+    assert layer_types(net).count("POOLING") == 1

@@ -13,6 +13,7 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ...layers.base import channels_last
 from ...layers.windows import check_positive, require_windows
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, floor_divide, is_static, size_min
@@ -23,6 +24,7 @@ from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
 from .deferred import PendingMaximum
 
+SLICES = 9  # elements of the largest window whose maxima are taken by slices
 Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
 
 
@@ -351,7 +353,7 @@ def _maximum(
     if return_indices:
         results = _with_indices(windows)
         return tuple(L.squeeze(r, [2]) for r in results) if ndim == 1 else results
-    if all(gap == 1 for gap in windows.dilation) and x.dtype.is_floating_point:
+    if all(gap == 1 for gap in windows.dilation) and x.dtype.is_floating_point and not _sliced(windows):
         _whole(windows, "MAX")
         result = _maxima(windows)
     else:
@@ -373,8 +375,9 @@ max_pool1d, max_pool2d, max_pool3d = family(
         2,
         """Maxima over windows of the last two dimensions.
 
-        IPoolingLayer MAX; IReduceLayer MAX where a window is the whole.
-        ``dilation`` takes an ISliceLayer and an IElementWiseLayer MAX for each element along a side of the window.
+        IPoolingLayer MAX; IReduceLayer MAX where a window is the whole. An ISliceLayer and an IElementWiseLayer MAX for
+        each element along a side of the window with ``dilation``, and for windows of up to 9 elements without padding
+        over what does not lie channels last in memory, as it does after a convolution.
         ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
 
         >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
@@ -392,6 +395,18 @@ max_pool1d, max_pool2d, max_pool3d = family(
 )
 
 
+def _sliced(windows: Windows) -> bool:
+    """Whether maxima of floats are taken by slices: of few elements without padding, of what is not channels last.
+
+    The builder has the input and the result of IPoolingLayer rearranged then; slices and maxima are one kernel, which
+    what is around it may join. Of slices with padding it makes more launches in some places.
+    """
+    x = windows.x
+    if any(windows.padding) or windows.ceil_mode or not is_static((*windows.size, *x.shape[2:])):
+        return False
+    return 1 < math.prod(windows.size) <= SLICES and x.order != channels_last(x.ndim)
+
+
 def _by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
     """Each side of the window in turn, by slices that start at each of its elements.
 
@@ -399,6 +414,8 @@ def _by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
     """
     x = windows.x
     for axis in windows.axes:
+        if windows.size[axis] == windows.stride[axis] == 1 and not windows.padding[axis]:
+            continue
         total: Tensor | None = None
         for k in range(_static(windows.size[axis])):
             part = _offset(x, windows, {axis: k}, padding)
