@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from .. import layers as L
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import np, torch
-from ..definition.network import Network
+from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import require_network
 from ..definition.tensor import Tensor
 from ..layers.base import normalize_axis as normalize_axis
@@ -114,7 +114,16 @@ def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | No
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
     rank = max(tensor.ndim for tensor in tensors)
-    return [L.unsqueeze(tensor, range(rank - tensor.ndim)) if tensor.ndim < rank else tensor for tensor in tensors]
+    return [_of_rank(tensor, rank) if tensor.ndim < rank else tensor for tensor in tensors]
+
+
+def _of_rank(tensor: Tensor, rank: int) -> Tensor:
+    ones = rank - tensor.ndim
+    if tensor.data is None or rank > MAX_DIMS:
+        return L.unsqueeze(tensor, range(ones))
+    shape = (1,) * ones + tensor.shape
+    data = tensor.data.reshape(shape)
+    return Tensor(tensor.network, shape, tensor.dtype, data=data, weight_names=tensor.weight_names)
 
 
 def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:

@@ -98,7 +98,8 @@ def _result(network: Network, name: str, scope: str, output: Output, ours: Seque
         result.shape = _merge(dims, ours, result)
         network.shapes[name] = result.shape
         for size in result.shape:
-            network.constraints.not_negative(size, network.current_operation)
+            if type(size) is not int:
+                network.constraints.not_negative(size, network.current_operation)
     return result
 
 

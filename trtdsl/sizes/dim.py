@@ -67,13 +67,15 @@ class Dim(Size, Atom):
         return self._probed
 
     def __eq__(self, other: object) -> Any:
-        return self._same(other) or differs(self, "==", other, sys._getframe(1))
+        return self is other or self._same(other) or differs(self, "==", other, sys._getframe(1))
 
     def __ne__(self, other: object) -> Any:
         return not self._same(other) and differs(self, "!=", other, sys._getframe(1))
 
     def _same(self, other: object) -> bool:
-        return self.name == other.name if isinstance(other, Dim) else Size._same(self, other)
+        if isinstance(other, Dim):
+            return self.name == other.name
+        return type(other) is not int and Size._same(self, other)
 
     def __repr__(self) -> str:
         return self.name

@@ -170,7 +170,7 @@ class Size:
     # -- comparison ----------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Any:
-        return self._same(other) or differs(self, "==", other, sys._getframe(1))
+        return self is other or self._same(other) or differs(self, "==", other, sys._getframe(1))
 
     def __ne__(self, other: object) -> Any:
         return not self._same(other) and differs(self, "!=", other, sys._getframe(1))
