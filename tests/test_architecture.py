@@ -33,7 +33,7 @@ TYPES_ABOVE = {
 }
 # The files and folders of some rooms, from the ground up: each imports only from those before it.
 ORDERS = {
-    "sizes": ["atoms", "text", "size", "dim", "shape", "profile", "proof", "condition", "constraints"],
+    "sizes": ["atoms", "text", "torch_calls", "size", "dim", "shape", "profile", "proof", "condition", "constraints"],
     "definition": [
         "settings",
         "input",
@@ -45,9 +45,9 @@ ORDERS = {
         "tuning",
         "operation",
         "wrap",
+        "weights",
         "network",
         "require",
-        "weights",
         "spec",
     ],
     "checking": [

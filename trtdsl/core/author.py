@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,8 +62,16 @@ def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str =
         location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
     except (Exception, SystemExit) as error:
-        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ")
+        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ") + _of_sizes(str(error))
         raise DefinitionError(text, location=_last_place(error, author)) from error
+
+
+def _of_sizes(text: str) -> str:
+    """What to write where torch's own constructors refused the sizes of a network; empty for other messages."""
+    if re.match("Could not infer dtype of (Dim|Size)", text):
+        return ": a size has no value when the network is written; write F.tensor(…), which takes sizes"
+    found = re.match(r"(zeros|ones|empty|full)\(\) takes 1 positional argument but \d+ were given", text)
+    return f": with sizes of a network, write F.{found[1]}(n, 3) or torch.{found[1]}((n, 3))" if found else ""
 
 
 def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) -> Location | None:

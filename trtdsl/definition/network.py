@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from os import PathLike
 from typing import Any, TypeVar, Union
 
 from ..core.above import CURRENT_NETWORK, complexes
@@ -23,6 +24,7 @@ from .operation import Operation, author_location
 from .precision import as_precision, is_low
 from .tensor import Tensor
 from .tuning.choices import Choices
+from .weights import Scope, Source, Weights
 from .wrap import PluginUse, wrap
 
 R = TypeVar("R")
@@ -201,9 +203,24 @@ class Network:
             self.backend.data_type(data.dtype)
         return Tensor(self, shape, data.dtype, data=data, weight_names=weight_names)
 
+    def weights(self, source: Source) -> Scope:
+        """A safetensors file or a mapping, such as a state_dict, as :class:`Scope`: ``w.conv1.weight``.
+
+        Raises WeightsError for a file that is not there or is damaged.
+
+        >>> net = td.Network()
+        >>> w = net.weights({"fc.weight": torch.ones(2, 3)})
+        >>> F.linear(net.input("x", (5, 3)), w.fc.weight).shape
+        (5, 2)
+        """
+        return Scope(self, Weights(source))
+
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Layers added inside are named under ``name``."""
+        """Layers added inside are named under ``name``. UsageError for what is no name."""
+        if not isinstance(name, str) or not name:
+            hint = ": weights are net.weights(…)" if isinstance(name, (Mapping, PathLike)) else f": {name!r}"
+            raise UsageError(f"net.scope takes a module's name, such as 'head', not {type(name).__name__}{hint}")
         outer, self._scope = self._scope, f"{self._scope}.{name}" if self._scope else name
         try:
             yield

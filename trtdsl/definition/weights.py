@@ -9,16 +9,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import UsageError, WeightsDamagedError, WeightsError, nearest
 from ..core.lazy import np, torch
 from ..sizes.shape import shape_text
-from .network import Network
 from .operation import author_location
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .network import Network
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]
 
@@ -276,10 +278,15 @@ def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
     return opened, mapped, start, dict(sorted(header.items()))
 
 
+SHOWN = 8
+"""Names that a message lists."""
+
+
 class Scope:
     """Weights by name, as the attributes of a module: ``w.conv1.weight``, ``w["a.b"]``, ``w.blocks[3]``.
 
-    A leaf is a constant :class:`Tensor` of the network; anything else is a Scope. Numbered children can be iterated
+    The last argument of a function under ``@td.network(weights=…)``, or what ``net.weights(…)`` gives. A leaf is a
+    constant :class:`Tensor` of the network; anything else is a Scope. Numbered children can be iterated
     (``for block in w.blocks``), taken in part (``w.blocks[1:]``), counted (``len(w.blocks)``) and asked for
     (``"residual" in w``).
     """
@@ -316,9 +323,20 @@ class Scope:
                 f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=author_location()
             )
         raise WeightsError(
-            f"no weight {name!r} in {self._weights.label}{nearest(name, self._weights.shapes)}",
-            location=author_location(),
+            f"no weight {name!r} in {weights.label}{self._instead(str(key))}", location=author_location()
         )
+
+    def _instead(self, key: str) -> str:
+        """The names most like one that is not there, otherwise what is there."""
+        names = self._weights.shapes
+        here = self._children() if self._prefix else list(dict.fromkeys(name.split(".")[0] for name in names))
+        hint = "" if "." in key else nearest(key, here)
+        hint = hint.replace("nearest: ", f"nearest: {self._prefix}").replace(", ", f", {self._prefix}")
+        hint = hint or nearest(f"{self._prefix}{key}", names)
+        if hint or not here:
+            return hint
+        more = f", … ({len(here)} in all)" if len(here) > SHOWN else ""
+        return f": {self._prefix[:-1] or 'it'} has {', '.join(here[:SHOWN])}{more}"
 
     def __contains__(self, key: object) -> bool:
         name = f"{self._prefix}{key}"

@@ -32,10 +32,14 @@ class Dim(Size, Atom):
 
     __slots__ = ("key", "max", "min", "name", "opt")
 
-    def __init__(self, name: str, *, min: int | None = None, opt: int | None = None, max: int | None = None):
+    def __init__(self, name: str, *sizes: int, min: int | None = None, opt: int | None = None, max: int | None = None):
+        if not isinstance(name, str) or not name.isidentifier():
+            raise UsageError(f"a dimension's name must be an identifier, such as 'N', not {name!r}")
+        if sizes:
+            parts = zip(("min", "max") if len(sizes) == 2 else ("min", "opt", "max"), sizes, strict=False)
+            written = ", ".join(f"{part}={size}" for part, size in parts)
+            raise UsageError(f"the range of a dimension is given by name: td.Dim({name!r}, {written})")
         given = [value for value in (min, opt, max) if value is not None]
-        if not name.isidentifier():
-            raise UsageError(f"a dimension's name must be an identifier, not {name!r}")
         if given and (min is None or max is None):
             raise UsageError(f"dimension {name}: give min and max together (and opt, or it is max)")
         if given != sorted(given) or any(value < 0 for value in given):

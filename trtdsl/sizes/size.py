@@ -26,6 +26,7 @@ from .atoms import Minimum as Minimum
 from .atoms import bounds as bounds
 from .atoms import value as value
 from .text import printed, ranges_text
+from .torch_calls import TorchCalls
 
 if TYPE_CHECKING:
     from ..definition.tensor import Tensor
@@ -65,7 +66,7 @@ def _arithmetic(function: str, *, reflected: bool = False) -> Callable[[Callable
     return decorate
 
 
-class Size:
+class Size(TorchCalls):
     """The value of a dynamic dimension: ``+ - * // % **`` with ints and Sizes give an int or a Size.
 
     With a fraction (``size * 0.5``, ``size ** -0.5``, ``size / 2``) they give a Tensor without dimensions.

@@ -1,0 +1,110 @@
+"""What is not there, or is called otherwise in torch: weights, dimensions, sizes in torch's constructors, scopes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+
+N = td.Dim("N", min=1, opt=2, max=4)
+STATE = {
+    "encoder.fc1.weight": torch.ones(2, 3),
+    "encoder.fc2.weight": torch.ones(2, 3),
+    "linear_1.weight": torch.ones(2, 3),
+}
+
+
+@pytest.mark.parametrize(
+    ("take", "wanted"),
+    [
+        (lambda w: w.linear1, "no weight 'linear1' in the weights given (nearest: linear_1)"),
+        (lambda w: w.linear1.weight, "(nearest: linear_1)"),
+        (lambda w: w.linear_1.wieght, "no weight 'linear_1.wieght' in the weights given (nearest: linear_1.weight)"),
+        (lambda w: w.encoder.linear1, "no weight 'encoder.linear1' in the weights given: encoder has fc1, fc2"),
+        (lambda w: w.decoder, "no weight 'decoder' in the weights given"),
+        (lambda w: w["encoder"]["fc3"], "in the weights given: encoder has fc1, fc2"),
+        (lambda w: w.zzz, "no weight 'zzz' in the weights given: it has encoder, linear_1"),
+    ],
+)
+def test_weights(take, wanted):
+    w = td.Network().weights(STATE)
+    with pytest.raises(td.WeightsError) as caught:
+        take(w)
+    assert wanted in str(caught.value)
+    assert "test_nearest.py:" in str(caught.value)
+
+
+def test_a_network_has_weights():
+    net = td.Network()
+    y = F.linear(net.input("x", (N, 3)), net.weights(STATE).encoder.fc1.weight)
+    net.output(y, "y")
+    assert net.weight_names["encoder.fc1.linear"] == ("encoder.fc1.weight",)
+    assert td.interpret(net, {"x": torch.ones(1, 3)})["y"].tolist() == [[3, 3]]
+    with pytest.raises(td.WeightsError, match="no weights file"):
+        net.weights("nothing.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "written"), [((1, 2, 4), "min=1, opt=2, max=4"), ((1, 4), "min=1, max=4"), ((7,), "min=7")]
+)
+def test_a_range_without_names(sizes, written):
+    with pytest.raises(td.UsageError, match=rf"is given by name: td.Dim\('N', {written}\)"):
+        td.Dim("N", *sizes)
+
+
+@pytest.mark.parametrize("name", [3, None, "a b", ""])
+def test_a_dimension_has_a_name(name):
+    with pytest.raises(td.UsageError, match="a dimension's name must be an identifier"):
+        td.Dim(name)
+
+
+def test_a_scope_is_a_name():
+    net = td.Network()
+    for given, hint in ((3, ""), ("", ""), (STATE, "weights are net.weights")):
+        with pytest.raises(td.UsageError, match=f"net.scope takes a module's name.*{hint}"), net.scope(given):
+            pass
+
+
+def sized(call):
+    """What a function of a size of a network gives."""
+    spec = td.network(inputs={"x": td.Input((N, 3))})(lambda x: call(x, x.shape[0]))
+    return td.interpret(spec.define(), {"x": torch.ones(2, 3)})["output"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, n: torch.arange(n) + 0,
+        lambda x, n: torch.zeros((n, 3)) + x,
+        lambda x, n: torch.ones(n) + 0,
+        lambda x, n: torch.full((n, 3), 2.0, device=x.device) * x,
+        lambda x, n: torch.linspace(0, 1, n) + 0,
+        lambda x, n: torch.ones(1, 3).repeat(n, 1) + x,
+        lambda x, n: x + torch.arange(6).view(2, 3) * n,
+        lambda x, n: x + (n - torch.arange(3)) / n,
+        lambda x, n: x + n // torch.arange(1, 4),
+        lambda x, n: x + torch.arange(3).eq(n) + (torch.arange(3) < n),
+    ],
+)
+def test_torchs_constructors_take_sizes(call):
+    """The expected values are torch's own, of the same call with a number."""
+    wanted = call(torch.ones(2, 3), 2)
+    assert torch.equal(sized(call).to(wanted.dtype), wanted)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda x, n: torch.tensor([n, n * 2]), "write F.tensor(…), which takes sizes"),
+        (lambda x, n: torch.zeros(n, 3), "write F.zeros(n, 3) or torch.zeros((n, 3))"),
+        (lambda x, n: torch.ones(n, 3), "write F.ones(n, 3) or torch.ones((n, 3))"),
+        (lambda x, n: torch.randn(2, n), "random"),
+    ],
+)
+def test_torchs_constructors_that_refuse_sizes(call, wanted):
+    with pytest.raises(td.DefinitionError) as caught:
+        sized(call)
+    assert wanted in str(caught.value)
+    assert "test_nearest.py:" in str(caught.value)
