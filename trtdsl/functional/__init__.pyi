@@ -1561,7 +1561,7 @@ def max_pool2d(
 
     IPoolingLayer MAX; IReduceLayer MAX where a window is the whole. An ISliceLayer and an IElementWiseLayer MAX for
     each element along a side of the window with ``dilation``, and for windows of up to 9 elements without padding
-    over what does not lie channels last in memory, as it does after a convolution.
+    over what does not lie channels last in memory, as it does after a convolution, or is bfloat16.
     ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
 
     >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape

@@ -142,6 +142,16 @@ def exponential(dtype):
     return net
 
 
+@pytest.mark.parametrize("padding", [0, 1])
+def test_maxima_in_bfloat16_are_not_cast(padding):
+    """IPoolingLayer has its operands cast to float32 and back."""
+    net = td.Network()
+    weights = [net.constant(torch.randn(8, channels, 3, 3).bfloat16()) for channels in (3, 8)]
+    x = net.input("x", (1, 3, 9, 9), torch.bfloat16)
+    net.output(F.conv2d(F.max_pool2d(F.relu(F.conv2d(x, weights[0])), 3, 2, padding), weights[1], padding=1), "y")
+    assert not [launch.name for launch in td.program(net).launches if "Cast" in launch.name]
+
+
 def test_maxima_of_a_convolution_stay_a_pooling():
     net = td.Network()
     x = F.conv2d(net.input("x", (1, 3, 8, 8)), net.constant(torch.ones(4, 3, 3, 3)))

@@ -377,7 +377,7 @@ max_pool1d, max_pool2d, max_pool3d = family(
 
         IPoolingLayer MAX; IReduceLayer MAX where a window is the whole. An ISliceLayer and an IElementWiseLayer MAX for
         each element along a side of the window with ``dilation``, and for windows of up to 9 elements without padding
-        over what does not lie channels last in memory, as it does after a convolution.
+        over what does not lie channels last in memory, as it does after a convolution, or is bfloat16.
         ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
 
         >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
@@ -396,15 +396,20 @@ max_pool1d, max_pool2d, max_pool3d = family(
 
 
 def _sliced(windows: Windows) -> bool:
-    """Whether maxima of floats are taken by slices: of few elements without padding, of what is not channels last.
+    """Whether maxima of floats are taken by slices: of few elements, of what is not channels last or is bfloat16.
 
-    The builder has the input and the result of IPoolingLayer rearranged then; slices and maxima are one kernel, which
-    what is around it may join. Of slices with padding it makes more launches in some places.
+    The builder has the input and the result of IPoolingLayer rearranged then, or cast from and to float32; slices and
+    maxima are one kernel, which what is around it may join. Where padding meets no stride, or what is not channels
+    last, it makes more launches of them.
     """
     x = windows.x
-    if any(windows.padding) or windows.ceil_mode or not is_static((*windows.size, *x.shape[2:])):
+    if windows.ceil_mode or not is_static((*windows.size, *x.shape[2:])) or not 1 < math.prod(windows.size) <= SLICES:
         return False
-    return 1 < math.prod(windows.size) <= SLICES and x.order != channels_last(x.ndim)
+    last, low = x.order == channels_last(x.ndim), x.dtype == torch.bfloat16
+    if any(windows.padding):
+        strided = all(step > 1 or not pad for step, pad in zip(windows.stride, windows.padding, strict=True))
+        return last and low and strided
+    return low or not last
 
 
 def _by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
