@@ -31,6 +31,7 @@ from ..statements import Expression, Literal, Statement, size_key
 from ..translating.lowering import statements
 from .guards import Guard
 from .modes import tensors_of
+from .served_range import served_range
 from .trace import Trace
 from .traced_sizes import ARITHMETIC, BITWISE, COMPARISONS, MATH
 
@@ -123,7 +124,8 @@ def _explored(
     nearest = min(
         filter(None, failed), key=len
     )  # of the paths to the program, the one that was left at the fewest places
-    raise nearest[0].refusal(env, _bounds(given))
+    whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
+    raise nearest[0].refusal(env, _bounds(given), served_range(given, columns, covered) if whole else "")
 
 
 def _all(masks: list[Any], count: int = 0) -> Any:
@@ -204,8 +206,8 @@ class Asking:
         left, right = (self.symbols.number(side, env) for side in (self.guard.left, self.guard.right))
         return COMPARISONS[self.guard.symbol](left, right) == self.guard.outcome
 
-    def refusal(self, env: Env, ranges: Mapping[str, tuple[int, int, int]]) -> UnsupportedError:
-        """The error where it does not hold at ``env``."""
+    def refusal(self, env: Env, ranges: Mapping[str, tuple[int, int, int]], instead: str = "") -> UnsupportedError:
+        """The error where it does not hold at ``env``; ``instead`` is what the author may write."""
         guard, where = self.guard, ""
         if self.condition is not None:
             text, where = str(self.condition), where_it_holds(self.condition, ranges)
@@ -218,7 +220,8 @@ class Asking:
         values = ", ".join(f"{name} = {env[name]}" for name in self.names)
         return UnsupportedError(
             f"the module takes another path where {values}: the one that is ported needs {text}"
-            f"{f', which holds {where}' if where else ''}. Give the dimension such a range, or a fixed size",
+            f"{f', which holds {where}' if where else ''}. Give the dimension such a range, or a fixed size"
+            f"{f': {instead}' if instead else ''}",
             location=guard.location,
         )
 
