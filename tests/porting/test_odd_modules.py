@@ -202,3 +202,26 @@ def test_a_number_that_forward_changes_is_remarked():
     found = ported(Scaled, {"x": "N,3"}, dims={"N": (1, 2, 8)}, check=True)
     assert [note.partition(":")[0] for note in found.notes] == ["forward changes its calls"]
     assert found.verdict.passed
+
+
+class Window(nn.Module):
+    """A window, which has no counterpart and needs none: it is the same numbers each time."""
+
+    def forward(self, x):
+        return x * torch.hann_window(5, device=x.device, periodic=False)
+
+
+class Placed(nn.Module):
+    def forward(self, x):
+        return x + torch.asarray(x, device=torch.device("cpu"), copy=True)
+
+
+def test_windows_are_numbers():
+    text = ported(Window, {"x": "N,5"}, dims={"N": (1, 2, 3)}, check=True)
+    assert "F.tensor([0.0, 0.5, 1.0, 0.5, 0.0]" in text.text and not text.verdict.exit_code
+
+
+def test_what_is_missing_has_no_device():
+    """torch prints a device as device(type='cpu'), which is no name of the file's."""
+    text = ported(Placed, {"x": "N,3"}, dims={"N": (1, 2, 3)}).text
+    assert 'td.missing("torch.asarray", x, copy=True)' in text

@@ -320,11 +320,13 @@ class Recorder:
         tensors = list(_tensors(result))
         if not _known(op) or op.name in RANDOM or not all(type(tensor) is torch.Tensor for tensor in tensors):
             return False
-        operands = [*_tensors((args, kwargs)), *tensors]
+        given = list(_tensors((args, kwargs)))
+        operands = [*given, *tensors]
         double = any(dtype_name(tensor.dtype) in FOLDED for tensor in operands)
         arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
         folded = double or arrays or any(id(tensor) in self.folded for tensor in operands)
-        if not folded and (op.form == "setitem" or counterpart(op) is not None or keeps_value(op, operands[0], result)):
+        kept = op.form == "setitem" or bool(given and keeps_value(op, given[0], result))
+        if not folded and (kept or counterpart(op) is not None):
             return False
         for tensor in tensors:
             self.folded.add(id(tensor))

@@ -33,7 +33,7 @@ def statements(op: Op) -> list[Statement]:
 def _missing(op: Op) -> Expression:
     arguments = [Argument(None, Literal(op.qualified))]
     arguments += [Argument(None, _plain(item)) for item in op.args]
-    arguments += [Argument(key, _plain(item)) for key, item in op.kwargs.items()]
+    arguments += [Argument(key, _plain(item)) for key, item in op.kwargs.items() if key not in PLACES]
     return Expression("missing", "", arguments, location=op.location)
 
 
@@ -43,9 +43,18 @@ def _plain(tree: Any) -> Any:
 
 def _note(op: Op, results: list[Value]) -> list[str]:
     operands = [value for value in leaves((op.args, op.kwargs)) if isinstance(value, Value)]
-    took = ", ".join(map(describe, operands))
+    took = f"of {', '.join(map(describe, operands))} " if operands else ""
     gave = ", ".join(map(describe, results))
-    return [f"{op.qualified} has no counterpart here: of {took} it makes {gave}."]
+    return [f"{op.qualified} has no counterpart here: {took}it makes {gave}."]
+
+
+PLACES = {
+    "device",
+    "layout",
+    "pin_memory",
+    "memory_format",
+    "non_blocking",
+}  # where tensors lie, which a network decides
 
 
 def describe(value: Value) -> str:
