@@ -23,6 +23,22 @@ trt = BACKEND.trt
 NAN, INF = math.nan, math.inf
 
 
+Recipe = Callable[[Any], Any]
+"""Draws one layer with a ``Trial`` of tests/layers/fuzz."""
+RECIPES: dict[str, list[Recipe]] = {}
+
+
+def recipe(*types: str) -> Callable[[Recipe], Recipe]:
+    """Registers a recipe for the layer types that it draws."""
+
+    def register(function: Recipe) -> Recipe:
+        for type in types:
+            RECIPES.setdefault(type, []).append(function)
+        return function
+
+    return register
+
+
 @dataclass(frozen=True)
 class Case:
     """One layer (or a few), what it is fed and what must come out."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import torch
 
-from . import INF, NAN, case, signed, trt
+from . import INF, NAN, case, recipe, signed, trt
 
 f16, bf16, i32, i64 = torch.float16, torch.bfloat16, torch.int32, torch.int64
 X = np.array([-3.5, -2.5, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 1.5, 2.5, 4.0], dtype=np.float32)
@@ -418,6 +418,13 @@ case(
     [np.float32([2 / 9, 2 / 13, 2 / 9]).reshape(1, 3, 1, 1)],
     lambda n, x: n.add_lrn(x, 3, 3.0, 1.0, 1.0),
 )
+
+
+@recipe("LRN")
+def draw_lrn(t):
+    x = t.input(t.shape(3, 5), t.pick((torch.float32, f16, bf16)))
+    return t.add_lrn(x, t.pick((1, 3, 5, 2)), 0.5, 0.75, 1.0)
+
 
 # -- cumulative, products of tensors -----------------------------------------------------------------------------------
 

@@ -1,18 +1,19 @@
 """Random layers of every type: what TensorRT infers and folds, against what the interpreter makes of the same layer.
 
-A recipe draws one layer. It is built three times from one seed: on inputs of static sizes, on inputs whose sizes are
-all dynamic, and on constants, which TensorRT folds. A layer that TensorRT refuses says nothing and is counted.
+A recipe draws one layer: ``@recipe("TYPE")``, here or beside the cases of its type. It is built three times from one
+seed: on inputs of static sizes, on inputs whose sizes are all dynamic, and on constants, which TensorRT folds. A layer
+that TensorRT refuses says nothing and is counted.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from cases import BACKEND, Builder, outputs_of
+from cases import BACKEND, RECIPES, Builder, Recipe, outputs_of, recipe
 from oracle import GREAT, folds
 
 from trtdsl.core.errors import DefinitionError, UnsupportedError
@@ -28,20 +29,6 @@ FOLDED = (torch.float32, torch.int8, torch.int32, torch.int64, torch.bool)
 
 SCALE = 1 << 16
 LIMIT = GREAT / SCALE
-
-Recipe = Callable[["Trial"], Any]
-RECIPES: dict[str, list[Recipe]] = {}
-
-
-def recipe(*types: str) -> Callable[[Recipe], Recipe]:
-    """Registers a recipe for the layer types that it draws."""
-
-    def register(function: Recipe) -> Recipe:
-        for type in types:
-            RECIPES.setdefault(type, []).append(function)
-        return function
-
-    return register
 
 
 class Trial(Builder):
@@ -201,4 +188,4 @@ def bits(value: torch.Tensor) -> torch.Tensor:
 
 from . import elements, models, movement, regions, windows  # noqa: E402
 
-__all__ = ["RECIPES", "Trial", "elements", "judge", "models", "movement", "regions", "windows"]
+__all__ = ["RECIPES", "Trial", "elements", "judge", "models", "movement", "recipe", "regions", "windows"]

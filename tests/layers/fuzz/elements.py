@@ -154,12 +154,6 @@ def normalization(t: Trial) -> Any:
     return layer
 
 
-@recipe("LRN")
-def lrn(t: Trial) -> Any:
-    x = t.input(t.shape(3, 5), t.pick(FLOATS))
-    return t.add_lrn(x, t.pick((1, 3, 5, 2)), 0.5, 0.75, 1.0)
-
-
 @recipe("MATRIX_MULTIPLY")
 def matrix_multiply(t: Trial) -> Any:
     dtype = t.pick(DTYPES if t.maybe(0.2) else FLOATS)
