@@ -67,13 +67,13 @@ def test_a_token_depends_on_those_before_it_alone(mamba):
     assert (after[:, 25:] - before[:, 25:]).abs().amax(-1).min() > 1e-3  # all later ones
 
 
-def test_engines_are_built_and_the_loop_needs_less_memory(mamba):
-    parallel, loop = (compile_engine(spec.define()).statistics for spec in (mamba, td.load_spec(f"{FILE}:mamba_loop")))
-    assert loop.activation_memory < parallel.activation_memory
+def test_engines_are_built_and_the_default_needs_no_more_memory_than_the_loop(mamba):
+    default, loop = (compile_engine(spec.define()).statistics for spec in (mamba, td.load_spec(f"{FILE}:mamba_loop")))
+    assert default.activation_memory <= loop.activation_memory
     vocabulary, hidden = 96, 64
     tied = sum(x.numel() for x in mamba.reference_class()().state_dict().values()) * 4
     # The tied head is not a second copy of the embeddings.
-    assert parallel.weight_memory < tied + vocabulary * hidden * 4 / 2
+    assert default.weight_memory < tied + vocabulary * hidden * 4 / 2
 
 
 @pytest.mark.parametrize("tied", [True, False])

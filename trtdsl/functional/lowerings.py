@@ -71,6 +71,7 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "products": Way("two IMatrixMultiplyLayers and ISoftMaxLayer"),
     },
     "selective_scan": {
+        "pairs": Way("every step from all steps before it, in one kernel"),
         "blocks": Way("the states at the ends of blocks of 4 steps, the others from the steps of their block"),
         "parallel": Way("all states at once, as F.linear_recurrence"),
         "chunked": Way("ILoop over chunks of 64 steps"),

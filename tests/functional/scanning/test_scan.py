@@ -16,7 +16,7 @@ import trtdsl.functional as F
 from trtdsl.engine.compiling.compiler import compile_engine
 
 LOWERINGS = ["parallel", "loop"]
-SELECTIVE = [*LOWERINGS, "chunked", "blocks"]
+SELECTIVE = [*LOWERINGS, "chunked", "blocks", "pairs"]
 T = td.Dim("T", min=1, opt=16, max=70)
 
 
@@ -211,6 +211,40 @@ def test_chunks_of_any_length(length, dynamic):
     assert_close(last, state)
 
 
+def test_pairs_are_exact_where_one_step_is_much_greater_than_those_after_it():
+    """Sums of steps from the first one differ by less than their rounding there."""
+    u, delta = torch.randn(1, 4, 64), torch.rand(1, 4, 64) * 0.02
+    delta[:, :, 5] = 3000.0
+    values = (u, delta, -torch.rand(4, 3) * 16, torch.randn(1, 3, 64), torch.randn(1, 3, 64))
+    got = evaluate(lambda *x: F.selective_scan(*x, lowering="pairs"), *values).double()
+    exact, own = (reference(*(x.to(dtype) for x in values))[0].double() for dtype in (torch.float64, torch.float32))
+    error, torchs = ((y - exact)[:, :, 6:].abs().max() for y in (got, own))
+    assert error <= 4 * torchs
+
+
+def test_short_scans_are_pairs_of_few_kernels_at_every_length():
+    """Fewer bytes than the steps' states alone, which are written once and read once."""
+    net = td.Network()
+    t = td.Dim("T", min=1, opt=32, max=80)
+    u, b = net.input("u", (1, 128, t)), net.input("b", (1, 16, t))
+    net.output(F.selective_scan(u, F.sigmoid(u), net.constant(-torch.rand(128, 16)), b, b), "y")
+    for length in (1, 32, 80):
+        program = td.program(net, dims={"T": length})
+        assert program.launch_count <= 4
+        assert program.bytes < 2 * 4 * 128 * 16 * max(length, 8)
+
+
+def test_pairs_of_a_long_scan_are_refused():
+    net = td.Network()
+    t = td.Dim("T", min=1, opt=32, max=100)
+    u, b = net.input("u", (1, 1536, t)), net.input("b", (1, 16, t))
+    a = net.constant(-torch.ones(1536, 16))
+    with pytest.raises(
+        td.UnsupportedError, match=r"'pairs' cannot express this: length \* length \* dim \* state may be"
+    ):
+        F.selective_scan(u, u, a, b, b, lowering="pairs")
+
+
 @pytest.mark.parametrize(("longest", "loops"), [(1024, False), (1025, True)])
 def test_long_lengths_are_computed_in_chunks(longest, loops):
     net = td.Network()
@@ -229,7 +263,7 @@ def test_refusals():
         F.linear_recurrence(x, x, 1, lowering="fast")
     w, b = net.input("w", (1, 8, 5)), net.input("projection", (1, 4, 5))
     with pytest.raises(
-        td.UnsupportedError, match="unknown lowering 'fast'; there are auto, blocks, parallel, chunked, loop"
+        td.UnsupportedError, match="unknown lowering 'fast'; there are auto, pairs, blocks, parallel, chunked, loop"
     ):
         F.selective_scan(w, w, net.constant(-torch.ones(8, 4)), b, b, lowering="fast")
     with pytest.raises(td.UnsupportedError, match="combine_mode"):

@@ -1,4 +1,4 @@
-"""Mamba's selective scan: by blocks, at once, in chunks, in a loop."""
+"""Mamba's selective scan: by pairs of steps, by blocks, at once, in chunks, in a loop."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
-from ...sizes.size import bounds
+from ...sizes.size import bounds, product
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
 from ..lowerings import lowering_of
 from ..pointwise.activation import silu, softplus
 from ..pointwise.arithmetic import add, mul, sub
 from ..pointwise.elementary import exp
-from ..shaping.create import filled
+from ..shaping.create import arange, filled
 from ..shaping.reshape import reshape
 from .scan import Decays, decay, passes, scalar, shifted
 
@@ -26,6 +26,9 @@ CHUNK = 64  # steps that are combined at once, where a loop runs over chunks of 
 # The longest length of which F.selective_scan computes y at once by default. Chunks move twice as many bytes at this
 # length, in ten times as many launches, and take a third of the memory; docs/benchmarks.md, "Scans".
 AT_ONCE = 1024
+# The most exponentials of a sequence for which every step is computed from all steps before it: that many are a few
+# microseconds of a GPU's arithmetic (an estimate), as one or two launches are; docs/benchmarks.md, "Scans".
+PAIRS = 1 << 24
 
 
 @operation
@@ -50,11 +53,12 @@ def selective_scan(
     with ``silu(z)``. ``return_last_state`` gives (result, last h) with h (batch, dim, state). Computed in float32; the
     result has the dtype of ``u``. As ``selective_scan_fn`` of https://github.com/state-spaces/mamba (Gu and Dao, 2023).
 
-    ``lowering="blocks"`` keeps h at the end of every fourth step, and computes y from those and from the steps between;
-    ``"parallel"`` computes h for all t at once, as :func:`linear_recurrence`, in values of (batch, dim, length, state);
-    ``"chunked"`` is an ILoop over chunks of 64 steps, each of which is computed so from the last h of the one before;
-    ``"loop"`` an ILoop that holds one h. ``"auto"`` is "chunked" where the length may be greater than 1024, otherwise
-    "blocks".
+    ``lowering="pairs"`` computes every y from all steps before it, in kernels that keep no h, as long as length *
+    length * dim * state is at most 16,777,216. ``"blocks"`` keeps h at the end of every fourth step, and computes y
+    from those and from the steps between; ``"parallel"`` computes h for all t at once, as :func:`linear_recurrence`, in
+    values of (batch, dim, length, state); ``"chunked"`` is an ILoop over chunks of 64 steps, each of which is computed
+    so from the last h of the one before; ``"loop"`` an ILoop that holds one h. ``"auto"`` is "pairs" where it can be,
+    "chunked" where the length may be greater than 1024, otherwise "blocks".
 
     Raises ShapeError naming the label whose sizes disagree, UnsupportedError as :func:`linear_recurrence`.
 
@@ -71,8 +75,11 @@ def selective_scan(
             f"not {shape_text(u.shape)} and {shape_text(A.shape)}"
         )
     label_sizes(parse("bdl,dn,bdl->bdln", (3, 2, 3)), [u.shape, A.shape, delta.shape])
-    best = "chunked" if bounds(u.shape[2])[1] > AT_ONCE else "blocks"
-    lowering = lowering_of("selective_scan", lowering, u, delta, A, B, C, default=best)
+    longest = bounds(u.shape[2])[1]
+    few = longest * longest * bounds(product(A.shape))[1] <= PAIRS
+    cannot = {} if few else {"pairs": f"length * length * dim * state may be more than {PAIRS:,}"}
+    best = "pairs" if few else "chunked" if longest > AT_ONCE else "blocks"
+    lowering = lowering_of("selective_scan", lowering, u, delta, A, B, C, cannot=cannot, default=best)
     dtype = u.dtype
     u, delta, A, B, C = (L.cast(x, torch.float32) for x in (u, delta, A, B, C))
     if delta_bias is not None:
@@ -150,6 +157,14 @@ class _Projection:
         result = einsum(f"bgh{time}n,bgn{time}->bgh{time}", self._grouped(h), self.value)
         return reshape(result, h.shape[:-1])
 
+    def beside(self, x: Tensor, axis: int) -> Tensor:
+        """The values in the dimensions (b, d, t, s, n), time as ``axis`` of them; ``x`` is (b, d, l)."""
+        if not self.varies:
+            return L.unsqueeze(self.value, [0, 2, 3])
+        if self.groups is None:
+            return L.unsqueeze(L.shuffle(self.value, [0, 2, 1]), [1, 5 - axis])
+        return L.unsqueeze(self.spread(filled(x.network, x.shape, 1.0, x.dtype), "l"), [5 - axis])
+
     def _grouped(self, x: Tensor) -> Tensor:
         assert self.groups is not None
         channels = x.shape[1]
@@ -167,6 +182,43 @@ def _selective_parallel(
         start = (0, 0, u.shape[2] - 1, 0)
         last = L.squeeze(L.slice(h, start, (*h.shape[:2], 1, h.shape[3])), [2])
     return C.gathered(h, "l"), last
+
+
+def _selective_pairs(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
+) -> tuple[Tensor, Tensor | None]:
+    """``y[t]`` is the sum over s up to t of ``C[t] exp(A * d) B[s] delta[s] u[s]``, d the sum of delta between them."""
+    length = u.shape[2]
+    with u.network.current():
+        steps = arange(length)
+    past = L.unary(L.elementwise(L.unsqueeze(steps, [0]), L.unsqueeze(steps, [1]), "GREATER"), "NOT")  # (t, s)
+    past, zero = L.unsqueeze(past, [0, 1]), scalar(delta, 0.0)
+    zero = L.unsqueeze(zero, range(4))
+    between = L.select(past, _between(delta, past, zero), zero)
+    driven = L.select(past, L.unsqueeze(mul(delta, u), [2]), zero)
+    decays = exp(mul(L.unsqueeze(between, [4]), _by_channel(A, 5)))
+    states = mul(decays, mul(L.unsqueeze(driven, [4]), B.beside(u, 3)))
+    y = L.reduce(mul(states, C.beside(u, 2)), "SUM", [3, 4])
+    if not return_last_state:
+        return y, None
+    end = L.slice(states, (0, 0, length - 1, 0, 0), (*states.shape[:2], 1, *states.shape[3:]))
+    return y, L.reduce(end, "SUM", [2, 3])
+
+
+def _between(delta: Tensor, past: Tensor, zero: Tensor) -> Tensor:
+    """The sum of delta behind s up to t (b, d, t, s), as differences of sums from the first step.
+
+    A small sum between great ones would be lost in such a difference. So delta is split in two: parts that are
+    multiples of one number so coarse that their sums are exact, and what is left of it.
+    """
+    coarse = L.reduce(L.unary(delta, "ABS"), "SUM", [2], True)
+    coarse = add(coarse, coarse)
+    high = sub(add(delta, coarse), coarse)
+    sums = []
+    for part in (high, sub(delta, high)):
+        upto = L.reduce(L.select(past, L.unsqueeze(part, [2]), zero), "SUM", [3])
+        sums.append(sub(L.unsqueeze(upto, [3]), L.unsqueeze(upto, [2])))
+    return add(*sums)
 
 
 def _selective_blocks(
@@ -271,6 +323,7 @@ def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
 
 
 SELECTIVE = {
+    "pairs": _selective_pairs,
     "blocks": _selective_blocks,
     "parallel": _selective_parallel,
     "loop": _selective_loop,
