@@ -184,7 +184,7 @@ def essential(cls, surface):
     return not (layer or cls in later or cls.startswith(("IPlugin", "TimingCache")))
 
 
-def test_arguments(surface):
+def test_calls_of_tensorrt_fit_its_signatures(surface):
     """Each call fits an overload of a class that has the method."""
     checked = 0
     for name, count, named, place in source().calls:

@@ -52,7 +52,7 @@ def test_each_platform_gets_what_there_is_for_it(system, machine, rtx, cuda):
     assert all(wanted(name) for name in REQUIRED if name not in ("tensorrt-rtx-cu13", "cuda-python"))
 
 
-def test_extras():
+def test_extras_have_the_packages_that_they_name():
     assert named(EXTRAS["tensorrt"]).keys() == {"tensorrt"}
     assert {"pytest", "hypothesis"} <= named(EXTRAS["test"]).keys()
     assert {"ruff", "pyright"} <= named(EXTRAS["dev"]).keys()

@@ -76,7 +76,7 @@ def test_two_builds_are_byte_identical_also_in_another_process(spec, small, tmp_
     assert (tmp_path / "a.engine").read_bytes() == (tmp_path / "b.engine").read_bytes()
 
 
-def test_what_has_not_changed_is_not_built_again(spec, small, tmp_path):
+def test_an_unchanged_network_is_not_built_again(spec, small, tmp_path):
     engine = tmp_path / "out.engine"
     assert td.build(spec, engine).built
     before = engine.stat().st_mtime_ns
@@ -241,7 +241,7 @@ def test_a_dimension_without_a_range_is_asked_for():
         compile_engine(td.Network())
 
 
-def test_what_tensorrt_cannot_build_names_the_authors_line():
+def test_a_failed_build_names_the_authors_line():
     """TensorRT-RTX has no float32 matrix product for compute capability 7.5."""
     net = td.Network()
     line = inspect.currentframe().f_lineno + 1
@@ -262,7 +262,7 @@ def listening():
     signal.signal(signal.SIGINT, before)
 
 
-def test_what_cannot_be_built_here_is_refused_before_the_check(tmp_path, monkeypatch):
+def test_a_network_that_cannot_be_built_here_is_refused_before_its_check(tmp_path, monkeypatch):
     """NON_ZERO and NMS have no kernel without a GPU: both are named, at their lines, and the reference never runs."""
 
     def reference():

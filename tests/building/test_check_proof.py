@@ -74,7 +74,7 @@ def test_every_file_that_the_reference_imports_counts(project, file):
     assert proof(project) != before
 
 
-def test_other_files_do_not_count(project):
+def test_files_that_are_not_imported_do_not_count(project):
     before = proof(project)
     change(project / "other.py")
     change(project / "net.py")
@@ -107,7 +107,7 @@ def test_samples_versions_and_tolerances_count(project, monkeypatch):
     assert len(seen) == 11
 
 
-def test_what_is_in_no_file_is_never_proven(project):
+def test_a_reference_without_a_file_is_always_checked_again(project):
     class Local(torch.nn.Module):
         def forward(self, x):
             return x

@@ -107,7 +107,7 @@ def test_the_order_of_an_einsum_is_found_from_its_naive_lowering(tmp_path):
     assert report.after.bytes <= program.bytes < 0.75 * report.before.bytes
 
 
-def test_what_is_won_is_written_and_used_by_later_builds_and_checks(gated, tmp_path):
+def test_a_tuning_is_written_and_used_by_later_builds_and_checks(gated, tmp_path):
     engine = tmp_path / "gated.engine"
     plain = td.build(gated, engine)
     report = tune(gated, seconds=120)
@@ -170,7 +170,7 @@ def test_each_case_has_choices_of_its_own(gated, tmp_path):
     assert ways(gated, precision="fp16") == ["sigmoid"] and ways(gated) == ["exp"]
 
 
-def test_no_time_is_said(gated):
+def test_a_tuning_without_time_names_the_calls_that_it_did_not_try(gated):
     report = tune(gated, seconds=1e-9)
     assert report.builds == 1 and not report.changes
     assert report.untried[0].startswith("silu at ") and report.untried[0].endswith("as 'exp'")

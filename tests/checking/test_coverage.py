@@ -41,7 +41,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("network", "reference", "said"), CHOICES, ids=["relu", "clamp", "where", "maximum"])
-def test_a_side_that_nothing_reached_is_named(network, reference, said):
+def test_a_side_of_a_comparison_that_no_value_reached_is_named(network, reference, said):
     missed = missed_by_network(network, ONES)
     assert set(said) <= set(missed)
     assert missed_by_network(network, ONES, MIXED) == []

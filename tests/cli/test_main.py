@@ -308,7 +308,7 @@ def test_no_tensorrt_at_all(trtdsl, monkeypatch):
         (MemoryError("4 TiB"), "error: MemoryError: 4 TiB\n"),
     ],
 )
-def test_what_the_machine_fails_at_exits_with_8(trtdsl, monkeypatch, error, message):
+def test_a_failure_of_the_machine_exits_with_8(trtdsl, monkeypatch, error, message):
     def fail(*given):
         raise error
 

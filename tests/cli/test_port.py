@@ -86,6 +86,6 @@ def test_port_json_is_one_object(trtdsl):
         ((f"{MODULES}:Branch", "--input", "x=N,3"), 3, "depends on a tensor's values"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(trtdsl, arguments, code, message):
+def test_errors_of_port_are_one_line(trtdsl, arguments, code, message):
     done = trtdsl("port", *arguments, code=code)
     assert message in done.stderr and done.stdout == ""

@@ -206,6 +206,6 @@ def test_layers_of_a_scan_stand_where_it_is_written():
         (("inspect", "deep.py", "--depth", "-1"), 2, "--depth -1: expected a number from 1 on, or all"),
     ],
 )
-def test_one_sentence_says_what_is_wrong(deep, command_line, arguments, code, said):
+def test_usage_errors_are_one_sentence(deep, command_line, arguments, code, said):
     message = command_line(deep)(*arguments, code=code).stderr
     assert said in message and message.count("error: ") == 1 and len(message) < 250

@@ -32,7 +32,7 @@ def trtdsl(command_line, tmp_path):
     return command_line(tmp_path)
 
 
-def test_it_prints_what_it_won_and_later_commands_use_it(trtdsl, tmp_path):
+def test_tune_prints_its_gain_and_later_commands_use_the_tuning(trtdsl, tmp_path):
     done = trtdsl("build", "gated.py", "--tune-seconds", "100")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("gated: 2 calls can be lowered in several ways; ")

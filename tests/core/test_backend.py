@@ -34,7 +34,7 @@ def test_auto_takes_tensorrt_where_it_is_installed_and_a_device_is_there(monkeyp
     assert get_backend("auto") == "tensorrt-rtx"
 
 
-def test_auto_does_without_a_tensorrt_that_does_not_import(monkeypatch):
+def test_auto_skips_a_tensorrt_that_does_not_import(monkeypatch):
     def load(name):
         if name == "tensorrt":
             raise td.BackendError("TensorRT is missing: libnvinfer.so.10: cannot open shared object file")

@@ -39,7 +39,7 @@ def killed_after(renames, folder):
 
 
 @pytest.mark.parametrize("renames", [0, 1])
-def test_what_a_killed_writer_leaves_is_cleaned_by_the_next(tmp_path, renames):
+def test_temporary_files_of_a_killed_writer_are_removed_by_the_next(tmp_path, renames):
     (tmp_path / "a.engine").write_bytes(b"old engine")
     (tmp_path / "a.engine.json").write_bytes(b"old manifest")
     killed_after(renames, tmp_path)
@@ -117,7 +117,7 @@ def test_names_that_are_no_files(name):
 
 
 @given(st.text(max_size=300))
-def test_no_name_leads_elsewhere(name):
+def test_a_file_name_stays_in_its_folder(name):
     try:
         made = file_name(name, ".npy")
     except td.UsageError:

@@ -68,7 +68,7 @@ def test_an_operation_ends_with_its_call_and_after_an_error():
     assert net.current_operation is None
 
 
-def test_one_inside_another_gives_way_and_the_first_is_current_again():
+def test_the_outermost_operation_stays_current():
     net = td.Network()
     with net.operation("outer", td.core.errors.Location("file.py", 7)) as outer:
         assert net.current_operation is outer
@@ -148,7 +148,7 @@ def test_a_composed_function_leaves_precision_to_its_parts():
         (lambda x: F.softmax(0, 1), "F.softmax takes a Tensor as 'input', not int: 0"),
     ],
 )
-def test_what_is_no_tensor_is_named(call, words):
+def test_an_argument_that_is_not_a_tensor_is_named(call, words):
     with pytest.raises(td.DefinitionError) as caught:
         call(td.Network().input("x", (2, 3)))
     assert words in str(caught.value)

@@ -145,7 +145,7 @@ def test_sizes_of_data_and_no_network_are_refused():
         (H > 300, ""),
     ],
 )
-def test_where_a_condition_holds(condition, text):
+def test_the_sizes_where_a_condition_holds_are_printed(condition, text):
     if condition is not False:
         assert where_it_holds(condition, {"H": (60, 128, 256)}) == text
 

@@ -269,7 +269,7 @@ def test_functions_of_functional_are_methods_without_a_list():
     same(lambda x: x.select_scatter(torch.zeros(2), 1, 0), torch.randn(2, 4))
 
 
-def test_facts():
+def test_size_rank_and_dtype_of_a_tensor():
     net = td.Network()
     x = net.input("x", ("N", 3))
     assert x.ndim == x.dim() == 2

@@ -177,6 +177,6 @@ def test_a_tensor_that_was_changed_in_place_is_not_used_again(function):
         (lambda x: torch.sum(x, initial=3), "sum"),
     ],
 )
-def test_what_is_refused(function, message):
+def test_calls_of_torch_that_are_refused(function, message):
     with pytest.raises((td.DefinitionError, AttributeError, TypeError), match=message):
         both(function, (2, 3))

@@ -143,7 +143,7 @@ def test_a_forked_process_is_told_to_load_its_own(machine):
     assert engine(x=torch.ones(2, SIZE))["y"][0, 0] == 2  # the parent's is as it was
 
 
-def test_whatever_goes_wrong_in_one_thread_leaves_the_others_results_right(machine):
+def test_errors_in_one_thread_leave_the_results_of_others_right(machine):
     """Random runs in threads, on shared and own streams, with failures in the middle."""
     engine, problems = doubling(), []
     shared = cuda.Stream()

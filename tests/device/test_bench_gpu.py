@@ -42,7 +42,7 @@ def test_networks_skipped_for_time_are_listed(tool, monkeypatch):
     assert limits == [70, 40, 10]
 
 
-def test_one_way_of_one_network(tool, machine, small):
+def test_a_network_is_measured_in_one_way(tool, machine, small):
     task = {"kind": "network", "network": str(small / "small.py"), "way": "engine"}
     facts = tool.measured(task, 3)
     assert "error" not in facts
@@ -68,7 +68,7 @@ def test_inputs_of_the_onnx_way_are_given_by_name(tool, machine, small):
     assert [times["name"] for times in facts["times"]] == ["onnx"]
 
 
-def test_a_way_that_fails_is_a_line(tool, machine, small):
+def test_a_measurement_that_fails_is_a_row_with_its_error(tool, machine, small):
     for way in ("torch", "compile"):
         facts = tool.measured({"kind": "network", "network": str(small / "small.py"), "way": way}, 2)
         assert "needs a torch with CUDA" in facts["error"]

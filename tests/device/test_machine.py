@@ -18,7 +18,7 @@ def numbers(memory, machine):
     return machine.memory.bytes(memory.pointer, 16).view(np.float32).tolist()
 
 
-def test_it_is_there_and_gone_again():
+def test_the_simulated_device_exists_only_inside_its_context():
     before = cuda_status()
     with simulated_device():
         assert cuda_status() is None

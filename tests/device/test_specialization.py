@@ -14,7 +14,7 @@ def strategies(engine):
     return {context.trt._strategies[1] for context in engine._free}
 
 
-def test_lazy_until_something_else_is_asked_for(machine):
+def test_kernels_are_specialized_lazily_by_default(machine):
     engine = doubling()
     engine.run({"x": X})
     assert strategies(engine) == {"LAZY"}

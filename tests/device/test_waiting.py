@@ -105,7 +105,7 @@ def test_an_array_that_another_stream_makes_is_waited_for_on_the_device(machine,
     assert results[0]["y"].numpy().tolist() == [[10.0] * 4] * 2
 
 
-def test_who_takes_an_output_by_dlpack_gets_it_in_order(machine, stream):
+def test_an_output_taken_by_dlpack_is_ordered_after_the_run(machine, stream):
     engine, consumer = doubling(), cuda.Stream()
     x = to_device(torch.ones(2, 4), 0, stream.handle)
     result = engine.run({"x": x}, outputs="device", stream=stream.handle)["y"]

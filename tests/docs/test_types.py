@@ -141,7 +141,7 @@ def test_networks_of_the_gallery_and_of_the_documents_pass_strict(found):
     assert not said, "\n".join(said)
 
 
-def test_strict_sees_what_is_loose(found):
+def test_strict_checking_reports_loose_types(found):
     messages = " ".join(text for _, text in found["loose"])
     assert 'missing for parameter "w"' in messages
     assert "cannot be assigned to parameter" in messages

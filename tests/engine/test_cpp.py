@@ -78,7 +78,7 @@ def test_npy_that_cannot_be_fed(probe, tmp_path):
     assert "23 bytes of data, not 24" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
 
 
-def test_a_sound_engine(run_engine, engine, tmp_path):
+def test_an_undamaged_engine_passes_in_cpp(run_engine, engine, tmp_path):
     assert f"tensorrt-rtx {BACKEND.version}" in run_engine(engine, "--check", *have())
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
     np.save(tmp_path / "k.npy", np.ones(3, np.float32))

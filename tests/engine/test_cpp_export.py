@@ -53,7 +53,7 @@ def test_cmake_builds_the_project_as_it_stands(tmp_path):
 HOSTILE = 'x"); system("touch evil"); //\\\n#error\n*/ ??/ `id` ${CMAKE} | é \u2028'
 
 
-def test_what_a_manifest_says_is_never_code(sanitized, tmp_path):
+def test_texts_of_a_manifest_never_become_code(sanitized, tmp_path):
     path = write(tmp_path / "a.engine")
     facts = json.loads(manifest_path(path).read_text())
     facts["inputs"] = {HOSTILE: {"dtype": "float32", "shape": [f"N{HOSTILE}", 2]}}
@@ -82,7 +82,7 @@ def test_a_project_stays_in_its_folder(tmp_path, name):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_from_a_shell(tmp_path):
+def test_export_cpp_on_the_command_line(tmp_path):
     engine, folder = write(tmp_path / "a.engine"), tmp_path / "deep" / "project"
     arguments = ["export", "cpp", str(engine), str(folder)]
     done = CliRunner().invoke(app, [*arguments, "--json"])

@@ -44,7 +44,7 @@ def test_headers_of_npy_files_that_are_damaged(probe, tmp_path, header):
     assert "not an array that can be fed" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
 
 
-def test_what_is_read_of_a_spoiled_npy_file_is_what_numpy_reads(probe, tmp_path):
+def test_damaged_npy_files_are_read_as_numpy_reads_them(probe, tmp_path):
     rng = random.Random(5)
     np.save(tmp_path / "sound.npy", np.arange(24, dtype=np.float32).reshape(2, 3, 4))
     data = (tmp_path / "sound.npy").read_bytes()
@@ -240,7 +240,7 @@ def test_safetensors(probe, tmp_path):
     assert probe("weights", data=f"{tmp_path / 'small'}\n".encode()).startswith("weights-damaged: ")
 
 
-def test_what_is_read_of_a_spoiled_safetensors_file_is_what_its_library_reads(probe, tmp_path):
+def test_damaged_safetensors_files_are_read_as_their_library_reads_them(probe, tmp_path):
     rng = random.Random(6)
     save_file({"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.int8)}, tmp_path / "small")
     save_file({"c": torch.arange(99.0)}, tmp_path / "sound")

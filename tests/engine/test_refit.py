@@ -87,7 +87,7 @@ def test_the_file_of_derived_weights_needs_no_network(spec, others, tmp_path):
     assert all(torch.equal(values[name], named[name]) for name in values)
 
 
-def test_all_problems_at_once(spec, others, tmp_path):
+def test_all_problems_of_new_weights_are_reported_together(spec, others, tmp_path):
     facts = facts_of(spec, spec.define(), tmp_path / "a.engine")
     weights = load_file(others)
     first, second, *_ = [name for name, tensor in weights.items() if tensor.ndim]

@@ -24,7 +24,7 @@ def test_absent_functions_give_the_reason(name):
         getattr(F, name)
 
 
-def test_reasons_are_given_for_what_is_not_there():
+def test_a_missing_function_gives_the_reason():
     there = {name for name in absent.REASONS if name in vars(F)}
     assert not there
     assert not hasattr(F, "__path_of_nothing__")

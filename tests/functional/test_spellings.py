@@ -89,7 +89,7 @@ def test_an_argument_that_a_function_does_not_take_is_said_with_the_nearest():
         (lambda x: len(x.sum()), "without dimensions"),
     ],
 )
-def test_what_has_no_value_says_what_to_write_with_the_authors_line(function, message):
+def test_errors_about_missing_values_have_advice_and_the_authors_line(function, message):
     @td.network(inputs={"x": td.Input(("N", 3))})
     def network(x):
         return {"y": function(x)}

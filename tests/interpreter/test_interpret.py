@@ -217,7 +217,7 @@ def test_layers_stand_in_any_order():
     assert [node.type for node in topological_order(nodes)] == ["UNARY", "ELEMENTWISE"]
 
 
-def test_a_circle_is_an_error():
+def test_a_cycle_of_layers_is_an_error():
     net = BACKEND.create_network()
     with BACKEND.listen():
         x = net.add_input("x", trt.float32, (2,))
@@ -377,7 +377,7 @@ def test_loops_inside_loops_inside_branches():
     assert not any("recurrence" in name for name in seen)
 
 
-def test_what_a_loop_was_not_given_is_refused():
+def test_wrong_parts_of_a_loop_are_refused():
     net = td.Network()
     loop = L.Loop(net)
     x = net.input("x", (3, 2))

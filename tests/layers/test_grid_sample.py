@@ -28,7 +28,7 @@ def sample_row(values, points, *args, **kwargs):
     return run(x, grid, *args, align_corners=True, **kwargs).flatten().tolist()
 
 
-def test_linear_by_hand():
+def test_linear_sampling_equals_values_worked_by_hand():
     values, points = [10, 20, 40], [0, 0.5, 1.75, 2, -0.25, 2.5, -1, 3]
     assert sample_row(values, points) == pytest.approx([10, 15, 35, 40, 7.5, 20, 0, 0], abs=1e-4)
     assert sample_row(values, points, sample_mode="CLAMP") == pytest.approx([10, 15, 35, 40, 10, 40, 10, 40], abs=1e-4)

@@ -77,7 +77,7 @@ def test_a_loop_after_a_loop_is_not_inside_it():
     assert [kind for kind, _, inner in nested_names(net)[1] if not inner] == ["loop", "loop"]
 
 
-def test_what_a_loop_does_not_change_is_computed_once():
+def test_loop_invariants_are_computed_once():
     net = td.Network()
     x = net.input("x", (), "int64")
     square = L.elementwise(x, x, "PROD")
@@ -91,7 +91,7 @@ def test_what_a_loop_does_not_change_is_computed_once():
     assert seen.count(square.name) == 1
 
 
-def test_what_both_branches_or_others_need_is_computed_once_and_what_one_needs_only_there():
+def test_values_of_one_branch_are_computed_there_and_shared_ones_once():
     net = td.Network()
     x, c = net.input("x", (), "int64"), net.input("c", (), "bool")
     branch = L.Conditional(c)

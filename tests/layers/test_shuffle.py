@@ -95,14 +95,14 @@ def test_a_reshape_and_a_permute_are_one_layer():
     torch.testing.assert_close(td.interpret(net, {"x": value})["y"], value.relu())
 
 
-def test_what_cancels_is_no_layer():
+def test_shuffles_that_cancel_add_no_layer():
     net = td.Network()
     x = net.input("x", ("N", 6, 4))
     assert x.permute(2, 0, 1).reshape(4, -1).reshape(4, x.shape[0], 6).permute(1, 2, 0) is x
     assert x.unsqueeze(0).squeeze(0) is x
 
 
-def test_what_nobody_uses_is_no_layer():
+def test_an_unused_shuffle_adds_no_layer():
     net = td.Network()
     x = net.input("x", (2, 3))
     x.reshape(3, 2)
@@ -110,7 +110,7 @@ def test_what_nobody_uses_is_no_layer():
     assert kinds(net) == ["ACTIVATION"]
 
 
-def test_two_users_share_the_layer():
+def test_two_users_share_a_shuffle():
     net = td.Network()
     flat = net.input("x", (2, 3, 4)).reshape(6, 4)
     net.output(F.relu(flat) + F.exp(flat), "y")
@@ -137,7 +137,7 @@ def test_a_transpose_between_two_reshapes_takes_two_layers():
     assert torch.equal(td.interpret(net, {"x": value})["y"], torch.nn.functional.channel_shuffle(value, 3))
 
 
-def test_two_stay_two_where_one_would_need_a_shape_tensor():
+def test_two_reshapes_stay_apart_where_one_would_need_a_shape_tensor():
     net = td.Network()
     x = net.input("x", ("A", "B", 6))
     y = x.reshape(x.shape[0] * x.shape[1], 6).reshape(x.shape[0] * x.shape[1], 2, 3)

@@ -39,7 +39,7 @@ def made_up(shapes):
 
 
 @pytest.mark.parametrize("name", ["mamba", "mamba_loop"])
-def test_it_is_its_reference_at_every_length(name):
+def test_mamba_equals_its_reference_at_every_length(name):
     report = td.check(td.load_spec(f"{FILE}:{name}"))
     assert report.passed, report.raise_for_mismatch()
     lengths = {case.dims["T"] for case in report.cases}

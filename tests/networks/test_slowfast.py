@@ -73,7 +73,7 @@ def test_names_and_shapes_are_pyslowfasts(spec, weights):
     assert spec.open_weights(weights).shapes == parameters | statistics
 
 
-def test_as_many_multiplications_as_published(spec, weights):
+def test_slowfast_has_the_published_number_of_multiplications(spec, weights):
     """The model zoo's 65.71 G are those of the convolutions of a clip of 32 frames of 256 by 256."""
     net = spec.define(weights=weights, dims={"N": 1, "T": 32, "H": 256, "W": 256})
     flops = sum(layer.flops for layer in td.summarize(net).layers if layer.type == "CONVOLUTION")

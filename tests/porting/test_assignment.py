@@ -80,7 +80,7 @@ INPUTS = {"x": "3,T,6", "i": "2:int64:0:3"}
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_every_form(name):
+def test_every_form_of_assignment_is_ported(name):
     spec = td.from_module(Assigning(WRITES[name]), INPUTS, dims={"T": (3, 5, 8)})
     report = td.check(spec)
     assert report.passed, str(report)

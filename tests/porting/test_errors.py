@@ -145,6 +145,6 @@ def test_a_size_may_be_calculated(text, shape):
 @pytest.mark.parametrize(
     "text", ["N**2", "N/2", "f(N)", "N if N else 1", "1//0", "N,", "-", "N" * 200, "(" * 90, "True"]
 )
-def test_a_size_is_nothing_else(text):
+def test_a_size_that_is_no_number_name_or_calculation_is_refused(text):
     with pytest.raises(td.UsageError, match=r"a size is a number, a name, or a calculation such as 8\*H"):
         parsed("mask", text)

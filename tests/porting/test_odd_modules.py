@@ -100,7 +100,7 @@ VALUES = "depends on a tensor's values, which a trace does not have: make it ind
 
 @pytest.mark.parametrize("shape", ["N,3", "2,3"])
 @pytest.mark.parametrize("forward", [draws, draws_arrays, reads_the_time, counts_outside])
-def test_what_differs_from_run_to_run_is_refused(forward, shape):
+def test_modules_that_differ_from_run_to_run_are_refused(forward, shape):
     with pytest.raises(td.UnsupportedError, match=EACH_RUN) as caught:
         td.from_module(Module(forward), [shape], dims={"N": (1, 2, 3)} if "N" in shape else None)
     line = forward.__code__.co_firstlineno
@@ -108,7 +108,7 @@ def test_what_differs_from_run_to_run_is_refused(forward, shape):
 
 
 @pytest.mark.parametrize("forward", [asks_for_an_item, branches, catches, loops, asserts])
-def test_what_depends_on_values_is_refused_where_it_stands(forward):
+def test_code_that_depends_on_values_is_refused_at_its_line(forward):
     with pytest.raises(td.UnsupportedError, match=VALUES) as caught:
         td.from_module(Module(forward), ["N,3"])
     line = forward.__code__.co_firstlineno
@@ -124,7 +124,7 @@ def test_what_depends_on_values_is_refused_where_it_stands(forward):
         (makes_it_sparse, td.UnsupportedError, "test_odd_modules.py:.*to_sparse has no counterpart .* write what it"),
     ],
 )
-def test_what_a_network_cannot_be(forward, error, text):
+def test_modules_that_no_network_can_express_are_refused(forward, error, text):
     with pytest.raises(error, match=text):
         td.from_module(Module(forward), ["N,3"])
 
@@ -142,7 +142,7 @@ def test_a_hook_that_belongs_to_the_module_that_was_copied():
         td.from_module(module, ["N,3"])
 
 
-def test_what_is_ported():
+def test_keyword_results_and_counted_calls_are_ported():
     def keyword(self, x):
         return Output(x * 2, 3)
 
@@ -194,7 +194,7 @@ class Cached(nn.Module):
         return x + Cached.table(3)
 
 
-def test_what_a_function_keeps_of_the_first_run_is_a_constant():
+def test_values_that_a_function_caches_become_constants():
     td.check(td.from_module(Cached(), ["N,3"], dims={"N": (1, 2, 3)})).raise_for_mismatch()
 
 
@@ -221,7 +221,7 @@ def test_windows_are_numbers():
     assert "F.tensor([0.0, 0.5, 1.0, 0.5, 0.0]" in text.text and not text.verdict.exit_code
 
 
-def test_what_is_missing_has_no_device():
+def test_td_missing_is_written_without_a_device():
     """torch prints a device as device(type='cpu'), which is no name of the file's."""
     text = ported(Placed, {"x": "N,3"}, dims={"N": (1, 2, 3)}).text
     assert 'td.missing("torch.asarray", x, copy=True)' in text

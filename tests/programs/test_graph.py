@@ -33,13 +33,13 @@ def test_neighbours_and_what_lies_between(graph):
     assert graph.neighbours(first) == (None, convolution)
 
 
-def test_a_cause_in_words(graph):
+def test_a_cause_names_the_launches_around_it(graph):
     first, convolution, between, *_ = graph.program.launches
     assert graph.cause(first) == f"of an input, before the convolution at {convolution.lines[-1]}"
     assert graph.cause(between).startswith(f"after the convolution at {convolution.lines[-1]}, before the product at ")
 
 
-def test_what_has_no_line_belongs_to_who_reads_it(graph):
+def test_a_launch_without_a_line_belongs_to_its_reader(graph):
     first, convolution, *_ = graph.program.launches
     assert first.lines == ()
     assert graph.lines(first) == convolution.lines[:1]

@@ -34,7 +34,7 @@ def test_a_product(program_of, constant):
     assert (program.inputs, program.outputs) == ({"x": (64, 128)}, ("y0",))
 
 
-def test_a_chain_that_fuses_is_one_launch(program_of):
+def test_fused_layers_are_one_launch(program_of):
     program = program_of(lambda net: F.sigmoid(F.exp(net.input("x", (64, 256))) * 2 + 1))
     assert kinds(program) == ["pointwise"]
     assert program.bytes == 2 * 64 * 256 * FLOAT

@@ -74,7 +74,7 @@ def test_mistakes_name_the_line_of_the_profile(given, words):
         (td.Profile(T=(9, 50, 100)), "range of T, 9 to 100 (best at 50)"),
     ],
 )
-def test_what_does_not_fit_the_network_is_refused_where_it_is_defined(profile, words):
+def test_a_profile_that_does_not_fit_is_refused_with_its_line(profile, words):
     calls = [
         lambda: spec(profile),
         lambda: spec().define(profiles=[profile]),
@@ -99,7 +99,7 @@ def test_a_mapping_is_no_profile():
         spec().define(profiles=[{"N": 1}])
 
 
-def test_what_is_not_given_is_the_dims_own():
+def test_a_profile_takes_missing_ranges_from_the_dims():
     net = spec(td.Profile(N=1), td.Profile(), td.Profile(N=(1, 4, 8))).define()
     assert [profile.ranges for profile in net.profiles] == [
         {"N": (1, 1, 1), "T": (10, 50, 100)},
@@ -137,7 +137,7 @@ def test_a_check_tries_every_profiles_corners_once():
     assert set(points[5:]) == {(1, 11), (1, 13), (2, 100), (8, 10), (3, 13), (5, 11)}
 
 
-def test_points_between_are_bounded():
+def test_at_most_16_sizes_are_tried_besides_the_corners():
     dims = [td.Dim(name, min=1, opt=5, max=40) for name in "ABCD"]
     profiles = [td.Profile(A=(low, low + 2, low + 8)) for low in range(1, 31)]
     net = spec(*profiles, shape=tuple(dims)).define()

@@ -64,7 +64,7 @@ def test_the_order_of_different_values_is_torchs(name):
 
 
 @pytest.mark.parametrize("bad", [[0, 1, 2], [2, 1, 1], [2, 1, 3], [1, 2, 0]])
-def test_other_orders_are_wrong(bad):
+def test_orders_that_no_near_tie_explains_fail(bad):
     assert not passes(INDICES["topk"][0], NEAR, [torch.tensor(bad)])
 
 
@@ -110,7 +110,7 @@ def test_a_value_at_a_bound_is_on_torchs_side():
     assert not passes(lambda x: near(x) > 1.5, NEAR, [torch.tensor([True, True, True, False])])
 
 
-def test_what_is_behind_a_decision_follows_it():
+def test_values_after_a_decision_follow_it():
     def routed(x):
         return torch.stack([x * 2, x * 3, x * 5, x * 7])[near(-(x - 1).abs() - 1).argmax()]
 

@@ -115,7 +115,7 @@ def test_a_repeated_extreme_value_is_exact():
     assert not judge("y", got, truth.float(), truth).passed
 
 
-def test_where_torch_overflows_the_truth_is_as_good():
+def test_the_true_value_passes_where_torch_overflows():
     truth = torch.tensor([1e30, 2.0, 3.0, 1e39], dtype=torch.float64)
     own = torch.tensor([float("inf"), 2.0, 3.0, float("inf")])
     assert judge("y", own, own, truth).passed
@@ -139,7 +139,7 @@ def test_integers_are_the_truth_or_torchs_own():
     assert not judge("b", truth > 50, truth > 49).passed
 
 
-def test_other_results_of_torch_widen_its_error():
+def test_perturbed_results_of_torch_widen_its_error():
     truth = normal(4, 256)
     own, got = truth.float(), noisy(truth, 1e-4, seed=2)
     assert not judge("y", got, own, truth).passed

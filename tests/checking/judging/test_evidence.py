@@ -60,7 +60,7 @@ def test_an_error_measured_in_one_channel_does_not_excuse_another():
     assert 0.5e-4 < float(error[:, 0].mean()) < 2e-4
 
 
-def test_what_is_known_of_small_samples_is_small():
+def test_small_values_have_small_expected_errors():
     noise = Noise(moving=[0])
     truth = torch.rand(20, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
     noise.learn(truth * (1 + 1e-4), truth)

@@ -101,7 +101,7 @@ def test_perturbed_results_are_a_rounding_apart():
     assert 1e-4 < (low.perturbed({"x": x}, 0).float() - module(x)).norm() / moved.norm() < 2e-2
 
 
-def test_what_the_reference_changes_never_reaches_the_network():
+def test_changes_by_the_reference_never_reach_the_network():
     class Counts(nn.Module):
         def __init__(self):
             super().__init__()

@@ -56,7 +56,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change", WRONG)
-def test_a_wrong_network_does_not(change):
+def test_a_wrong_recurrent_network_fails(change):
     assert not checked(nn.LSTM, "fp16", WRONG[change]).passed
 
 

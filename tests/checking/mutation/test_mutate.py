@@ -49,7 +49,7 @@ def test_a_relu_that_never_meets_a_negative_number_is_not_seen():
     assert hunted(net, [{"x": torch.tensor([1.0, -2.0, 3.0, 0.5])}]).survivors == []
 
 
-def test_a_survivor_names_the_line():
+def test_a_mutant_that_passes_is_reported_with_its_line():
     net = td.Network()
     x = net.input("x", (4,))
     net.output(F.clamp(x, -10.0, 10.0), "y")

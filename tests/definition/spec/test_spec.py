@@ -18,7 +18,7 @@ def write(folder, text):
     return str(path)
 
 
-def test_a_file_and_a_name_in_it(small):
+def test_a_spec_is_found_by_file_and_name(small):
     assert load_spec(str(small / "small.py")).name == "small"
     assert load_spec(f"{small / 'small.py'}:small").name == "small"
     with pytest.raises(td.UsageError, match="has no network 'other': it has small"):

@@ -32,7 +32,7 @@ def ways(spec):
     return [site.lowering for site in spec.define().choices.sites]
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_a_written_tuning_is_read_back(tmp_path):
     tuning = tuning_of(spec)
     file = tmp_path / "folded.tuning.json"
     file.write_bytes(dump(tuning))
@@ -61,7 +61,7 @@ def test_a_lowering_that_there_is_not_is_not_used():
         assert ways(spec.tuned(tuning_of(spec, lowering="fast"))) == ["fused", "fused"]
 
 
-def test_one_wrong_call_leaves_all_aside():
+def test_a_tuning_with_one_wrong_call_is_not_used_at_all():
     tuning = tuning_of(spec)
     first, second = tuning.variants[0].calls
     wrong = Tuned(second.key, second.line, ("(N, 9, 5) float32",), second.lowering)
@@ -114,7 +114,7 @@ def test_hostile_bytes_are_refused_in_one_line(tmp_path, data):
     assert str(caught.value).isprintable() and len(str(caught.value)) < 200
 
 
-def test_a_wrong_entry_is_named():
+def test_an_invalid_entry_of_a_tuning_is_named():
     def facts():
         return json.loads(dump(tuning_of(spec)))
 

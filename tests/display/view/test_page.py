@@ -219,7 +219,7 @@ def test_very_large_networks_stay_folded(show):
     assert 1000 < boxes(page) <= 2600 and "stays folded" in page.locator("#note").text_content()
 
 
-def test_an_engine_alone_and_a_network_of_nothing(show, tmp_path, small):
+def test_pages_of_an_engine_alone_and_of_an_empty_network(show, tmp_path, small):
     engine = tmp_path / "small.engine"
     td.build(small / "small.py", engine, run_check=False)
     page = show(td.view(engine))
@@ -230,7 +230,7 @@ def test_an_engine_alone_and_a_network_of_nothing(show, tmp_path, small):
     assert show(td.view(td.Network("empty"))).locator("h1").text_content() == "empty"
 
 
-def test_light_and_dark(browser, tmp_path):
+def test_a_page_has_a_light_and_a_dark_scheme(browser, tmp_path):
     net = td.Network()
     net.output(F.exp(net.input("x", (3,))), "y")
     file = td.view(net).save(tmp_path / "v.html")

@@ -70,7 +70,7 @@ def test_both_tabs_and_a_check(small):
     assert launched and launched <= lines
 
 
-def test_what_differs_is_told_from_what_agrees(small):
+def test_tensors_that_differ_are_marked_and_others_agree(small):
     file = small / "small.py"
     text = file.read_text()
     file.write_text(text.replace("F.relu(", "F.tanh("))
@@ -101,7 +101,7 @@ def test_the_engine_beside_is_used_where_it_is_of_this_network(small, monkeypatc
     assert "another state" in stale["notes"][-1]
 
 
-def test_an_engine_alone(small, monkeypatch):
+def test_an_engine_is_viewed_without_its_network(small, monkeypatch):
     monkeypatch.chdir(small)
     td.build("small.py", run_check=False)
     with_manifest = run("small.engine")

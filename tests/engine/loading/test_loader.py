@@ -87,7 +87,7 @@ def test_empty_or_short(engine, size):
     assert ("is empty" if size == 0 else f"has {size} bytes") in message
 
 
-def test_other_files(tmp_path):
+def test_files_that_are_no_engines_are_refused(tmp_path):
     path = tmp_path / "other.engine"
     save_file({"w": torch.ones(64)}, path)
     assert "safetensors" in refused(errors.NotAnEngineError, path)
@@ -142,7 +142,7 @@ def test_the_manifest_shows_a_truncated_tensorrt_engine(engine):
         loader.judge(engine.read_bytes()[:-1], manifest, header, "it")
 
 
-def test_something_after_the_end(engine):
+def test_bytes_after_the_end_of_an_engine_are_refused(engine):
     assert "after the engine's end" in refused(errors.EngineDamagedError, spoil(engine, lambda data: data + b"\0"))
 
 
@@ -293,7 +293,7 @@ def test_missing_plugin(engine):
     assert "the plugin Unheard_TRT (version 3)" in refused(errors.MissingPluginError, engine)
 
 
-def test_stripped(engine):
+def test_an_engine_without_weights_is_refused(engine):
     facts = json.loads(manifest_path(engine).read_text())
     respoil(
         engine,

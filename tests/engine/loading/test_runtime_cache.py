@@ -17,7 +17,7 @@ def cache(tmp_path):
     return path
 
 
-def test_a_sound_cache(cache, tmp_path):
+def test_an_undamaged_cache_is_used(cache, tmp_path):
     assert read_runtime_cache(cache, HERE) == b"kernels\n" * 100
     assert read_runtime_cache(tmp_path / "none", HERE) is None
     assert [path.name for path in tmp_path.iterdir()] == ["engine.cache"]

@@ -84,7 +84,7 @@ def test_random_equations_by_the_native_layer(case):
     | st.from_regex(r"\A[abA]{0,3}(\.\.\.)?[ab]?(,[abc]{0,3})?(->(\.\.\.)?[abcA]{0,3})?\Z"),
     st.lists(st.lists(st.integers(1, 3), max_size=4), min_size=1, max_size=2),
 )
-def test_what_torch_refuses_is_refused(equation, shapes):
+def test_equations_that_torch_refuses_are_refused(equation, shapes):
     operands = whole_numbers(shapes)
     try:
         expected = torch.einsum(equation, *operands)
@@ -298,7 +298,7 @@ def test_one_clear_error_with_the_authors_line(equation, shapes, error, message)
     assert f"  operands[0]: {shapes[0]} float32" in str(caught.value).splitlines()
 
 
-def test_other_refusals():
+def test_unsupported_arguments_are_refused():
     net = td.Network()
     x = net.input("x", (2, 3))
     n = net.input("n", (2, 3), "int32")

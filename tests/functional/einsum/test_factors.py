@@ -60,13 +60,13 @@ def test_a_graph_convolution_that_widens_is_two_products(dtype, bias, dynamic):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_one_of_few_channels_is_one_product_with_both_constants(dtype, bias, dynamic):
+def test_a_convolution_of_few_channels_becomes_one_product_with_both_constants(dtype, bias, dynamic):
     shape = (N, 4, 6, 7) if dynamic else None
     types = compare(graph_convolution, values(4, 16, bias=bias), dtype, shape)
     assert types == ["MATRIX_MULTIPLY", *["ELEMENTWISE"] * bias]
 
 
-def test_one_that_narrows_keeps_its_convolution():
+def test_a_convolution_to_fewer_channels_stays():
     types = compare(graph_convolution, values(64, 2, t=40))
     assert types == ["CONVOLUTION", "MATRIX_MULTIPLY"]
 
@@ -102,7 +102,7 @@ def test_a_batch_norm_between_them_is_taken_in_too():
     assert types == ["MATRIX_MULTIPLY", "ELEMENTWISE"]
 
 
-def test_what_is_no_product_along_the_channels_stays():
+def test_a_convolution_that_is_no_product_along_channels_stays():
     x, weight, bias, adjacency = values(4, 16)
 
     def write(module, x, weight, bias, adjacency, **options):

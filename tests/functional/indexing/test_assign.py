@@ -154,7 +154,7 @@ def _writes_once(index):
 
 @settings(max_examples=60, deadline=None)
 @given(indices(), st.booleans())
-def test_any_index(case, dynamic):
+def test_random_assignments_equal_torchs(case, dynamic):
     index, value = case
     if not isinstance(value, float) and not _writes_once(index):
         value = 3.0

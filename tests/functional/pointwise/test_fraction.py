@@ -136,7 +136,7 @@ def test_constants_have_a_value():
         int(net.constant(torch.ones(2)))
 
 
-def test_where_no_network_is():
+def test_a_fraction_of_a_size_needs_a_network():
     with pytest.raises(td.UsageError, match=r"no network here to compute T \*\* -0.5, .*net.current") as caught:
         T**-0.5
     assert caught.value.location.file == __file__
@@ -147,7 +147,7 @@ def test_where_no_network_is():
 
 
 @pytest.mark.parametrize("op", [operator.add, operator.mul, operator.truediv, operator.pow, operator.mod])
-def test_other_things_are_pythons_type_error(op):
+def test_operands_that_are_no_numbers_raise_typeerror(op):
     for left, right in ((T, "a"), ("a", T), (T, None), (T, 1j)):
         if "a" in {left, right} and op in (operator.mod, operator.mul):  # text formats and repeats itself
             continue

@@ -73,7 +73,7 @@ PAIRS = st.one_of(
 
 @settings(max_examples=40, deadline=None)
 @given(pairs=st.lists(PAIRS, min_size=16, max_size=16))
-def test_any_floats(networks, pairs):
+def test_random_floats_equal_torchs(networks, pairs):
     a, b = torch.tensor(pairs, dtype=torch.float32).unbind(-1)
     for name, (_, theirs) in FUNCTIONS.items():
         torch.testing.assert_close(networks[name](a, b), theirs(a, b), rtol=0, atol=0, equal_nan=True, msg=name)
@@ -102,7 +102,7 @@ def test_numbers_as_divisors(name, divisor):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_types(name, dtype):
+def test_half_precision_equals_torchs(name, dtype):
     ours, theirs = FUNCTIONS[name]
     generator = torch.Generator().manual_seed(0)
     b = (torch.rand(2000, generator=generator) * 3 + 0.05).to(dtype)
@@ -118,7 +118,7 @@ def test_a_power_of_two_is_exact_at_any_size(name):
         torch.testing.assert_close(interpreted(lambda x, b=divisor: ours(x, b), x), theirs(x, divisor), rtol=0, atol=0)
 
 
-def test_one_tenth_in_one():
+def test_one_divided_by_one_tenth_rounds_down_to_nine():
     x = torch.tensor([1.0])
     assert interpreted(lambda x: x // 0.1, x).tolist() == [9.0]
     assert interpreted(lambda x: x % 0.1, x).item() == torch.remainder(x, 0.1).item() == pytest.approx(0.1)

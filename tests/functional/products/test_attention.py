@@ -33,7 +33,7 @@ def masks(kind, dtype):
     "kind", ["none", "causal", "float", "shared", "bool", "ruled out", "padding", "grouped", "three"]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-def test_forms(dtype, kind, dynamic):
+def test_attention_equals_torchs_in_every_form(dtype, kind, dynamic):
     torch.manual_seed(0)
     heads = 6 if kind == "grouped" else 3
     q, k, v = torch.randn(2, heads, 6, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)

@@ -150,7 +150,7 @@ def test_an_output_is_unfolded_too():
     assert_close(got["normalized"], torch.nn.functional.batch_norm(want, *norm))
 
 
-def test_what_would_overflow_stays_apart():
+def test_a_scale_that_would_overflow_the_weights_is_not_folded():
     scale = torch.full((6,), 1e5)
     norm = (torch.zeros(6), torch.ones(6), scale, torch.zeros(6))
     values = (torch.full((6, 4, 1, 1), 2.0), None)

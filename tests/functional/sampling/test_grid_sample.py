@@ -184,7 +184,7 @@ def test_a_constant_grid_leaves_gathers_and_their_weights():
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_one_launch_that_keeps_nothing(dtype, mode):
+def test_grid_sample_is_one_launch_without_activation_memory(dtype, mode):
     net = td.Network()
     x, grid = net.input("x", (1, 64, 60, 80), dtype), net.input("g", (1, 30, 40, 2))
     net.output(F.grid_sample(x, grid, mode, align_corners=False), "y")

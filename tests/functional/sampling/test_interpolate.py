@@ -133,7 +133,7 @@ def test_dynamic_sizes_by_scale(mode, rank, align, antialias, factor):
             close(interpreter({"x": feed})["y"], expected, f"{length} * {factor}")
 
 
-def test_which_layers_come_out():
+def test_layers_of_each_mode():
     def layers(shape, *args, **kwargs):
         net = td.Network()
         net.output(F.interpolate(net.input("x", shape), *args, **kwargs), "y")
@@ -281,7 +281,7 @@ def test_scaled_sizes_of_dynamic_lengths():
         scaled(td.Dim("H", min=1, max=90), 0.7)  # in double precision 90 * 0.7 falls short of 63
 
 
-def test_relatives():
+def test_functions_that_are_interpolate_by_another_name():
     feed = torch.randn(1, 2, 5, 6)
     net = td.Network()
     x = net.input("x", feed.shape)

@@ -70,7 +70,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("module", "inputs", "dims", "wanted"), CASES)
-def test_what_a_refusal_proposes_is_ported(module, inputs, dims, wanted):
+def test_the_ranges_that_a_refusal_proposes_are_ported(module, inputs, dims, wanted):
     """All dimensions at once, as options of the command line and as arguments."""
     with pytest.raises(td.UnsupportedError) as python:
         td.from_module(module(), inputs, dims=dims)
