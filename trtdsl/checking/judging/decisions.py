@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...core.lazy import torch
 from ..coverage import author_of_reference
@@ -201,7 +202,7 @@ def _limit(
     rms, scale = (float(part[counts].square().mean().sqrt()) for part in (error, size))
     if rms > LOST.get(dtype, 1e-2) * scale:
         return None
-    return 2 * tolerance.rms * rms, 2 * tolerance.floor_of(str(dtype).removeprefix("torch."))
+    return 2 * tolerance.rms * rms, 2 * tolerance.floor_of(dtype_name(dtype))
 
 
 @dataclass
