@@ -211,12 +211,13 @@ def test_chunks_of_any_length(length, dynamic):
     assert_close(last, state)
 
 
-def test_pairs_are_exact_where_one_step_is_much_greater_than_those_after_it():
+@pytest.mark.parametrize("lowering", SELECTIVE)
+def test_a_scan_is_exact_where_one_step_is_much_greater_than_those_after_it(lowering):
     """Sums of steps from the first one differ by less than their rounding there."""
     u, delta = torch.randn(1, 4, 64), torch.rand(1, 4, 64) * 0.02
     delta[:, :, 5] = 3000.0
     values = (u, delta, -torch.rand(4, 3) * 16, torch.randn(1, 3, 64), torch.randn(1, 3, 64))
-    got = evaluate(lambda *x: F.selective_scan(*x, lowering="pairs"), *values).double()
+    got = evaluate(lambda *x: F.selective_scan(*x, lowering=lowering), *values).double()
     exact, own = (reference(*(x.to(dtype) for x in values))[0].double() for dtype in (torch.float64, torch.float32))
     error, torchs = ((y - exact)[:, :, 6:].abs().max() for y in (got, own))
     assert error <= 4 * torchs

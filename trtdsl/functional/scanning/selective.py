@@ -272,7 +272,7 @@ def _sums_after(step: Tensor) -> tuple[Tensor, Tensor]:
     while by < BLOCK:
         run = add(run, shifted(run, axis, -by, False, mode="FILL", fill=zero))
         by *= 2
-    after = sub(run, step)
+    after = shifted(run, axis, -1, False, mode="FILL", fill=zero)  # not run - step, where a great step hides small ones
     whole = L.slice(run, (0,) * step.ndim, (*step.shape[:-1], 1))
     return after, L.squeeze(whole, [axis])
 
