@@ -216,7 +216,8 @@ class Weights:
         tensor = self._value(name)
         if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2:
             return None
-        if math.isfinite(tensor.sum(dtype=torch.float32).item()):  # NaN and Inf survive every sum
+        # NaN and Inf survive every sum. In parts: torch makes a float32 copy of what it adds up in float32.
+        if math.isfinite(sum(part.sum(dtype=torch.float32).item() for part in tensor.flatten().split(1 << 18))):
             return None
         if bool(torch.isfinite(tensor).all()):
             return None  # the sum overflowed
