@@ -2,6 +2,8 @@
 
 import json
 
+from support.naive import FILE_END
+
 import trtdsl as td
 from trtdsl.building.batch import build_several
 from trtdsl.display.results import print_outcome
@@ -21,7 +23,7 @@ def {name}(x):
 def test_each_network_is_tuned_before_it_is_built(tmp_path, capsys):
     files = [tmp_path / f"{name}.py" for name in ("first", "second")]
     for file in files:
-        file.write_text(TEXT.format(name=file.stem))
+        file.write_text(TEXT.format(name=file.stem) + FILE_END)
     outcomes = build_several([str(file) for file in files], tmp_path, jobs=2, tune_seconds=60)
     for outcome, file in zip(outcomes, files, strict=True):
         assert outcome.built and outcome.tuning["changes"][0]["function"] == "silu"

@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from support.naive import FILE_END, SILU
+
+from trtdsl.functional.lowerings import LOWERINGS
 
 TEXT = """
 import torch
@@ -24,6 +27,11 @@ def gated(x):
     y = F.silu(F.linear(x, w))
     return F.einsum("nti,oi->nto", y, w)
 """
+
+
+@pytest.fixture(autouse=True)
+def silu_by_sigmoid(monkeypatch):
+    monkeypatch.setitem(LOWERINGS, "silu", SILU)
 
 
 @pytest.fixture
@@ -107,7 +115,7 @@ SLOW = TEXT.replace("@td.network", "COUNT = []\n\n@td.network").replace(
 
 
 def test_ctrl_c_keeps_what_was_found(tmp_path):
-    (tmp_path / "gated.py").write_text(SLOW)
+    (tmp_path / "gated.py").write_text(SLOW + FILE_END)
     process = subprocess.Popen(
         [sys.executable, "-m", "trtdsl", "build", "gated.py", "--tune"],
         cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -7,6 +7,7 @@ builder generated. ``--write`` makes docs/lowerings.md. The way that F takes by 
 """
 
 import argparse
+import functools
 import math
 import re
 import sys
@@ -22,6 +23,7 @@ import trtdsl.functional as F  # noqa: E402
 import trtdsl.layers as L  # noqa: E402
 from trtdsl.engine.compiling.compiler import compile_engine  # noqa: E402
 from trtdsl.engine.program import program_of_plan  # noqa: E402
+from trtdsl.functional.lowerings import LOWERINGS  # noqa: E402
 
 PAGE = ROOT / "docs" / "lowerings.md"
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -157,13 +159,95 @@ def with_pointwise(x):
     return F.gelu(y).reshape(n, 768, t).transpose(1, 2)
 
 
+def ways(function, call):
+    """A call in each way of the table of lowerings, the default first."""
+    return {way: functools.partial(call, lowering=way) for way in LOWERINGS[function]}
+
+
+def embedded(how):
+    def embed(x):
+        ids, table = x.network.input("ids", (4, 200), "int64"), constant(x, 512, 192)
+        if how == "gather":
+            return x + F.embedding(ids, table)
+        return x + F.matmul(F.one_hot(ids, 512).to(x.dtype), table)
+
+    return embed
+
+
+def joined(how):
+    """Two branches, concatenated and convolved; or each convolved by its part of the kernel, and added up."""
+
+    def join(x):
+        a, b = conv(x, 64, 1), F.relu(x)
+        if how == "concatenation":
+            return F.conv2d(F.cat([a, b], 1), constant(x, 64, 128, 1, 1))
+        kernel = constant(x, 64, 128, 1, 1)
+        return F.conv2d(a, kernel[:, :64]) + F.conv2d(b, kernel[:, 64:])
+
+    return join
+
+
+def doubled_and_added(how):
+    def add(x):
+        n, c, h, w = x.shape
+        small = conv(x, c, 1)
+        large = constant(x, 1, c, 2 * h, 2 * w)
+        if how == "resize":
+            return F.interpolate(small, scale_factor=2, mode="nearest") + large
+        return (small.reshape(n, c, h, 1, w, 1) + large.reshape(1, c, h, 2, w, 2)).reshape(n, c, 2 * h, 2 * w)
+
+    return add
+
+
+def separable(how):
+    def convolve(x):
+        depth, point = constant(x, 64, 1, 3, 3), constant(x, 64, 64, 1, 1)
+        if how == "depthwise, pointwise":
+            return F.conv2d(F.conv2d(x, depth, padding=1, groups=64), point)
+        return F.conv2d(x, x.network.constant(point.data * depth.data[:, 0], x.dtype), padding=1)
+
+    return convolve
+
+
+def mean_of_channels(how):
+    def mean(x):
+        if how == "IReduceLayer":
+            return x.mean(1, keepdim=True)
+        return F.conv2d(x, x.network.constant(torch.full((1, 64, 1, 1), 1 / 64), x.dtype))
+
+    return mean
+
+
+def mean_of_tokens(how):
+    def mean(x):
+        if how == "IReduceLayer":
+            return x.mean(1, keepdim=True)
+        return F.matmul(x.network.constant(torch.full((1, 1, 200), 1 / 200), x.dtype), x)
+
+    return mean
+
+
+def grouped_norm(how):
+    def norm(x):
+        if how == "F.group_norm":
+            return F.group_norm(x, 8, constant(x, 64), constant(x, 64))
+        y = unfused_norm(x.reshape(x.shape[0], 8, 8, *x.shape[2:]), (2, 3, 4)).reshape(x.shape)
+        return y * channels(x, constant(x, 64)) + channels(x, constant(x, 64))
+
+    return norm
+
+
+def root_mean_square(x):
+    wide = x.to(torch.float32)
+    return (wide * F.rsqrt((wide * wide).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * constant(x, 192)
+
+
 # name -> (contexts, {way: function}); the first way is what F does.
 CHOICES = {
     "prelu": (
         CONVOLUTIONS,
         {
-            "F.prelu": lambda x: F.prelu(x, constant(x, 64)),
-            "IParametricReLULayer": lambda x: L.parametric_relu(x, channels(x, constant(x, 64))),
+            **ways("prelu", lambda x, lowering: F.prelu(x, constant(x, 64), lowering=lowering)),
             "select": lambda x: F.where(x > 0, x, x * channels(x, constant(x, 64))),
         },
     ),
@@ -175,7 +259,7 @@ CHOICES = {
         CONVOLUTIONS,
         {"F.hardswish": F.hardswish, "x clip(x + 3, 0, 6) / 6": lambda x: x * F.clamp(x + 3.0, 0.0, 6.0) * (1 / 6)},
     ),
-    "silu": (BOTH, {"F.silu": F.silu, "x / (1 + exp(-x))": lambda x: x / (F.exp(-x) + 1.0)}),
+    "silu": (BOTH, ways("silu", F.silu)),
     "gelu": (
         BOTH,
         {"F.gelu": F.gelu, "by erf": lambda x: x * 0.5 * (F.erf(x * 0.7071067811865476) + 1.0)},
@@ -231,6 +315,29 @@ CHOICES = {
     "nearest, twice the size": (
         CONVOLUTIONS,
         {"F.interpolate": lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), "expand": doubled_by_reshape},
+    ),
+    "nearest, twice the size, and a sum": (
+        CONVOLUTIONS,
+        {how: doubled_and_added(how) for how in ("resize", "broadcast")},
+    ),
+    "depthwise and pointwise": (
+        CONVOLUTIONS,
+        {how: separable(how) for how in ("depthwise, pointwise", "one dense convolution")},
+    ),
+    "concatenation before a convolution": (
+        CONVOLUTIONS,
+        {how: joined(how) for how in ("concatenation", "a convolution each, added")},
+    ),
+    "embedding": (PRODUCTS, {how: embedded(how) for how in ("gather", "product with one-hot")}),
+    "mean over channels": (
+        CONVOLUTIONS,
+        {how: mean_of_channels(how) for how in ("IReduceLayer", "pointwise convolution")},
+    ),
+    "mean over tokens": (PRODUCTS, {how: mean_of_tokens(how) for how in ("IReduceLayer", "product with a row")}),
+    "group_norm": (CONVOLUTIONS, {how: grouped_norm(how) for how in ("F.group_norm", "by means")}),
+    "rms_norm": (
+        PRODUCTS,
+        {"F.rms_norm": lambda x: F.rms_norm(x, (192,), constant(x, 192), 1e-6), "by means": root_mean_square},
     ),
     "linear and gelu": (
         PRODUCTS,
@@ -329,8 +436,8 @@ Functions that can be written in several ways with TensorRT's layers, in their u
 is what `trtdsl.functional` does. A cell has the launches that the GPU would get, the bytes of their operands, and the
 operations and loads in the source of the kernels that the builder generates. Images are {IMAGE}, tokens
 {TOKENS}; with half precision the whole network is in it. Where another way moves fewer bytes in no more launches
-somewhere, a line below the table says so: it is no default because it is worse elsewhere, less exact, or has been wrong
-in some version of TensorRT."""
+somewhere, a line below the table says so: it is no default because it is worse elsewhere, less exact, has been wrong
+in some version of TensorRT, or takes several times the arithmetic, as one dense convolution for two separable ones."""
 
 
 def head():

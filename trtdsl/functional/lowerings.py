@@ -78,8 +78,8 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "loop": Way("ILoop over the steps"),
     },
     "silu": {
+        "exp": Way("x / (1 + exp(-x)) in float32, which the builder makes part of a product"),
         "sigmoid": Way("x * sigmoid(x)"),
-        "exp": Way("x / (1 + exp(-x)), which the builder makes part of a product"),
     },
 }
 """By function: the first way that can express a call is what the function does unless it, the author or a tuning

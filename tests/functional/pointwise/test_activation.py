@@ -27,3 +27,31 @@ def test_prelu_is_made_of_what_a_convolution_takes_in():
     x = F.conv2d(net.input("x", (1, 3, 8, 8)), net.constant(torch.ones(4, 3, 1, 1)))
     net.output(F.prelu(x, net.constant(torch.ones(4))), "y")
     assert "PARAMETRIC_RELU" not in layer_types(net)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("lowering", ["auto", "exp", "sigmoid"])
+def test_silu_far_below_zero(dtype, lowering):
+    x = torch.tensor(
+        [-3e4, -200.0, -100.0, -89.0, -20.0, -12.0, -11.0, -8.0, -0.5, 0.0, 9.0, 3e4, math.inf], dtype=dtype
+    )
+    got = evaluate(lambda x: F.silu(x, lowering=lowering), x)
+    assert_close(
+        got, torch.nn.functional.silu(x.double()).to(dtype), tolerance=1e-2 if dtype == torch.bfloat16 else 1e-3
+    )
+
+
+def test_silu_becomes_part_of_the_product_before_it():
+    weight = torch.randn(32, 32, generator=torch.Generator().manual_seed(0))
+    launches = {}
+    for lowering in ("auto", "sigmoid"):
+        net = td.Network()
+        y = F.linear(net.input("x", (4, 16, 32)), weight)
+        net.output(F.linear(F.silu(y, lowering=lowering), weight), "y")
+        launches[lowering] = td.program(net).launch_count
+    assert launches == {"auto": 2, "sigmoid": 3}
+
+
+def test_silu_takes_no_integers():
+    with pytest.raises(td.UnsupportedError, match="silu takes floating-point numbers, not int64"):
+        F.silu(td.Network().input("x", (2, 3), "int64"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import layers as L
+from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
@@ -88,18 +90,22 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 @operation
 def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
-    """``input * sigmoid(input)``: IActivationLayer SIGMOID and IElementWiseLayer PROD.
+    """``input * sigmoid(input)``, as ``input / (1 + exp(-input))`` in float32: IUnaryLayers NEG and EXP,
+    IElementWiseLayers SUM and DIV, which the builder makes part of a product or a convolution before them.
 
-    ``lowering="exp"`` is ``input / (1 + exp(-input))``, which the builder makes part of a product before it.
+    ``lowering="sigmoid"`` is IActivationLayer SIGMOID and IElementWiseLayer PROD, in the dtype of ``input``.
 
     >>> F.silu(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
-    if lowering_of("silu", lowering, input) == "exp":
-        powers = L.unary(L.unary(input, "NEG"), "EXP")
-        return L.elementwise(input, binary(powers, 1.0, "SUM", input.dtype), "DIV")
-    return L.elementwise(input, L.activation(input, "SIGMOID"), "PROD")
+    if not input.dtype.is_floating_point:
+        raise UnsupportedError(f"silu takes floating-point numbers, not {dtype_name(input.dtype)}")
+    if lowering_of("silu", lowering, input) == "sigmoid":
+        return L.elementwise(input, L.activation(input, "SIGMOID"), "PROD")
+    wide = L.cast(input, torch.float32)  # exp(12) is beyond float16
+    powers = L.unary(L.unary(wide, "NEG"), "EXP")
+    return L.cast(L.elementwise(wide, binary(powers, 1.0, "SUM", torch.float32), "DIV"), input.dtype)
 
 
 @operation
