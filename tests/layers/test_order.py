@@ -25,6 +25,9 @@ CASES = {
     "a depthwise convolution": lambda x: F.conv2d(conv(x, 32), x.network.constant(torch.randn(32, 1, 3, 3)), groups=32),
     "pooling": lambda x: F.max_pool2d(conv(x, 32), 2),
     "average pooling": lambda x: F.avg_pool2d(conv(x, 32), 2),
+    "a concatenation": lambda x: F.cat([conv(x, 32), F.relu(conv(x, 8))], 1),
+    "a concatenation with pooling": lambda x: F.cat([conv(x, 32), F.max_pool2d(conv(x, 8), 3, 1, 1)], 1),
+    "a concatenation of batches": lambda x: F.cat([conv(x, 32), F.sin(conv(x, 32, 1))], 0),
     "a half": lambda x: conv(x.half(), 32),
 }
 
@@ -40,7 +43,7 @@ def test_the_model_is_what_the_builder_does(case):
     orders = {
         tensor.order
         for launch in program.launches
-        for tensor in [program.tensors[operand.tensor] for operand in launch.writes]
+        for tensor in [program.tensors[operand.tensor] for operand in (*launch.reads, *launch.writes)]
         if tensor.shape == shape
     }
     assert orders == {value.order}

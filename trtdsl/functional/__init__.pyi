@@ -1316,8 +1316,9 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
 
-    One window: IReduceLayer AVG. Windows of one size: IPoolingLayer. Otherwise IMatrixMultiplyLayer with each
-    window's weights, a constant, or computed from the shape where that is dynamic.
+    One window: IReduceLayer AVG, or IPoolingLayer after a convolution. Windows of one size: IPoolingLayer.
+    Otherwise IMatrixMultiplyLayer with each window's weights, a constant, or computed from the shape where that is
+    dynamic.
 
     >>> F.adaptive_avg_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
     (N, 3, 1, 3)

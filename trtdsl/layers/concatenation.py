@@ -47,7 +47,8 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
             layer.axis = axis
         return layer
 
-    return add_layer(add, *tensors, shape=tuple(shape))
+    orders = {tensor.order for tensor in tensors}
+    return add_layer(add, *tensors, shape=tuple(shape), order=orders.pop() if len(orders) == 1 else None)
 
 
 @evaluates("CONCATENATION")

@@ -157,3 +157,20 @@ def test_maxima_of_a_convolution_stay_a_pooling():
     x = F.conv2d(net.input("x", (1, 3, 8, 8)), net.constant(torch.ones(4, 3, 3, 3)))
     net.output(F.max_pool2d(x, 2), "y")
     assert layer_types(net).count("POOLING") == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_the_average_of_what_is_not_channels_last_is_one_launch(dtype):
+    """IPoolingLayer takes three: its input and its result are rearranged."""
+    net = td.Network()
+    net.output(F.adaptive_avg_pool2d(F.exp(net.input("x", (2, 3, 8, 9), dtype)), 1), "y")
+    assert td.program(net).launch_count == 1
+
+
+def test_the_average_of_concatenated_convolutions_is_a_pooling():
+    """They lie channels last, as a pooling reads them: a reduction would move half as much again."""
+    net = td.Network()
+    x = net.input("x", (1, 3, 8, 8))
+    parts = [F.conv2d(x, net.constant(torch.randn(8, 3, size, size)), padding=size // 2) for size in (1, 3)]
+    net.output(F.adaptive_avg_pool2d(F.cat(parts, 1), 1), "y")
+    assert layer_types(net).count("POOLING") == 1
