@@ -7,6 +7,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 
 N = td.Dim("N", min=1, opt=2, max=4)
 STATE = {
@@ -108,3 +109,32 @@ def test_torchs_constructors_that_refuse_sizes(call, wanted):
         sized(call)
     assert wanted in str(caught.value)
     assert "test_nearest.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (
+            lambda x: F.linear(x),
+            "F.linear() missing 1 required positional argument: 'weight'; it takes (input, weight, b",
+        ),
+        (lambda x: F.grid_sample(x), "'grid'; it takes (input, grid, mode='bilinear', padding_mode='zeros'"),
+        (
+            lambda x: F.relu(x, 1, 2, 3),
+            "F.relu() takes from 1 to 2 positional arguments but 4 were given; it takes (input",
+        ),
+        (lambda x: L.softmax(x), "L.softmax() missing 1 required positional argument: 'axis'; it takes (x, axis)"),
+    ],
+)
+def test_a_missing_argument_says_the_signature(call, wanted):
+    x = td.Network().input("x", (N, 3))
+    with pytest.raises(TypeError) as caught:
+        call(x)
+    assert wanted in str(caught.value)
+
+
+def test_a_type_error_from_inside_stays_as_it_is():
+    x = td.Network().input("x", (N, 3))
+    with pytest.raises(TypeError) as caught:
+        F.linear(x, x, dim=3)
+    assert "it takes (" not in str(caught.value)

@@ -16,6 +16,7 @@ from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.errors import BuildError, MismatchError
 from ..core.files import check_writable, make_folder, write_all_atomically
+from ..core.html import folded, table
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
@@ -30,7 +31,7 @@ from .manifest import check_entry, dump, make_manifest, read_earlier_manifest
 from .up_to_date import content_hash, is_unchanged
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Build:
     """What :func:`build` left on disk, or found there unchanged."""
 
@@ -40,6 +41,23 @@ class Build:
     built: bool
     """False when the engine was there already and nothing had changed, or for a dry run."""
     report: CheckReport | None
+
+    def __repr__(self) -> str:
+        facts = [f"{self.manifest['engine']['bytes']:,} bytes"] if "engine" in self.manifest else []
+        facts.append(f"{self.manifest['layers']} layers")
+        facts.append("built" if self.built else "up to date" if "engine" in self.manifest else "not written")
+        if self.report is not None:
+            facts.append(self.report.verdict)
+        return f"Build({self.engine}: {', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        kinds = [(kind, self.manifest[f"{kind}s"]) for kind in ("input", "output")]
+        rows = [
+            (kind, name, tensor["dtype"], f"({', '.join(map(str, tensor['shape']))})")
+            for kind, tensors in kinds
+            for name, tensor in tensors.items()
+        ]
+        return folded(repr(self), table(["", "name", "dtype", "shape"], rows))
 
 
 def build(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,6 +89,14 @@ def settings_of(given: list[str] | None) -> dict[str, str]:
     """Parses ``--set``; the network's function knows the types."""
     expected = "NAME=VALUE, such as path=model.safetensors"
     return pairs_of(given, "--set", expected, lambda name, _: name.isidentifier())
+
+
+def networks_of(names: Sequence[str], settings: dict[str, str]) -> list[td.NetworkSpec | str]:
+    """Networks with these settings; engines and ONNX files by their names. UsageError where none is a network."""
+    networks = [name for name in names if ".py" in Path(name).name]
+    if settings and not networks:
+        raise UsageError(f"--set is for networks, such as FILE.py:NAME, and {' and '.join(names)} is none")
+    return [td.load_spec(name, settings) if settings and name in networks else name for name in names]
 
 
 def tolerances_of(given: list[str] | None) -> dict[str | None, float] | None:

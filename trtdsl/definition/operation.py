@@ -157,6 +157,10 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             except AttributeError:
                 _refuse_others_than_tensors(function, args, kwargs)
                 raise
+            except TypeError as error:
+                if _is_of_call(error, function):
+                    raise _with_signature(error, function, follows) from None
+                raise
         current = network.current_operation
         if current is not None:  # the call of a lowering: the author's call names the layers
             if follows and current.precision is not None:
@@ -172,6 +176,10 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             except AttributeError:
                 _refuse_others_than_tensors(function, arguments, options)
                 raise
+            except TypeError as error:
+                if _is_of_call(error, function):
+                    raise _with_signature(error, function, follows) from None
+                raise
 
     return call
 
@@ -182,6 +190,18 @@ def _refuse_others_than_tensors(function: Callable[..., Any], args: Sequence[Any
         if function.__annotations__.get(name) == "Tensor" and not isinstance(given, Tensor):
             text = f"F.{function.__name__} takes a Tensor as {name!r}, not {type(given).__name__}: {given!r:.60}"
             raise DefinitionError(text, location=author_location())
+
+
+def _is_of_call(error: TypeError, function: Callable[..., Any]) -> bool:
+    """Whether it says that the call's arguments are not the function's."""
+    return str(error).startswith(f"{function.__name__}() ")
+
+
+def _with_signature(error: TypeError, function: Callable[..., Any], follows: bool) -> TypeError:
+    """The error with the function's arguments, in one line."""
+    parameters = inspect.signature(function).parameters.values()
+    taken = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
+    return TypeError(f"{'F' if follows else 'L'}.{error}; it takes ({taken})")
 
 
 def _as_torch_names(function: Callable[..., Any], names: frozenset[str], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,9 @@ def terminal(*, stderr: bool = False) -> Any:
     return Terminal(stderr=stderr, highlight=False, emoji=False, width=width)
 
 
+STARTING = "importing torch and TensorRT"
+
+
 class Progress:
     """A bar on a terminal, one plain line per phase elsewhere, nothing when silent; always on stderr."""
 
@@ -65,11 +68,15 @@ class Progress:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
             self._bar = Bar(*columns, console=terminal(stderr=True), transient=True)
             self._bar.start()
+            if "torch" not in sys.modules:  # which takes seconds
+                self._tasks[STARTING] = self._bar.add_task(STARTING, total=None)
         return self
 
     def step(self, phase: str, done: int, total: int) -> None:
         """``done`` of ``total`` steps of a phase; phases nest, and the innermost is shown."""
         if self._bar is not None:
+            if STARTING in self._tasks:
+                self._bar.remove_task(self._tasks.pop(STARTING))
             if phase not in self._tasks:
                 self._tasks[phase] = self._bar.add_task(phase, total=total)
             self._bar.update(self._tasks[phase], completed=done, total=total)

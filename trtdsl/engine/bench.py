@@ -13,7 +13,7 @@ from ..core.caller import to_write
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec.load import load_spec
+from ..definition.spec.opened import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..interpreter.feeds import make_feeds
 from ..sizes.profile import Range
@@ -94,7 +94,7 @@ def summarize(name: str, first: float, samples: Sequence[float]) -> Times:
 
 
 def bench(
-    target: str | Path,
+    target: NetworkLike | str | Path,
     *,
     runs: int = 100,
     warm_up: int = 10,
@@ -106,7 +106,9 @@ def bench(
     tf32: bool = True,
     graphs: bool = False,
 ) -> BenchReport:
-    """Times an engine (``NAME.engine``), or a network (``FILE.py[:NAME]``) built here, at the best size of a profile.
+    """Times an engine (``NAME.engine``), or a network built here, at the best size of a profile.
+
+    A network is a spec, ``FILE.py[:NAME]`` or a :class:`Network`.
 
     ``profile`` counts the engine's or the network's from 0. The row ``engine`` is the engine alone: memory is bound
     once, and each run is timed with CUDA events around its enqueueing; ``graphs`` captures it as a CUDA graph. The row
@@ -122,16 +124,17 @@ def bench(
         raise UsageError(f"{to_write('against', '--against')} {', '.join(unknown)}: known are {', '.join(AGAINST)}")
     if runs < 1 or warm_up < 0:
         raise UsageError("at least one run is needed, and no negative number to warm up")
-    is_network = ".py" in Path(target).name
+    file = None if isinstance(target, (NetworkSpec, Network)) else Path(target)
+    is_network = file is None or ".py" in file.name
     if (against or precision) and not is_network:
         option = to_write("against=", "--against") if against else to_write("precision=", "--precision")
         raise UsageError(f"{option} needs a network with a reference, not an engine: give FILE.py")
-    if not is_network:
-        engine = load_engine(target, backend=backend)
+    if file is not None and not is_network:
+        engine = load_engine(file, backend=backend)
         feeds = _feeds(engine, chosen(engine.signature.profiles, profile))
-        return _measure(Path(target).name, engine, feeds, profile, runs, warm_up, {}, graphs, [])
+        return _measure(file.name, engine, feeds, profile, runs, warm_up, {}, graphs, [])
     cuda.require_device()
-    spec = load_spec(str(target))
+    spec = as_spec(target)
     network = spec.define(dims=dims, precision=precision, backend=backend)
     sizes = chosen(network.profiles, profile).at("opt")
     feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))

@@ -12,7 +12,7 @@ from ...core import exit_codes
 from ...display.results import print_bench
 from ...display.terminal import print_error
 from ..command import Output, command
-from ..options import EngineBackend, dims_of
+from ..options import EngineBackend, Settings, dims_of, networks_of, settings_of
 
 app = typer.Typer()
 
@@ -24,6 +24,7 @@ def bench(
     target: Annotated[str, typer.Argument(metavar="ENGINE|NETWORK", help="NAME.engine, or FILE.py[:NAME].")],
     runs: Annotated[int, typer.Option("--runs", help="Timed runs.")] = 100,
     warm_up: Annotated[int, typer.Option("--warm-up", help="Runs before them.")] = 10,
+    set_: Settings = None,
     dim: Annotated[
         list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Of a network's dynamic dimension.")
     ] = None,
@@ -43,7 +44,7 @@ def bench(
 ) -> None:
     """Time an engine, or a network built here, on this machine's GPU."""
     report = td.bench(
-        target,
+        networks_of([target], settings_of(set_))[0],
         runs=runs,
         warm_up=warm_up,
         dims=dims_of(dim),

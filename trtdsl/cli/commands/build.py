@@ -139,7 +139,8 @@ def build(
         more = {"settings": settings_of(set_), "tuning": lowerings, "tune_seconds": seconds}
         _build_several(out, network, output, jobs, {**options, **more})
     else:
-        spec = td.load_spec(network[0], settings_of(set_))
+        with out.progress():
+            spec = td.load_spec(network[0], settings_of(set_))
         _build_one(out, spec, lowerings, seconds, output, options)
 
 

@@ -14,7 +14,18 @@ from ...display.results import print_comparison
 from ...display.terminal import print_line
 from ...programs.devices import DEFAULT, find_device
 from ..command import Output, command
-from ..options import Backend, Dims, Gpu, Precision, Shapes, dims_of, shapes_of
+from ..options import (
+    Backend,
+    Dims,
+    Gpu,
+    Precision,
+    Settings,
+    Shapes,
+    dims_of,
+    networks_of,
+    settings_of,
+    shapes_of,
+)
 
 app = typer.Typer()
 
@@ -25,6 +36,7 @@ def compare(
     out: Output,
     before: Annotated[str, typer.Argument(metavar="A", help="A network, an engine or an ONNX file.")],
     after: Annotated[str, typer.Argument(metavar="B", help="What is compared with it.")],
+    set_: Settings = None,
     dim: Dims = None,
     shape: Shapes = None,
     precision: Precision = None,
@@ -45,8 +57,9 @@ def compare(
     find_device(device)
     options: dict[str, Any] = {"precision": precision, "backend": backend}
     with out.progress() as progress:
+        networks = networks_of([before, after], settings_of(set_))
         programs = td.programs_alike(
-            [before, after], dims=dims_of(dim), shapes=shapes_of(shape), progress=progress.step, **options
+            networks, dims=dims_of(dim), shapes=shapes_of(shape), progress=progress.step, **options
         )
     comparison = td.compare_programs(programs[0], programs[1], device)
     worse = comparison.worse_than(fail_above) if fail_above is not None else ()

@@ -10,7 +10,7 @@ import typer
 import trtdsl as td
 
 from ...core.errors import UsageError
-from ...display.terminal import print_line
+from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, check_output, format_of
 from ...programs.devices import DEFAULT
 from ..command import Output, command
@@ -66,8 +66,8 @@ def view(
     if profiles is not None:
         raise UsageError("--profile is for a build: give sizes with --dim")
     path = Path(network)
-    source = td.load_spec(network, settings_of(set_)) if ".py" in path.suffix else network
     with out.progress() as progress:
+        source = td.load_spec(network, settings_of(set_)) if ".py" in path.suffix else network
         made = td.view(
             source,
             check=check if report is None else report,
@@ -79,10 +79,13 @@ def view(
             progress=progress.step,
             **definition,
         )
+    if made.note:
+        print_note(made.note)
     chosen = format or (format_of(output) if output is not None else "html")
     target = output if output is not None else Path(f"{made.model['name']}{SUFFIXES[chosen]}")
     made.save(target, chosen)  # type: ignore[arg-type]
     value = {"schema": 1, "kind": "view", "file": str(target), "format": chosen, "bytes": target.stat().st_size}
+    value |= {"note": made.note} if made.note else {}
     out.result(value, lambda: print_line(f"{target}: {_what(made)}, {value['bytes'] / 1e3:.0f} kB"))
 
 

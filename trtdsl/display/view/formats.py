@@ -10,6 +10,7 @@ from typing import Any
 from ...core.caller import option
 from ...core.errors import UnsupportedError
 from ...core.version import __version__
+from .style import static_style, without_variables
 
 Model = Mapping[str, Any]
 
@@ -39,7 +40,8 @@ def as_svg(model: Model) -> str:
     engine = MiniRacer()
     engine.eval("globalThis.structuredClone ??= (value) => JSON.parse(JSON.stringify(value)); 0")
     engine.eval(f"{(folder / 'page.js').read_text(encoding='utf-8')}; 0")
-    return str(engine.call("trtdslView.svg", json.dumps(model), (folder / "page.css").read_text(encoding="utf-8"), 0))
+    css = (folder / "page.css").read_text(encoding="utf-8")
+    return without_variables(str(engine.call("trtdslView.svg", json.dumps(model), static_style(css), 0)), css)
 
 
 def as_dot(model: Model) -> str:

@@ -15,6 +15,7 @@ from ...checking.check import check as run_check
 from ...checking.compare_tensors import nearness_of
 from ...checking.report import CheckReport
 from ...core.backend import Backend
+from ...core.caller import option
 from ...core.errors import CorruptFileError, TrtdslError, UnsupportedError, UsageError
 from ...core.files import is_file, write_atomically
 from ...definition.network import Network
@@ -44,6 +45,8 @@ class View:
 
     model: dict[str, Any]
     """What the page shows, as one JSON object."""
+    note: str = ""
+    """Why a program that one expects is not shown; empty otherwise."""
 
     @property
     def html(self) -> str:
@@ -85,7 +88,7 @@ class View:
         network, made = self.model["network"], self.model["program"]
         parts = [f"{len(network['layers'])} layers"] if network else []
         parts += [f"{made['totals']['launches']} launches"] if made else []
-        return f"View({self.model['name']}: {', '.join(parts)})"
+        return f"View({self.model['name']}: {', '.join(parts)}{f'; {self.note}' * bool(self.note)})"
 
 
 def view(
@@ -138,14 +141,13 @@ def view(
     tell("defining the network", 0, 1)
     network = spec.define(**how)
     tell("defining the network", 1, 1)
-    made = None
+    made, note = None, ""
     if build:
         made = program(network, progress=progress)
     else:
-        found = Path(engine) if engine is not None else _beside(spec, network)
+        found, note = (Path(engine), "") if engine is not None else _beside(spec, network)
         if found is not None:
-            made = program(found, shapes=shapes, profile=profile)
-            made = _noted(made, spec, network, found)
+            made = _noted(program(found, shapes=shapes, profile=profile), spec, network, found)
     model = make_model(network)
     report = _report(check, spec, network, weights, progress)
     return View(
@@ -156,7 +158,8 @@ def view(
             "network": model,
             "program": None if made is None else program_model(made, device),
             "check": None if report is None else _check_model(report, spec, network, weights, model),
-        }
+        },
+        note,
     )
 
 
@@ -194,19 +197,26 @@ def _engine_model(
     }
 
 
-def _beside(spec: NetworkSpec, network: Network) -> Path | None:
-    """The engine of this very network in the working directory or beside its file; None where there is none."""
+def _beside(spec: NetworkSpec, network: Network) -> tuple[Path | None, str]:
+    """The engine of this very network in the working directory or beside its file; else None, and why not that one."""
     if isinstance(spec, WrittenSpec):
-        return None
+        return None, ""
+    other = ""
     folders = [Path(), *([spec.file.parent] if spec.file is not None else [])]
     for folder in folders:
         engine = folder / f"{spec.name}.engine"
         try:
-            if is_file(engine) and is_up_to_date(spec, network, engine):
-                return engine
+            if not is_file(engine):
+                continue
+            if is_up_to_date(spec, network, engine):
+                return engine, ""
         except (TrtdslError, KeyError, TypeError):  # a manifest that is damaged, or of another version
-            continue
-    return None
+            pass
+        other = other or (
+            f"{engine} is of other sizes or another state of the network, and its program is not shown: "
+            f"{option('build')} builds this one, {option('engine', str(engine))} shows that one"
+        )
+    return None, other
 
 
 def _noted(made: Program, spec: NetworkSpec, network: Network, engine: Path) -> Program:

@@ -1,0 +1,89 @@
+"""What someone meets in the first hour: values that are shown, notes, settings of every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import trtdsl as td
+from trtdsl.cli.app import app
+from trtdsl.display import terminal
+
+NETWORK = """
+import torch, trtdsl as td
+
+class Double(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+N = td.Dim("N", min=1, opt=2, max=4)
+
+@td.network(inputs={"x": td.Input((N, 3))}, reference=Double)
+def net(x):
+    return x * 2
+
+def scaled(*, by: float, deep: bool = False) -> td.NetworkSpec:
+    @td.network(inputs={"x": td.Input((N, 3))}, name="scaled")
+    def made(x):
+        return (x * by).exp() if deep else x * by
+    return made
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    Path("net.py").write_text(NETWORK)
+    return tmp_path
+
+
+def trtdsl(*arguments, code=0):
+    done = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_a_build_is_one_line(file):
+    built = td.build("net.py:net", "net.engine")
+    size = (file / "net.engine").stat().st_size
+    layers = built.manifest["layers"]
+    assert repr(built).startswith(f"Build(net.engine: {size:,} bytes, {layers} layers, built, equals its ")
+    assert "\n" not in repr(built)
+    assert "<td>x</td><td>float32</td><td>(N, 3)</td>" in built._repr_html_()
+    assert "up to date" in repr(td.build("net.py:net", "net.engine"))
+    assert "not written" in repr(td.build("net.py:net", "other.engine", dry_run=True, run_check=False))
+
+
+def test_a_view_says_which_engine_it_leaves_out(file):
+    trtdsl("build", "net.py:net", "--no-check", "--dim", "N=3")
+    out = trtdsl("view", "net.py:net")
+    assert "net.engine is of other sizes or another state of the network, and its program is not shown" in out
+    assert "--build builds this one, --engine net.engine shows that one" in out
+    assert "engine='net.engine' shows that one" in repr(td.view("net.py:net"))
+    assert "launches" in trtdsl("view", "net.py:net", "--dim", "N=3")  # that is the engine's
+
+
+def test_compare_and_bench_take_settings(file):
+    out = trtdsl("compare", "net.py:scaled", "net.py:net", "--set", "by=3", code=2)
+    assert "net takes no settings" in out
+    out = trtdsl("compare", "net.py:scaled", "net.py:scaled", "--set", "by=3", "--set", "deep=true")
+    assert "launches" in out
+    trtdsl("build", "net.py:net", "--no-check")
+    assert "launches" in trtdsl("compare", "net.engine", "net.py:scaled", "--set", "by=3")
+    assert "--set is for networks" in trtdsl("compare", "net.engine", "net.engine", "--set", "by=3", code=2)
+    assert "the setting by is a float, not 'x'" in trtdsl("bench", "net.py:scaled", "--set", "by=x", code=2)
+    assert "must be given, as --set by=…" in trtdsl("inspect", "net.py:scaled", code=2)
+
+
+def test_importing_torch_is_progress(monkeypatch):
+    """On a terminal, the first thing that takes seconds is named."""
+    monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: True, raising=False)
+    without = {name: module for name, module in terminal.sys.modules.items() if name != "torch"}
+    monkeypatch.setattr(terminal.sys, "modules", without)
+    with terminal.Progress(silent=False) as progress:
+        assert [task.description for task in progress._bar.tasks] == ["importing torch and TensorRT"]
+        progress.step("defining the network", 0, 1)
+        assert [task.description for task in progress._bar.tasks] == ["defining the network"]
