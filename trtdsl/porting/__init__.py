@@ -37,7 +37,7 @@ class Ported:
     """What a check of the text says; None where it was not asked for."""
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
-        """Remarks for the caller, and what to do next."""
+        """Remarks for the caller, and the next step."""
         count = len(self.missing)
         lines = list(self.notes)
         if count:
@@ -141,7 +141,7 @@ def ported(
     weights: str | os.PathLike[str] | None = None,
     check: bool = False,
 ) -> Ported:
-    """As :func:`port`, with the module, what has no counterpart and, with ``check``, the verdict of a check."""
+    """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
     from ..core.errors import UnsupportedError
     from .given import checked_inputs
     from .origin import Origin

@@ -98,7 +98,7 @@ class Helper:
 
 @dataclass(eq=False)
 class Call:
-    """A call of a module: where it stands in the tree of modules, what it was given, what it did and gave.
+    """A call of a module: its place in the tree of modules, its arguments, the calls that it made, its results.
 
     Where forward calls a function, ``module`` is a :class:`Helper` and ``path`` that of the module.
     """
@@ -172,7 +172,7 @@ def values_in(tree: Any) -> Iterator[Value]:
 
 
 def size_values(size: Any) -> Iterator[Value]:
-    """The values whose dimensions a size is made of."""
+    """The values whose dimensions a size is computed from."""
     if isinstance(size, SizeOf):
         yield size.value
     elif isinstance(size, SizeOp):

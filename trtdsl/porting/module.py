@@ -49,7 +49,7 @@ def spec_of(
 
 
 def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:
-    """Where forward gives numbers alone, such as sizes, tensors of them: outputs are tensors."""
+    """Tensors of the numbers where forward returns numbers alone, such as sizes: outputs are tensors."""
     numbers = list(leaves(result))
     if not numbers or not all(isinstance(number, (bool, int, float)) for number in numbers):
         return result
@@ -62,7 +62,7 @@ def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:
 def executed(
     text: str, name: str, held: Mapping[str, Any], note: Callable[[int, str, Any], None] | None = None
 ) -> NetworkSpec:
-    """The spec that the text defines; its lines are shown in errors. ``note`` is told what each assignment makes."""
+    """The spec that the text defines; errors show its lines. ``note`` gets the value of each assignment."""
     place = f"{name} (ported)"
     linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
     namespace = {"__name__": name, **held}

@@ -30,7 +30,7 @@ class Origin:
 
     @staticmethod
     def find(target: str | Callable[..., Any], arguments: dict[str, Any]) -> Origin:
-        """What MODULE:NAME, FILE.py:NAME or an importable object is. Raises UsageError."""
+        """The origin of MODULE:NAME, FILE.py:NAME or an importable object. Raises UsageError."""
         if isinstance(target, torch.nn.Module):
             raise UsageError(
                 "port takes what makes the module (a class, or a function without arguments), not the module"
@@ -82,7 +82,7 @@ class Origin:
         return module.eval().requires_grad_(False)
 
     def default_name(self, module: torch.nn.Module) -> str:
-        """What to call the network."""
+        """The name of the network."""
         from .passes.functions import snake
 
         named = next((value for key, value in self.arguments.items() if key in ("model_name", "name")), None)

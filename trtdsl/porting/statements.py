@@ -116,7 +116,7 @@ def parts(expression: Expression) -> Iterator[Any]:
 
 
 def sizes_of(leaf: Any) -> Iterator[SizeOf]:
-    """The dimensions that a size is made of."""
+    """The dimensions that a size is computed from."""
     if isinstance(leaf, SizeOf):
         yield leaf
     elif isinstance(leaf, SizeOp):
@@ -134,7 +134,7 @@ def expressions(expression: Expression) -> Iterator[Expression]:
 
 
 def pattern(statement: Statement) -> Any:
-    """Which parts of what a statement makes are values; None where it makes one alone."""
+    """Which parts of the results of a statement are values; None where it has one result alone."""
     return statement.several and tuple(value is not None for value in statement.several)
 
 
@@ -188,7 +188,7 @@ def size_key(size: Any) -> Any:
 
 
 def same(value: Any, default: Any) -> bool:
-    """Whether an argument is what it is by default: 1 is (1, 1), and 1.0."""
+    """Whether an argument equals its default: 1 equals (1, 1) and 1.0."""
     if isinstance(value, (tuple, list)) and value and isinstance(default, (int, float)):
         return all(same(item, default) for item in value)
     if isinstance(value, bool) or isinstance(default, bool):

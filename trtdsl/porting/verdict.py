@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check of a ported file says: its report, or why there is none."""
+    """The result of checking a ported file: its report, or the reason that there is none."""
 
     text: str
     """In one line."""

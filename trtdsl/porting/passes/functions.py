@@ -152,7 +152,7 @@ class _Sharing:
         return function
 
     def _candidates(self, instance: Instance) -> list[str]:
-        """Names for the module's function: after its class, then with what the first of that class does not have."""
+        """Names for the function of a module: its class, then also the settings that set it apart from the first."""
         module, name = instance.call.module, snake(instance.call.title)
         first = instance.body[0]
         if (
@@ -245,9 +245,7 @@ def _unite_results(members: list[Instance]) -> None:
 
 
 def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
-    """What two instances must have in common to share a function, the literals in which they may differ, and values by
-    number.
-    """
+    """What instances that share a function have in common, the literals that may differ, and values by number."""
     prefix = f"{instance.call.path}." if instance.call.path else ""
     numbers: dict[Any, int] = {}
     for item in instance.inputs:

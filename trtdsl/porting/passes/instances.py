@@ -50,7 +50,7 @@ class Builder:
         self.counts = numbered_parts([*trace.root.module.state_dict(), *trace.weights])
 
     def instance(self, call: Call, above: list[Instance]) -> Instance:
-        """The call with its statements, where those of small modules stand in place of their calls."""
+        """The call with its statements; the statements of small modules replace the calls of these."""
         instance = Instance(call, [])
         for item in call.body:
             if isinstance(item, Op):
@@ -140,7 +140,7 @@ class Builder:
 
 
 def _lists(instance: Instance, tensors: Iterable[Value]) -> dict[ValueList, Any]:
-    """Lists of tensors that the module was given and that it uses as a whole alone; they become one input each."""
+    """Lists of tensors that the module takes and only uses as a whole; each becomes one input."""
     result: dict[ValueList, Any] = {}
     for name, given in instance.call.arguments.items():
         items = tuple(given) if isinstance(given, (list, tuple)) else ()

@@ -57,7 +57,7 @@ def _whole(after: list[Statement], values: list[Value], filled: ValueList) -> No
 
 
 def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
-    """Lets the loop go over what its rounds are given, which has one name in its body."""
+    """Makes the loop iterate over the values that its rounds take; its body has one name for them."""
     named: dict[Any, Value] = {}
     for first, values in over.items():
         given = list(values[: loop.count])

@@ -1,4 +1,4 @@
-"""Which statements are rounds of the same: the first of them beside the later ones."""
+"""Statements that repeat as rounds of a loop: those of the first round, beside those of the later ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Rounds:
         return False
 
     def _state(self) -> dict[str, Any]:
-        """What a round that does not match must not change."""
+        """State that a round which does not match must leave unchanged."""
         names = ("carried", "fixed", "containers", "constant")
         return {name: getattr(self, name).copy() for name in names}
 
@@ -153,7 +153,7 @@ class Rounds:
         return not any(value in after for round_ in self.maps[: count - 1] for value in round_.values())
 
     def _kept(self, value: Value, index: int, length: int) -> bool:
-        """Whether a value of one round is needed in a later one than the next."""
+        """Whether a value of one round is needed after the next round."""
         begin = (index + 2) * self.period
         return uses_of(self.body[begin:length], [])[value] > 0
 

@@ -1,4 +1,4 @@
-"""One trace for all sizes: a module is traced at several, and must do the same at each."""
+"""One trace for all sizes: a module is traced at several sizes, and must make the same calls at each."""
 
 from __future__ import annotations
 

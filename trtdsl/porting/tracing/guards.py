@@ -1,4 +1,4 @@
-"""What a module asks of sizes while it is traced: traced_sizes.py notes it, prove_guards.py proves it for all sizes."""
+"""Comparisons of sizes in a traced module: traced_sizes.py notes them, prove_guards.py proves them for all sizes."""
 
 from __future__ import annotations
 

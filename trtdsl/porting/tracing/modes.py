@@ -1,4 +1,4 @@
-"""What a trace sees: the tensors of a module, and every call of torch while a mode is on."""
+"""The tensors of a module that a trace sees, and every call of torch while a mode is on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module asks of sizes, proven for all of them: ``h % 32 == 0`` holds wherever it held in the trace.
+"""Proofs that comparisons of sizes, such as ``h % 32 == 0``, have the same result at all sizes as in the trace.
 
 The trace is executed once more with symbolic sizes: its statements, by trtdsl's own functions, so that each size that
 the module compared is an expression of the inputs' dimensions. Comparisons of whole numbers are then decided by the
@@ -62,7 +62,7 @@ class Unknown(Exception):
 def proven(
     trace: Trace, given: Given, retraced: Callable[[Env], Trace], same: Callable[[Trace], bool]
 ) -> tuple[list[Requirement], list[str]]:
-    """What the file requires so that the module does at all sizes what the trace does, and remarks on what is open.
+    """The requirements under which the module does at all sizes what the trace does, and remarks on open comparisons.
 
     Sizes for which the module takes another path are traced by ``retraced``, until there are none left: that path must
     come to the ``same`` program. Raises UnsupportedError with the module's line, the first sizes for which it does not,
@@ -255,7 +255,7 @@ class Symbols:
             self._run({size.value for guard in guards for size in _leaves((guard.left, guard.right))})
 
     def _run(self, wanted: set[Value]) -> None:
-        """Executes what the values need; what fails is unknown, and what needs that."""
+        """Executes the calls that the values need; one that fails is unknown, as is every call that needs it."""
         module = self.trace.root.module
         self.weights = {**dict(tensors_of(module)), **self.trace.constants}
         needed = set(wanted)

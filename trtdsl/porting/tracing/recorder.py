@@ -167,7 +167,7 @@ class Recorder:
     # -- calls of torch ----------------------------------------------------------------------------------------------
 
     def called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One call of torch: made, and written down where a tensor comes of it."""
+        """Makes one call of torch, and records it where it returns a tensor."""
         if self.inside:
             return function(*args, **kwargs)
         if is_overload(function):
@@ -220,7 +220,7 @@ class Recorder:
         return result
 
     def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the call gives, with a size that is tried where it depends on values."""
+        """The result of the call, with a trial size where its size depends on values."""
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
         if name in ("numpy", "array") and not self._is_constant(args[0]) and type(args[0]) is not torch.nn.Parameter:
@@ -283,7 +283,7 @@ class Recorder:
         return value
 
     def _changed(self, target: torch.Tensor, op: Op) -> None:
-        """Gives the tensor a new value, and what it is a view of; other views become invalid."""
+        """Gives the tensor, and the tensor that it is a view of, a new value; other views become invalid."""
         known, former, stale = _known(op), self.values.get(id(target)), set(self.stale)
         storage = storage_of(target)
         if storage in self.owners:
@@ -316,7 +316,7 @@ class Recorder:
         return key in self.folded or outside
 
     def _folds(self, op: Op, args: Any, kwargs: Any, result: Any) -> bool:
-        """Whether a known value is computed now: one that has no counterpart, is float64, or comes from numpy."""
+        """Whether a known value is computed while tracing: it has no counterpart, is float64, or comes from numpy."""
         tensors = list(_tensors(result))
         if not _known(op) or op.name in RANDOM or not all(type(tensor) is torch.Tensor for tensor in tensors):
             return False
@@ -475,7 +475,7 @@ MOST_NUMBERS = 64  # that are written out in a file
 
 
 def _known(op: Op) -> bool:
-    """Whether only sizes and numbers have a part in it."""
+    """Whether it is computed from sizes and numbers alone."""
     return all(leaf.known for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value))
 
 
@@ -488,7 +488,7 @@ def _map_tensors(tree: Any, change: Any) -> Any:
 
 
 def _tree_without_stale(recorder: Recorder, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments of ``x[index] = y``; where y is a view of x that was changed in place, x itself is as it was."""
+    """Arguments of ``x[index] = y``; x keeps its earlier value where y is a view of x that was changed in place."""
     target, _, given = args
     storage = storage_of(target)
     if isinstance(given, torch.Tensor) and storage_of(given) == storage:

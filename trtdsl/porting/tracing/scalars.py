@@ -1,4 +1,4 @@
-"""Tensors of one number made of sizes, such as ``torch.ceil(torch.as_tensor(n / 2)).long()``: the number itself.
+"""Tensors of one number that is computed from sizes, such as ``torch.ceil(torch.as_tensor(n / 2)).long()``.
 
 Where such a tensor bounds a slice, or becomes a number again, the size that it was made of takes its place.
 """
@@ -26,7 +26,7 @@ READ = {"item", "int", "float", "index"}
 def number_of(
     name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, numbers: Mapping[int, Any]
 ) -> Any:
-    """The traced number that the call's result holds, of those that its operands hold; None where it holds none."""
+    """The traced number that a call's result holds, computed from those of its operands; None where there is none."""
     if type(result) is not torch.Tensor or result.dim() or (name not in CONVERSIONS and (kwargs or len(args) > 2)):
         return None
     operands = [numbers.get(id(given), given) for given in args]

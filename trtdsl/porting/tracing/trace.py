@@ -221,7 +221,7 @@ def live_operations(trace: Trace) -> dict[Op, None]:
 
 
 def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Module:
-    """A copy of the module: what it keeps from one run, in its buffers too, is not in the next.
+    """A copy of the module, so that nothing that a run keeps, in buffers too, is in the next run.
 
     Without ``parameters`` it has the same ones. Scripted functions, which cannot be copied, it has in any case.
     """

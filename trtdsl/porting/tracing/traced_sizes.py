@@ -158,7 +158,7 @@ def _truth(self: Any) -> bool:
 
 
 def _ratio(expression: Any) -> tuple[Any, Any] | None:
-    """A number made of sizes as a quotient of whole ones, a float as the simplest fraction near it; None for others."""
+    """A number computed from sizes as a quotient of integers, a float as a simple fraction near it; None for others."""
     if isinstance(expression, int):
         return expression, 1
     if isinstance(expression, float):
@@ -213,7 +213,7 @@ def _rounding(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def whole_of(name: str, number: Any, rounded: int, depth: int = 2) -> Any:
-    """A float made of sizes, rounded: by whole numbers alone, which a guard says is the same.
+    """A float computed from sizes, rounded with integer arithmetic alone; a guard states that both are equal.
 
     Where these cannot express it, it is the number that it is here, which a guard says it is everywhere.
     """
@@ -243,7 +243,7 @@ def _rounded(name: str, top: Any, bottom: Any) -> Any:
 
 
 def _rounds_rightly(expression: SizeExpression) -> bool:
-    """Whether a float made of sizes (below 2**53) is rounded as the number that it stands for."""
+    """Whether a float computed from sizes (below 2**53) rounds to the same integer as the exact number."""
     if isinstance(expression, SizeOp) and expression.symbol == "/":
         whole = all(isinstance(_number(each), int) for each in expression.operands)
         return whole or _is_exact(expression)
@@ -251,7 +251,7 @@ def _rounds_rightly(expression: SizeExpression) -> bool:
 
 
 def _is_exact(expression: Any) -> bool:
-    """Whether floats have the number itself: of binary fractions that are not divided but by powers of two."""
+    """Whether a float is the exact number: for binary fractions that are divided by powers of two alone."""
     if isinstance(expression, (int, SizeOf)) or isinstance(_number(expression), int):
         return True
     if isinstance(expression, float):

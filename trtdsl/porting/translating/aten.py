@@ -50,7 +50,7 @@ def is_overload(function: Any) -> bool:
 
 
 def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
-    """What makes the same result by public functions; None where there is no such function."""
+    """The same result by public functions; None where there is no such function."""
     from torch._ops import OpOverloadPacket
 
     if function is torch.sym_not:  # of a tensor of one bool

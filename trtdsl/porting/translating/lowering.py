@@ -1,6 +1,4 @@
-"""Calls of torch as statements: through their counterparts, writing in place as writing anew, and what has no
-counterpart.
-"""
+"""Calls of torch as statements: calls with and without a counterpart, and writes in place as new values."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RESERVED = {"F", "td", "torch", "math", "w", "range", "zip", "list", "self"}
 
 @dataclass
 class Span:
-    """Where a variable is needed: from the position that defines it to the last that uses it."""
+    """The lifetime of a variable: from the position that defines it to the last that uses it."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class Body:
         self.items = [self.unpacked[value] for value in own if value in self.unpacked] + self._with_unpacks(self.items)
 
     def _with_unpacks(self, items: list[Any], later: Collection[Value] = ()) -> list[Any]:
-        """The statements, each followed by the sizes of what it made, but for those that are needed ``later``."""
+        """The statements, each followed by the sizes of its results, except those that are needed ``later``."""
         result = []
         for item in items:
             result.append(item)
@@ -148,7 +148,7 @@ class Body:
                 self._use(self._find(value), self.last)
 
     def _enter(self, loop: Loop, position: int) -> None:
-        """What the loop goes over is needed where it begins, and what stands for it in a round begins there."""
+        """The sequence of a loop is needed where the loop begins; the variable for one element begins there."""
         for element, given in loop.over:
             for value in values_in(given):
                 if not self._own(value):
@@ -160,7 +160,7 @@ class Body:
             self._define(element, position, "each")
 
     def _needed_after(self, loop: Loop, first: Value, again: Value) -> bool:
-        """Whether a round needs what goes in after it has what comes out, so that they cannot be one variable."""
+        """Whether a round needs its input after it has its output, so that both cannot be one variable."""
         made = next((place for place, item in enumerate(loop.body) if again in getattr(item, "results", ())), None)
         if made is None:
             return True
@@ -440,7 +440,7 @@ def _items(text: str) -> list[str]:
 
 
 def _single_sizes(expression: Expression, inputs: set[Any]) -> Iterator[SizeOf]:
-    """Sizes that stand alone: not all those of a tensor from one on, which are written ``x.shape[2:]``."""
+    """Single sizes; all sizes of a tensor from one axis on are written ``x.shape[2:]`` instead."""
     for inner in expressions(expression):
         for argument in inner.arguments:
             yield from _tree_sizes(argument.tree, inputs)

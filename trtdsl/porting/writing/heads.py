@@ -1,4 +1,4 @@
-"""The head of a loop: what it goes over, and what that is called in a round."""
+"""The head of a loop: the sequence that it iterates over, and the name of one element."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .roles import singular
 def loop_head(
     loop: Loop, renderer: Renderer, counts: Mapping[str, int], used: set[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """``for x, block in zip(levels, w.blocks):``, and what the numbered parts of the weights are called.
+    """``for x, block in zip(levels, w.blocks):``, and the names of the numbered parts of the weights.
 
     ``counts`` has the numbered parts of each path in the weights; ``used`` are names that variables have already.
     """
@@ -45,7 +45,7 @@ def _stem(path: str) -> str:
 
 
 def _numbers(loop: Loop, count: int) -> str:
-    """Which of ``count`` numbered parts a loop goes over, as a slice; nothing where it goes over all."""
+    """The slice of ``count`` numbered parts that a loop iterates over; empty for all of them."""
     stop = loop.start + loop.step * loop.count
     if loop.step < 0:
         begin = "" if loop.start == count - 1 else loop.start

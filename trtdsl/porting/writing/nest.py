@@ -1,4 +1,4 @@
-"""Calls inside calls, as the author nested them: a value without a name stands where it is used."""
+"""Calls inside calls, as the author nested them: a value without a name is written where it is used."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _replace(expression: Expression, value: Value, inner: Expression) -> None:
 
 
 def _repeats(outer: Expression, inner: Expression) -> bool:
-    """Whether a module's function would stand in another call of its own, as in a chain of blocks."""
+    """Whether the function of a module would be nested in another call of itself, as in a chain of blocks."""
     return inner.form == "module" and outer.form == "module"
 
 

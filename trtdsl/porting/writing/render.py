@@ -92,7 +92,7 @@ class Renderer:
         return texts
 
     def operand(self, tree: Any, binding: int) -> str:
-        """Text that can stand beside something that binds so tightly."""
+        """Text in parentheses where its operator binds less tightly than the one beside it."""
         text, own = self.bound(tree)
         return f"({text})" if own < binding else text
 

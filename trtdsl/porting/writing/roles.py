@@ -1,4 +1,4 @@
-"""What to call a value that its author gave no name: after the part of the module, or the function, that made it."""
+"""Names for values that the author did not name: the part of the module, or the function, that made each."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def roles(statement: Statement, prefix: str) -> list[str]:
 
 
 def keeps_meaning(expression: Expression) -> bool:
-    """Whether the result is the operand in another form, which keeps its name."""
+    """Whether the result is the operand in another form, so that it keeps the name."""
     return all(map(_keeps, expressions(expression)))
 
 
@@ -125,7 +125,7 @@ def _noun(function: str) -> str:
 
 
 def singular(name: str) -> str:
-    """One of what the name says several of.
+    """The singular of a plural name.
 
     >>> from trtdsl.porting.writing.roles import singular
     >>> singular("stages"), singular("boxes"), singular("entries"), singular("class"), singular("pos")

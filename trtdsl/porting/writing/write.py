@@ -77,7 +77,7 @@ class File:
 
     @property
     def maker(self) -> str:
-        """What the file calls that which makes the reference."""
+        """The name that the file has for the class or function of the reference."""
         attribute = self.target.attribute
         return f"make_{attribute}" if attribute == self.name else attribute
 
@@ -173,7 +173,7 @@ class File:
         return f"td.Input({', '.join([shape, *more])})"
 
     def _vocabulary(self, name: str) -> tuple[int, int]:
-        """What an input of indices may be: the rows of the table that it is looked up in."""
+        """The range of an input of indices: the rows of the table that it indexes."""
         wanted = self.trace.inputs[name]
         rows = [
             op.args[1].shape[0]
@@ -189,7 +189,7 @@ class File:
         return 0, min(rows)
 
     def _unused(self) -> tuple[str, ...]:
-        """What is in the state_dict and has no part in the outputs: whole modules, or weights."""
+        """Modules and weights of the state_dict that no output depends on."""
         left = [name for name in self.stored if name not in self.used]
         result: list[str] = []
         for name in left:
@@ -222,7 +222,7 @@ class File:
 
 
 def _source(value: Any) -> Any:
-    """What the value was before it was only arranged otherwise."""
+    """The value before it was only rearranged."""
     while isinstance(value, Value) and value.producer is not None and value.producer.name in ARRANGED:
         value = value.producer.args[0]
     return value
