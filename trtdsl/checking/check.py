@@ -218,17 +218,17 @@ class _Run:
             move = draw not in EXACT_DRAWS or not self.called.isdisjoint(TIES)
             names = list(self.network.outputs)
             noise = self.noise if draw == "normal" else {}
-            how: dict[str, Any] = {"move_inputs": move, "noise": noise, "first": self._first_samples(env)}
+            how: dict[str, Any] = {"move_inputs": move, "noise": noise, "samples": self._samples(env)}
             return gather(self.reference, feeds, names, self.rules, seed=self.seed, called=self.called, **how)
 
-    def _first_samples(self, env: Mapping[str, int]) -> int:
-        """How many samples stand for all in float64: a quarter, where inputs and outputs are batches of one size."""
+    def _samples(self, env: Mapping[str, int]) -> int:
+        """The size of the batch, where inputs and outputs are batches of one dynamic size; otherwise 0."""
         if not self.network.inputs:
             return 0
         tensors = (*self.network.inputs.values(), *self.network.outputs.values())
         batch = {shape[0] if shape else 1 for shape in (tensor.shape for tensor in tensors)}
         size = self.network.input_shape(next(iter(self.network.inputs)), env)[0] if len(batch) == 1 else 1
-        return 0 if size < 4 or isinstance(next(iter(batch)), int) else max(2, size // 4)
+        return 0 if isinstance(next(iter(batch)), int) else size
 
     # -- judging ---------------------------------------------------------------------------------------------------
 

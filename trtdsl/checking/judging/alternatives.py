@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .evidence import Evidence
 
 TRIALS = 40  # runs of the reference for one judgement
+ALL_TRIALS = 60  # and for all judgements of one set of feeds, of which mutants have many
 ROUNDS = 3  # of neighbours exchanged: a third one moves an element by more places
 Flips = frozenset[Flip]
 Results = Mapping[str, "torch.Tensor"]
@@ -47,6 +48,9 @@ class Alternatives:
     these flips already, torch's own error may be taken from it. The last argument is whether to measure what is open.
     """
     trials: dict[Flips, tuple[Run, Evidence] | None] = field(default_factory=dict)
+    """With torch's own error taken from the first of them."""
+    confirmed: dict[Flips, tuple[Run, Evidence] | None] = field(default_factory=dict)
+    """With torch's own error measured for these decisions."""
     calls: Sequence[Call] | None = None
 
     def settle(self, got: Results) -> Settled | None:
@@ -60,16 +64,20 @@ class Alternatives:
         base = self._trial(chosen)
         if base is None:
             return None
-        self.left = TRIALS
+        self.left = min(TRIALS, ALL_TRIALS - len(self.trials))
+        searched = False
         if base[0].open and self._wrong(chosen, got):
-            chosen = min(chosen, frozenset({IN_PLACE}), key=lambda flips: self._wrong(flips, got))
-            if not self._out_of_reach(frozenset(base[0].open), got):
+            starts = [chosen, *([frozenset({IN_PLACE})] * base[0].tied)]
+            chosen = min(starts, key=lambda flips: self._wrong(flips, got))
+            searched = not self._out_of_reach(frozenset(base[0].open), got)
+            if searched:
                 chosen = self._best(chosen, got)
         assert self.calls is not None
-        settled = self.make(self.calls, chosen, None, False) if chosen else base
-        assert settled is not None
+        if chosen and chosen not in self.confirmed:
+            self.confirmed[chosen] = self.make(self.calls, chosen, None, False)
+        settled = self.confirmed.get(chosen) or base
         said = [placed(place, name) for name, place in locations(self.calls, chosen)]
-        return Settled(settled[1], settled[1].judged(got), said, self.left > 0 and not base[0].lost)
+        return Settled(settled[1], settled[1].judged(got), said, not base[0].lost and (self.left > 0 or not searched))
 
     def _best(self, chosen: Flips, got: Results) -> Flips:
         """The decisions that make least of the results wrong, from those chosen on."""
@@ -97,7 +105,7 @@ class Alternatives:
         trial = self._trial(flips)
         if trial is None:
             return float("inf")
-        results = trial[1].judged(got, thorough=False)
+        results = trial[1].judged(got, 1)
         return sum(float("inf") if result.problem else max(result.wrong, not result.passed) for result in results)
 
     def _out_of_reach(self, flips: Flips, got: Results) -> bool:

@@ -62,6 +62,8 @@ class Run:
 
     calls: list[Call] = field(default_factory=list)
     open: list[Flip] = field(default_factory=list)
+    tied: bool = False
+    """Whether equal values are among the open ones."""
     lost: bool = False
     """Whether torch's own run and this one do not make the same calls, so that what is open is not known of all."""
 
@@ -104,6 +106,7 @@ def deciding(
             found = op.open(call.result, counterpart)
             call.result = op.flipped(call.result, counterpart, chosen.get(index, ()))
             run.lost = run.lost or len(found) + len(run.open) > MANY
+            run.tied = run.tied or (bool(found) and op.tied(call.result))
             run.open += [Flip(index, row, place) for row, place in found[: MANY - len(run.open)]]
             run.lost = run.lost or (first and not op.legal(call.result, counterpart))
         run.calls.append(call)
@@ -239,6 +242,10 @@ class _Op:
         """The wanted decisions where they are open, and the natural ones elsewhere."""
         raise NotImplementedError
 
+    def tied(self, result: torch.Tensor) -> bool:
+        """Whether a sort has equal values among the first."""
+        return False
+
     def in_place(self, own: Call) -> torch.Tensor:
         """The decisions of ``own``, with equal values in the order of their places."""
         return own.result
@@ -305,6 +312,10 @@ class _Order(_Op):
             return result
         rest = self.keys.double().scatter(-1, result, -torch.inf).argmax(-1, keepdim=True)
         return torch.cat([result, rest], -1)
+
+    def tied(self, result: torch.Tensor) -> bool:
+        values = self.keys.gather(-1, self._extended(result)).to(torch.float32)
+        return bool((values[..., 1:] == values[..., :-1]).any())
 
     def in_place(self, own: Call) -> torch.Tensor:
         ordered = own.keys.argsort(dim=-1, descending=True, stable=True)

@@ -21,7 +21,8 @@ PERTURBED = (3, 12)  # how many more times torch's own error is measured where i
 NEARLY = 3.0  # times what is allowed
 WITHOUT_TRUTH = 10.0  # times the floor, for a reference that does not run in float64
 LOUDER = 30.0  # times the error at smaller sizes that torch may have at a greater one, where it computes otherwise
-TORN, TORN_HALF = 1e-3, 0.1  # of an output's scale: greater errors of torch's own may come from another decision
+KNOWN, TRUTH, THOROUGH = range(3)  # judged by what is known, by float64, by torch's own error measured again
+MOST_SAMPLES = 32  # of a batch, each of which may be judged by itself
 EXACT_DRAWS = ("ties", "sparse")  # these feeds are tried for their exact values: inputs are not moved
 
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
@@ -83,6 +84,10 @@ class Evidence:
     """What ``moved`` gave."""
     first: Callable[[], tuple[int, dict[str, torch.Tensor] | None]] = lambda: (0, None)
     """What gives the results in float64 for the first samples alone, and how many these are."""
+    samples: int = 0
+    """The size of the batch, where inputs and outputs are batches of one size."""
+    part: Callable[[Sequence[int]], Evidence | None] = lambda samples: None
+    """What gives the evidence for some of the samples alone."""
     alternatives: Alternatives | None = None
     """The reference with its open decisions taken in different ways; None where it has none."""
     exact: bool = False
@@ -111,46 +116,77 @@ class Evidence:
         Where a decision of the reference lies within torch's own error (the order of near ties, a comparison near
         equality), all outputs are judged together, by the reference with the decisions that the network has.
         """
-        results = self.judged(got, thorough=self.alternatives is None)
-        if self.alternatives is None or any(result.problem for result in results):
+        results = self.judged(got, KNOWN)
+        if all(result.passed for result in results) or any(result.problem for result in results):
             return results
-        passed = all(result.passed for result in results)
-        if passed and not self._is_torn():
+        results = self._by_samples(got)
+        if results is not None:
             return results
-        settled = self.alternatives.settle(got)
+        settled = self.alternatives.settle(got) if self.alternatives else None
         if settled is None or (not settled.passed and not settled.complete):
             return self.judged(got)
         if not settled.passed:
             return settled.results
         self.own, self.__dict__["truth"] = settled.evidence.own, settled.evidence.truth
+        self.moved, self.made = settled.evidence.moved, settled.evidence.made
         self.decided = dict.fromkeys((*self.decided, *settled.said))
         return [replace(result, truth="decided") if settled.said else result for result in settled.results]
 
-    def judged(self, got: Mapping[str, torch.Tensor], *, thorough: bool = True) -> list[OutputComparison]:
-        """Compares with the reference as it decides itself; ``thorough`` measures torch's own error again if needed."""
+    def judged(self, got: Mapping[str, torch.Tensor], depth: int = THOROUGH) -> list[OutputComparison]:
+        """Compares with the reference as it decides itself, by what is known, by float64 or by all measures."""
         results = []
         for name in dict.fromkeys((*got, *self.own)):
             if name in got and isinstance(self.own.get(name), torch.Tensor):
-                results.append(self._judged(name, got[name], thorough))
+                results.append(self._judged(name, got[name], depth))
             else:
                 results.append(self._unmatched(name, got))
         return results
 
-    def _is_torn(self) -> bool:
-        """Whether torch's own result and the truth differ as if they had decided differently."""
-        truth = (self.truth or {}) if "truth" in vars(self) else {}
-        for name, true in truth.items():
-            own = self.own.get(name)
-            if not isinstance(own, torch.Tensor) or own.shape != true.shape or not own.numel():
-                continue
-            if not own.is_floating_point():
-                if not torch.equal(own.to(true.dtype), true):
-                    return True
-                continue
-            error, size = (part.abs().nan_to_num(0, 0, 0).max() for part in (own.double() - true, true))
-            if error > (TORN if self.precision is None else TORN_HALF) * size:
-                return True
-        return False
+    def _by_samples(self, got: Mapping[str, torch.Tensor]) -> list[OutputComparison] | None:
+        """Judges a batch by float64 for those samples alone that need it; None where it does not decide.
+
+        These samples alone must give torch what they give it in the batch, and the others must pass by torch's own
+        error as it is known.
+        """
+        if not self.samples or "truth" in vars(self) or not set(got) == set(self.own) <= set(self.noise):
+            return None
+        own = {name: self._plain(tensor) for name, tensor in self.own.items()}
+        ratios = [self._ratio(got, own, index) for index in range(self.samples)]
+        ranked = sorted(range(self.samples), key=ratios.__getitem__, reverse=True)
+        count = max(sum(ratio > 1 for ratio in ratios), self.samples // 4, 1)
+        some = sorted(ranked[:count])
+        if 2 * count > self.samples:
+            return None
+        rest = {name: tensor.index_copy(0, torch.tensor(some), own[name][some]) for name, tensor in got.items()}
+        results = self.judged(rest, KNOWN)
+        evidence = self.part(some) if all(result.passed for result in results) else None
+        if evidence is None:
+            return None
+        alone = {name: self._plain(tensor) for name, tensor in evidence.own.items()}
+        for name, tensor in own.items():
+            how: dict[str, Any] = {"known": self.noise[name], "precision": self.precision}
+            if not judge(name, alone[name], tensor[some], **how).passed:
+                return None
+        found = evidence.compare({name: tensor[some] for name, tensor in got.items()})
+        if not all(result.passed for result in found):
+            return None
+        self.decided = dict.fromkeys((*self.decided, *evidence.decided))
+        pairs = zip(results, found, strict=True)
+        return [
+            replace(one, truth=two.truth, own_abs=two.own_abs) if one.ratio < two.ratio else one for one, two in pairs
+        ]
+
+    def _ratio(self, got: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor], index: int) -> float:
+        """How much of what is allowed the worst output of a sample needs, by what is known."""
+        place, ratios = slice(index, index + 1), [0.0]
+        for name, tensor in got.items():
+            how: dict[str, Any] = {"tolerance": self.rules.of(name), "precision": self.precision}
+            found = [
+                judge(name, tensor[place], own[name][place], known=known, **how)
+                for known in (None, *(known for known, _ in self._known(name, own[name])))
+            ]
+            ratios.append(min(0.0 if result.passed else max(result.ratio, 1.01) for result in found))
+        return max(ratios)
 
     def _unmatched(self, name: str, got: Mapping[str, torch.Tensor]) -> OutputComparison:
         own = self.own.get(name)
@@ -163,7 +199,7 @@ class Evidence:
             problem += " (leave it out by its name where that is meant)"
         return OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem)
 
-    def _judged(self, name: str, got: torch.Tensor, thorough: bool = True) -> OutputComparison:
+    def _judged(self, name: str, got: torch.Tensor, depth: int) -> OutputComparison:
         """Judges by torch's own result; where needed by float64, and then by torch's own error measured again.
 
         A result within the floor of torch's own result is within torch's own error and the floor of the truth, so
@@ -180,6 +216,8 @@ class Evidence:
                 result = judge(name, got, own, known=known, tolerance=tolerance, precision=self.precision)
                 if result.passed:
                     return replace(result, truth=source)
+        if depth == KNOWN:
+            return first
         truth = (self.truth or {}).get(name)
         if truth is not None and truth.shape != own.shape:
             truth = None
@@ -188,7 +226,7 @@ class Evidence:
         second = first
         if truth is not None:
             second = judge(name, got, own, truth, tolerance=tolerance, precision=self.precision)
-            if second.passed or not thorough or not self._is_near(second):
+            if second.passed or depth < THOROUGH or not self._is_near(second):
                 return second
         if truth is None and self.precision is None:  # moved feeds show less of torch's own error than float64 does
             floor = WITHOUT_TRUTH * tolerance.floor_of(dtype_name(self.precision or own.dtype))
@@ -239,10 +277,13 @@ def gather(
     seed: int = 0,
     move_inputs: bool = True,
     noise: Mapping[str, Noise] | None = None,
-    first: int = 0,
+    samples: int = 0,
     called: Collection[str] = (),
 ) -> Evidence:
-    """The evidence that a reference gives for some feeds; of ``first`` samples alone there may be float64 first.
+    """The evidence that a reference gives for some feeds.
+
+    ``samples`` is the size of the batch, where inputs and outputs are batches of one size: float64 may then be run for
+    a part of it alone.
 
     ``called`` are the names of all operations of the reference, once it has run.
     """
@@ -257,15 +298,20 @@ def gather(
         return {name: leaf for name, leaf in named(returned).items() if isinstance(leaf, torch.Tensor)}
 
     def start() -> tuple[int, dict[str, torch.Tensor] | None]:
+        first = max(2, samples // 4) if samples >= 4 else 0
         return first, tensors(reference.truth({name: feed[:first] for name, feed in feeds.items()})) if first else None
+
+    def part(chosen: Sequence[int]) -> Evidence | None:
+        some = {name: feed[list(chosen)] for name, feed in feeds.items()}
+        return gather(reference, some, names, rules, seed=seed, move_inputs=move_inputs, called=called)
 
     def moved(index: int, within: Within = None) -> dict[str, torch.Tensor] | None:
         return tensors(reference.perturbed(feeds, seed + index, inputs=move_inputs, within=within))
 
     def record() -> list[Call]:
-        run = Run()
-        reference(feeds, within=recording(run))
-        return run.calls
+        if not known:
+            reference(feeds, within=recording(calls))
+        return calls.calls
 
     def alternative(
         calls: Sequence[Call], flips: Collection[Flip], base: Evidence | None, measure: bool
@@ -282,7 +328,9 @@ def gather(
         how: dict[str, Any] = {"moved": lambda index: moved(index, imposing(run.calls))}
         return run, Evidence(feeds, names, rules, reference.precision, own, wide=lambda: truth, exact=True, **how)
 
-    first_own = named(reference(feeds))
+    calls = Run()
+    known = not DECIDING.isdisjoint(called)  # from smaller sizes
+    first_own = named(reference(feeds, watched=recording(calls) if known else None))
     decides = not DECIDING.isdisjoint(called)
     return Evidence(
         feeds,
@@ -294,6 +342,8 @@ def gather(
         moved,
         noise or {},
         first=start,
+        samples=samples if 2 <= samples <= MOST_SAMPLES else 0,
+        part=part,
         alternatives=Alternatives(record, alternative) if decides else None,
     )
 

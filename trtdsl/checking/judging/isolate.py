@@ -32,13 +32,13 @@ class Reference:
         self.watch: Callable[[], Any] | None = None
         """A context in which the results in the network's precision are made."""
 
-    def __call__(self, feeds: Feeds, within: Within = None) -> Any:
+    def __call__(self, feeds: Feeds, within: Within = None, watched: Within = None) -> Any:
         """Torch's result in the network's precision, under autocast where the network has one.
 
-        ``within`` is a context to run it in, instead of ``watch``.
+        ``within`` is a context to run it in, instead of ``watch``; ``watched`` one inside of it.
         """
-        context = within or (self.watch() if self.watch else nullcontext())
-        with _copied(self.module, self._note) as module, torch.inference_mode(), self._autocast(), context:
+        outer, inner = within or (self.watch() if self.watch else nullcontext()), watched or nullcontext()
+        with _copied(self.module, self._note) as module, torch.inference_mode(), self._autocast(), outer, inner:
             return self._called(module, feeds)
 
     def truth(self, feeds: Feeds, within: Within = None) -> Any | None:
