@@ -1,11 +1,11 @@
 """The check can fail: wrong networks of every class are refused, and right ones beside them pass."""
 
 import pytest
-from support import attacking_networks, deciding_networks, further_networks, wrong_networks
+from support import aimed_networks, attacking_networks, deciding_networks, further_networks, wrong_networks
 
 import trtdsl as td
 
-MODULES = (wrong_networks, further_networks, attacking_networks, deciding_networks)
+MODULES = (wrong_networks, further_networks, attacking_networks, deciding_networks, aimed_networks)
 WRONG = {name: make for module in MODULES for name, make in module.WRONG.items()}
 RIGHT = {name: make for module in MODULES for name, make in module.RIGHT.items()}
 

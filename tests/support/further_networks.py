@@ -329,6 +329,12 @@ right(
     lambda x: TF.layer_norm(x * 1e-2 + 5.0, (32,)),
     x=(N, 32),
 )
+right(
+    "a norm of values that differ in their last digits",
+    lambda x: F.layer_norm(x * 1e-4 + 5.0, (32,)),
+    lambda x: TF.layer_norm(x * 1e-4 + 5.0, (32,)),
+    x=(N, 32),
+)
 right("exponentials of every size", lambda x: F.exp(x * 20), lambda x: torch.exp(x * 20), x=(N, 32))
 right("infinities", lambda x: 1 / F.relu(x), lambda x: 1 / TF.relu(x), x=(N, 32))
 right("division with a rest", lambda x: (x // 0.1, x % 0.1), lambda x: (x // 0.1, x % 0.1), x=(N, 32))

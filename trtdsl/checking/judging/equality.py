@@ -333,8 +333,8 @@ class _Verdict:
         rms = (error / number).sqrt()
         allowed_rms = few * self.tolerance.rms * (own / number).sqrt() + self.floor * (size / number).sqrt() + self.tiny
         limit = few * self.tolerance.worst * worst_own + WORST_FLOOR * self.floor * worst_size + self.tiny
-        if self.others:  # one element may have the whole error of its slice
-            allowed_rms = torch.maximum(allowed_rms, limit / number.sqrt())
+        if self.others:  # one element may have the whole error of its slice, and is judged as the worst
+            rms = ((error - worst_error.square()).clamp(min=0) / number).sqrt()
         ratios = torch.maximum(_over(rms, allowed_rms), _over(worst_error, limit))
         judged = (count > 0) & torch.isfinite(few)
         return torch.where(judged, ratios, 0.0), torch.where(judged, limit, math.inf)

@@ -308,44 +308,60 @@ def gather(
     def moved(index: int, within: Within = None) -> dict[str, torch.Tensor] | None:
         return tensors(reference.perturbed(feeds, seed + index, inputs=move_inputs, within=within))
 
-    def record() -> list[Call]:
-        if not known:
-            reference(feeds, within=recording(calls))
-        return calls.calls
-
-    def alternative(
-        calls: Sequence[Call], flips: Collection[Flip], base: Evidence | None, measure: bool
-    ) -> tuple[Run, Evidence] | None:
-        run, dtype = Run(), reference.precision or torch.float32
-        truth = tensors(reference.truth(feeds, deciding(run, calls, flips, Tolerance(), dtype, first=measure)))
-        if truth is None:
-            return None
-        own = None if base is None else _with_error_of(base, truth)
-        if own is None and all(torch.equal(a.result, b.result) for a, b in zip(run.calls, calls, strict=False)):
-            own = first_own
-        elif own is None:
-            own = named(reference(feeds, within=imposing(run.calls)))
-        how: dict[str, Any] = {"moved": lambda index: moved(index, imposing(run.calls))}
-        return run, Evidence(feeds, names, rules, reference.precision, own, wide=lambda: truth, exact=True, **how)
-
     calls = Run()
     known = not DECIDING.isdisjoint(called)  # from smaller sizes
-    first_own = named(reference(feeds, watched=recording(calls) if known else None))
-    decides = not DECIDING.isdisjoint(called)
-    return Evidence(
+    own = named(reference(feeds, watched=recording(calls) if known else None))
+    found = Evidence(
         feeds,
         names,
         rules,
         reference.precision,
-        first_own,
+        own,
         lambda: tensors(reference.truth(feeds)),
         moved,
         noise or {},
         first=start,
         samples=samples if 2 <= samples <= MOST_SAMPLES else 0,
         part=part,
-        alternatives=Alternatives(record, alternative) if decides else None,
     )
+    if not DECIDING.isdisjoint(called):
+        found.alternatives = _alternatives(found, reference, named, calls if known else None)
+    return found
+
+
+def _alternatives(
+    plain: Evidence, reference: Reference, named: Callable[[Any], dict[str, torch.Tensor | Other]], recorded: Run | None
+) -> Alternatives:
+    """The reference with its open decisions taken in different ways; ``recorded`` is its own run, if that is known."""
+    feeds, own = plain.feeds, plain.own
+    first_moved: Any = plain.moved
+
+    def record() -> list[Call]:
+        run = recorded or Run()
+        if recorded is None:
+            reference(feeds, within=recording(run))
+        return run.calls
+
+    def make(
+        calls: Sequence[Call], flips: Collection[Flip], base: Evidence | None, measure: bool
+    ) -> tuple[Run, Evidence] | None:
+        run, dtype = Run(), reference.precision or torch.float32
+        returned = reference.truth(feeds, deciding(run, calls, flips, Tolerance(), dtype, first=measure))
+        if returned is None:
+            return None
+        truth = {name: leaf for name, leaf in named(returned).items() if isinstance(leaf, torch.Tensor)}
+        results = None if base is None else _with_error_of(base, truth)
+        if results is None and all(torch.equal(a.result, b.result) for a, b in zip(run.calls, calls, strict=False)):
+            results = own
+        elif results is None:
+            results = named(reference(feeds, within=imposing(run.calls)))
+        how: dict[str, Any] = {"moved": lambda index: first_moved(index, imposing(run.calls))}
+        made = Evidence(
+            feeds, plain.names, plain.rules, reference.precision, results, wide=lambda: truth, exact=True, **how
+        )
+        return run, made
+
+    return Alternatives(record, make)
 
 
 def _with_error_of(base: Evidence, truth: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor | Other]:
