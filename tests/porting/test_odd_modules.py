@@ -221,6 +221,20 @@ def test_windows_are_numbers():
     assert "F.tensor([0.0, 0.5, 1.0, 0.5, 0.0]" in text.text and not text.verdict.exit_code
 
 
+def gives_a_table(self, x):
+    return x * 2, torch.from_numpy(np.hanning(5)).float()
+
+
+def gives_a_range(self, x):
+    return torch.arange(end=3, start=0), x + torch.zeros(size=(x.shape[0], 3))
+
+
+@pytest.mark.parametrize("forward", [gives_a_table, gives_a_range])
+def test_a_result_may_be_a_constant(forward):
+    spec = td.from_module(Module(forward), ["N,3"], dims={"N": (1, 2, 3)})
+    assert td.check(spec).passed
+
+
 def test_td_missing_is_written_without_a_device():
     """torch prints a device as device(type='cpu'), which is no name of the file's."""
     text = ported(Placed, {"x": "N,3"}, dims={"N": (1, 2, 3)}).text

@@ -388,6 +388,8 @@ class Recorder:
 
         ``begins`` says that another module is about to run.
         """
+        if not self.stack:  # forward has ended: what it gives is a constant
+            return self.root
         helpers = self.helpers[-1]
         frames = helper_frames(begins)
         common = 0

@@ -66,11 +66,16 @@ PLAIN = {"end", "step", "size", "kernel_size", "repeats"}
 PER_AXIS = {"stride", "padding", "dilation", "kernel_size", "output_padding", "output_size"}
 
 
+BY_SIZE = {"zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty"}
+
+
 def counterpart(op: Op) -> Expression | None:
     """The call as it is written with trtdsl; None where no function takes these arguments."""
     args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
     if op.name == "arange" and any(isinstance(leaf, SizeOp) and isinstance(leaf.number, float) for leaf in args):
         kwargs.setdefault("dtype", torch.float32)
+    if op.name in BY_SIZE and "size" in kwargs:  # which is no parameter of these: they take sizes one by one too
+        args = (*args, kwargs.pop("size"))
     expression = _operator(op, args, kwargs) or _method(op, args, kwargs) or _function(op, args, kwargs)
     if expression is not None:
         expression.location = op.location
