@@ -73,6 +73,19 @@ def test_half_precision_is_one_fused_kernel(dtype, kind):
 
 
 @pytest.mark.parametrize("kind", ["none", "causal", "float", "bool"])
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_of_any_length_is_one_fused_kernel(dtype, kind):
+    """Queries and keys of different, dynamic lengths, of the width that most networks have."""
+    net = td.Network()
+    q, k, v = (net.input(name, (N, 4, length, 64), dtype) for name, length in (("q", S), ("k", T), ("v", T)))
+    mask = None
+    if kind in ("float", "bool"):
+        mask = net.input("mask", (N, 1, S, T), torch.bool if kind == "bool" else dtype)
+    net.output(F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal"), "y")
+    assert any("mha" in launch.name for launch in td.program(net).launches)
+
+
+@pytest.mark.parametrize("kind", ["none", "causal", "float", "bool"])
 def test_an_odd_number_of_keys_takes_no_more_launches_than_an_even_one(kind):
     """The builder pads products of float32 to even sizes, in launches of their own for keys, scores and weights."""
     counts = []
