@@ -87,3 +87,13 @@ def test_importing_torch_is_progress(monkeypatch):
         assert [task.description for task in progress._bar.tasks] == ["importing torch and TensorRT"]
         progress.step("defining the network", 0, 1)
         assert [task.description for task in progress._bar.tasks] == ["defining the network"]
+
+
+def test_what_is_piped_is_short(file, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    out = trtdsl("check", "net.py:net")
+    assert out.count("checking against torch") == 1
+    lines = trtdsl("inspect", "net.py:net", "--depth", "all").splitlines()
+    assert max(map(len, lines)) <= 160
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, trtdsl("inspect", "net.py:net", "--depth", "all").splitlines())) <= 60

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT
 from .table import make_table
-from .terminal import print_error, print_line, terminal
+from .terminal import print_error, print_line, table_width, terminal
 
 if TYPE_CHECKING:
     from ..building.batch import Outcome
@@ -98,7 +98,7 @@ def print_summary(summary: Summary, *, depth: int | None = None, sort: str = "or
     """A row per layer or module, the totals, and what is lowered otherwise because this TensorRT lacks a layer."""
     at = ", ".join(f"{name}={size}" for name, size in summary.dims.items())
     print_line(f"{summary.network} ({summary.backend}){f' at {at}' * bool(at)}")
-    table = summary.layout(below=os.getcwd() + os.sep, depth=depth, sort=sort, width=terminal().width)
+    table = summary.layout(below=os.getcwd() + os.sep, depth=depth, sort=sort, width=table_width())
     terminal().print(table)
     if table.row_count < len(summary.layers):
         print_line(f"modules are folded: --depth N unfolds N names of each, --depth {ALL} every layer")

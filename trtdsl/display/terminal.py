@@ -51,6 +51,14 @@ def terminal(*, stderr: bool = False) -> Any:
 STARTING = "importing torch and TensorRT"
 
 
+def table_width() -> int:
+    """The columns that a table may take: the terminal's, and in a pipe or a file what an editor shows."""
+    return terminal().width if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED
+
+
+PIPED = 160
+
+
 class Progress:
     """A bar on a terminal, one plain line per phase elsewhere, nothing when silent; always on stderr."""
 
@@ -82,9 +90,11 @@ class Progress:
             self._bar.update(self._tasks[phase], completed=done, total=total)
             if done >= total:
                 self._bar.remove_task(self._tasks.pop(phase))
-        elif not self.silent and phase != self._last and done == 0:
+        elif not self.silent and done == 0:
+            phase = phase.partition(" (")[0]  # a log has one line for all sizes of a check
+            if phase != self._last:
+                print(phase, file=sys.stderr, flush=True)
             self._last = phase
-            print(phase, file=sys.stderr, flush=True)
 
     def stop(self) -> None:
         """Clears the bar, so that results can be printed."""
