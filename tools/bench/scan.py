@@ -12,6 +12,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import program_of_plan
+from trtdsl.functional.scanning.selective import PAIRS
 
 CHANNELS, STATE = 1536, 16  # of mamba-130m
 
@@ -35,9 +36,10 @@ def main():
     print(f"| longest | h for all t, bytes | lowering | {heads} |")
     print("|---" * 9 + "|")
     measure(16, "loop")  # the builder's own set-up is no row's
-    for longest in (64, 256, 1024):
+    for longest in (24, 64, 256, 1024):
         states = longest * CHANNELS * STATE * 4
-        for lowering in ("blocks", "parallel", "chunked", "loop"):
+        short = ("pairs",) if longest * states <= 4 * PAIRS else ()
+        for lowering in (*short, "blocks", "parallel", "chunked", "loop"):
             program, plan = measure(longest, lowering)
             cells = [longest, states, lowering, program.launch_count, program.bytes, program.rearranged_bytes]
             cells += [program.memory, len(plan.data), plan.statistics.seconds]
