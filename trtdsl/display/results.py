@@ -88,6 +88,8 @@ def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
         print_line(f"not seen: {survivor}")
     for equivalent in report.equivalent if verbose else ():
         print_line(f"nothing to see, since {equivalent.reason}: {equivalent}")
+    if report.mutants < report.possible:
+        print_line(f"tried {report.mutants} of {report.possible} changes, evenly spread over the network")
     print_line(
         f"{report.network}: the check sees {report.caught} of {report.decidable} changes ({report.score:.1%}); "
         f"{len(report.equivalent)} more change nothing that could be seen"

@@ -269,3 +269,14 @@ def test_the_check_of_stn_sees_what_can_be_seen(made_weights):
 def test_the_checks_of_the_gallery_see_what_can_be_seen(name, made_weights):
     report = gallery(name, made_weights)
     assert report.score >= 0.99, report.survivors
+
+
+def test_a_limit_tries_some_of_the_changes_evenly():
+    class Twice(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x * 2) - 1
+
+    spec = td.network(inputs={"x": td.Input((4,))}, reference=Twice)(lambda x: F.relu(x * 2) - 1)
+    whole, some = td.mutate(spec), td.mutate(spec, limit=3)
+    assert whole.mutants == whole.possible == some.possible > some.mutants == 3
+    assert some.caught == some.decidable

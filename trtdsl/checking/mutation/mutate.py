@@ -72,6 +72,8 @@ class MutationReport:
     """The check would not see these."""
     equivalent: list[Survivor] = field(default_factory=list)
     """There is nothing to see: each says by which rule."""
+    possible: int = 0
+    """How many mutants there are; with a limit, only some of them were tried."""
 
     @property
     def decidable(self) -> int:
@@ -108,12 +110,14 @@ def mutate(
     sizes: Sizes = None,
     tolerance: Tolerances = None,
     leave_out: Sequence[str] = (),
+    limit: int | None = None,
     progress: Progress | None = None,
 ) -> MutationReport:
     """Changes every weight and every layer of a network, one at a time, and says which changes its check would not see.
 
     The arguments are those of :func:`check`, and so are the feeds and the judgement, at all of its sizes whose
-    intermediate values fit into a gigabyte. ``docs/checking.md`` lists the changes, and the rules by which some of them
+    intermediate values fit into a gigabyte. With ``limit``, that many of the changes are tried, evenly spread over the
+    network. ``docs/checking.md`` lists the changes, and the rules by which some of them
     cannot be seen at all.
 
     Raises UsageError when there is no reference, MismatchError where the network itself does not pass.
@@ -137,7 +141,7 @@ def mutate(
         )
     plans = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
     fed = [sum(torch.Size(network.input_shape(name, env)).numel() for name in network.inputs) for env, _, _ in plans]
-    hunt = _Hunt(network, spec.name, progress)
+    hunt = _Hunt(network, spec.name, progress, limit)
     for place in sorted(range(len(plans)), key=fed.__getitem__):
         evidence = plans[place][2]() if hunt.has_room(fed[place]) else None
         if evidence is not None:
@@ -206,8 +210,8 @@ class _Case:
 class _Hunt:
     """A network evaluated once for each case, ready to be evaluated again with one layer changed."""
 
-    def __init__(self, network: Network, name: str, progress: Progress | None):
-        self.network, self.name = network, name
+    def __init__(self, network: Network, name: str, progress: Progress | None, limit: int | None = None):
+        self.network, self.name, self.limit = network, name, limit
         self.tell = progress or (lambda phase, done, total: None)
         self.interpreter = Interpreter(network)
         self.sameness = Sameness(self.interpreter)
@@ -236,6 +240,9 @@ class _Hunt:
     def report(self) -> MutationReport:
         """Tries every mutant."""
         changes = list(self.mutants())
+        possible = len(changes)
+        if self.limit is not None and self.limit < possible:
+            changes = [changes[index * possible // self.limit] for index in range(self.limit)]
         phase = f"changing {len(changes)} things, one at a time"
         survivors, equivalent = [], []
         for number, (place, mutant) in enumerate(changes):
@@ -247,7 +254,7 @@ class _Hunt:
                 (survivors if reason == UNSEEN else equivalent).append(found)
         self.tell(phase, len(changes), len(changes))
         caught = len(changes) - len(survivors) - len(equivalent)
-        return MutationReport(self.name, len(changes), caught, len(self.cases), survivors, equivalent)
+        return MutationReport(self.name, len(changes), caught, len(self.cases), survivors, equivalent, possible)
 
     def mutants(self) -> Iterator[tuple[int, Mutant]]:
         """Every mutant, with the place of its layer's step among the interpreter's."""

@@ -81,6 +81,9 @@ def check(
     mutate: Annotated[
         bool, typer.Option("--mutate", help="Change every weight and layer, one at a time: which change is not seen?")
     ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Of --mutate: try this many changes, evenly spread.")
+    ] = None,
 ) -> None:
     """Compare a network with its torch reference at many sizes and values; exit code 1 when it differs.
 
@@ -88,6 +91,8 @@ def check(
     """
     if mutate and (on != "interpreter" or rules["feeds"] or rules["against"]):
         raise UsageError("--mutate draws its own feeds and interprets: not with --on engine, --feed and --against")
+    if limit is not None and not mutate:
+        raise UsageError("--limit belongs to --mutate: without it nothing is changed")
     with out.progress() as progress:
         spec = td.load_spec(network, settings_of(set_)).tuned(lowerings)
         defined = spec.define(**definition)
@@ -98,7 +103,8 @@ def check(
         mutation = None
         if mutate and report.passed:
             given = {key: rules[key] for key in ("sizes", "tolerance", "leave_out")}
-            mutation = td.mutate(spec, weights=weights, seed=seed, network=defined, progress=progress.step, **given)
+            given |= {"network": defined, "limit": limit, "progress": progress.step}
+            mutation = td.mutate(spec, weights=weights, seed=seed, **given)
         unbuildable = td.obstacles(defined)
 
     def show() -> None:
