@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import trtdsl as td
+from trtdsl.cli.interrupt import answered
 from trtdsl.core import cancel
 from trtdsl.core.cancel import cancellable, noted
 
@@ -16,6 +17,7 @@ def nothing_noticed():
     cancel.NOTICED.clear()
     yield
     cancel.NOTICED.clear()
+    cancel.PRESSED.clear()
 
 
 def press():
@@ -63,3 +65,18 @@ def test_a_thread_besides_the_main_one_has_no_signals():
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def lost_in_a_library():
+    try:
+        press()
+    except KeyboardInterrupt:
+        raise RuntimeError("something else") from None
+
+
+def test_an_error_that_a_library_makes_of_ctrl_c_is_known_as_such_at_once():
+    """The note does not wait for the thread that answers, which a busy machine may run later."""
+    with answered():
+        with pytest.raises(RuntimeError):
+            lost_in_a_library()
+        assert cancel.PRESSED.is_set()

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from ..core.cancel import NOTICED, PRESSED
 
@@ -24,13 +25,21 @@ def answered() -> Iterator[None]:
     read, write = os.pipe()
     os.set_blocking(write, False)
     before, ended = signal.set_wakeup_fd(write, warn_on_full_buffer=False), threading.Event()
+    handler = signal.signal(signal.SIGINT, _interrupt)
     threading.Thread(target=_answer, args=(read, ended), daemon=True).start()
     try:
         yield
     finally:
         ended.set()
+        signal.signal(signal.SIGINT, handler)
         signal.set_wakeup_fd(before)
         os.close(write)  # the thread reads the end of the pipe
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """As Python's own handler, but noted before the exception: an error that a library makes of it is known as such."""
+    PRESSED.set()
+    signal.default_int_handler(number, frame)
 
 
 def _answer(pipe: int, ended: threading.Event) -> None:
@@ -39,8 +48,10 @@ def _answer(pipe: int, ended: threading.Event) -> None:
     Python raises KeyboardInterrupt wherever the main thread is, which a library's callback or finalizer may lose: where
     the command still runs after a while and nobody has noticed, it is raised again.
     """
+    answered = False
     while data := os.read(pipe, 16):
-        if signal.SIGINT in data and not PRESSED.is_set():
+        if signal.SIGINT in data and not answered:
+            answered = True
             PRESSED.set()
             if sys.stderr.isatty():
                 os.write(sys.stderr.fileno(), "\r\x1b[2Kcancelling…\r\n".encode())
