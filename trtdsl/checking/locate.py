@@ -204,7 +204,7 @@ def _run(reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor], precisio
 
     fed = {name: feed.clone() for name, feed in feeds.items()}
     inputs = {id(feed) for feed in fed.values()}
-    with torch.inference_mode(), torch.autocast("cpu", precision, enabled=precision is not None), Record():
+    with torch.no_grad(), torch.autocast("cpu", precision, enabled=precision is not None), Record():
         call_reference(reference, fed)
     return calls
 

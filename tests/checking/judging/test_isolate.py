@@ -127,3 +127,47 @@ def test_constants_are_the_networks_own(as_array):
     net.output(net.input("x", (3,)) + (values.numpy() if as_array else values), "y")
     values.mul_(5)
     assert torch.equal(td.interpret(net, {"x": torch.zeros(3)})["y"], torch.ones(3))
+
+
+@pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
+@pytest.mark.parametrize("masked", ["bool", "added"])
+@pytest.mark.parametrize("encoder", [False, True])
+def test_modules_of_attention_compute_what_their_code_says(precision, masked, encoder):
+    """Where nothing watches its functions, torch gives NaN for rows that a bool mask hides, and 0 for what it hides."""
+
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+            self.part = nn.TransformerEncoder(layer, 1) if encoder else nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x, hidden):
+            if masked == "added":
+                hidden = torch.zeros_like(hidden, dtype=x.dtype).masked_fill(hidden, -torch.inf)
+            if encoder:
+                return self.part(x, src_key_padding_mask=hidden)
+            return self.part(x, x, x, key_padding_mask=hidden, need_weights=False)[0]
+
+    torch.manual_seed(0)
+    report = td.check(td.from_module(Attends().eval(), {"x": "2,4,8", "hidden": "2,4:bool"}), precision=precision)
+    assert report.passed, str(report)
+    assert "ties" in str(report)
+    assert not any("NaN" in remark for remark in report.unproven)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_einsum_of_a_parameter_and_a_result_runs_under_autocast(precision, swapped):
+    class Queries(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv1d(4, 4, 1)
+            self.q = nn.Parameter(torch.randn(3, 4))
+
+        def forward(self, x):
+            y = self.conv(x)
+            return torch.einsum("nct,qc->nqt", y, self.q) if swapped else torch.einsum("qc,nct->nqt", self.q, y)
+
+    torch.manual_seed(0)
+    spec = td.from_module(Queries().eval(), {"x": "N,4,T"}, dims={"N": (1, 2, 4), "T": (3, 5, 9)})
+    assert td.check(spec, precision=precision, sizes="quick").passed

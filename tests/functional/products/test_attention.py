@@ -6,6 +6,7 @@ from support import assert_close, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 
 HALF = (torch.float16, torch.bfloat16)
 N, S, T = (td.Dim(name, min=1, opt=opt, max=24) for name, opt in (("N", 2), ("S", 16), ("T", 20)))
@@ -56,6 +57,110 @@ def test_attention_equals_torchs_in_every_form(dtype, kind, dynamic):
     assert_close(
         td.interpret(net, feeds)["y"], want.to(dtype), {torch.float32: 1e-6}.get(dtype, 4 * torch.finfo(dtype).eps)
     )
+
+
+def hidden_rows(kind, dtype):
+    """Masks for 3 heads, 6 queries and 7 keys with rows that are hidden wholly, and rows that are not."""
+    mask = torch.ones(2, 3, 6, 7, dtype=torch.bool)
+    mask[0, 1, 2] = mask[1, :, :, 3:] = mask[1, :, 5] = False
+    if kind == "padding":
+        mask = torch.arange(7) < torch.tensor([0, 4]).reshape(2, 1, 1, 1)
+    return mask if kind == "bool" else torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("lowering", ["auto", "layer", "products"])
+@pytest.mark.parametrize("kind", ["float", "padding", "bool"])
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+def test_rows_that_a_mask_hides_wholly_are_0_as_in_torch(dtype, kind, lowering, constant):
+    if kind == "bool" and lowering == "layer":
+        lowering = "auto"
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, size, 8).to(dtype) for size in (6, 7, 7))
+    mask = hidden_rows(kind, dtype)
+    net = td.Network()
+    inputs = [net.input(name, x.shape, dtype) for name, x in zip("qkv", (q, k, v), strict=True)]
+    given = net.constant(mask) if constant else net.input("mask", mask.shape, mask.dtype)
+    net.output(F.scaled_dot_product_attention(*inputs, given, lowering=lowering), "y")
+    feeds = {"q": q, "k": k, "v": v} | ({} if constant else {"mask": mask})
+    wide = mask if mask.dtype == torch.bool else mask.double()
+    want = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), wide)
+    assert (want == 0).all(-1).any()
+    assert_close(
+        td.interpret(net, feeds)["y"], want.to(dtype), {torch.float32: 1e-6}.get(dtype, 4 * torch.finfo(dtype).eps)
+    )
+
+
+def test_a_mask_that_overflows_in_half_precision_hides_its_row_as_in_torch():
+    def attend(functional, x, hidden):
+        return functional.scaled_dot_product_attention(x, x, x, (hidden * -1e9)[:, None, None])
+
+    class Attention(torch.nn.Module):
+        def forward(self, x, hidden):
+            return {"y": attend(torch.nn.functional, x, hidden)}
+
+    def sample(shape, generator):
+        return torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0]])
+
+    @td.network(inputs={"x": td.Input((2, 2, 4, 8)), "hidden": td.Input((2, 4), sample=sample)}, reference=Attention)
+    def masked(x, hidden):
+        return {"y": attend(F, x, hidden)}
+
+    assert td.check(masked, precision="fp16").passed
+
+
+@pytest.mark.parametrize("kind", ["none", "causal", "constant", "float", "shared"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_hidden_rows_cost_what_the_docstring_says(dtype, kind):
+    """Nothing without a mask, or with a constant one without such rows; a launch at most with another one."""
+
+    def program(rule):
+        net = td.Network()
+        q, k, v = (net.input(name, (2, 4, 64, 64), dtype) for name in "qkv")
+        mask = None
+        if kind == "constant":
+            mask = net.constant(torch.full((1, 1, 64, 64), -torch.inf, dtype=dtype).triu(1))
+        elif kind in ("float", "shared"):
+            mask = net.input("mask", (2, 4, 64, 64) if kind == "float" else (2, 1, 1, 64), dtype)
+        if rule:
+            y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal")
+        else:
+            y = L.attention(q * 0.125, k, v, mask, causal="UPPER_LEFT" if kind == "causal" else "NONE")
+        net.output(y, "y")
+        return td.program(net)
+
+    more = program(True).launch_count - program(False).launch_count
+    assert more <= (kind == "shared" or (kind == "float" and dtype == torch.float16))
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("kind", ["padding", "padding added", "rows", "rows added", "both"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_hidden_rows_of_multi_head_attention_are_torchs(dtype, kind, need_weights):
+    """The function gives NaN with weights, and 0 without."""
+    torch.manual_seed(0)
+    x, weight, out = torch.randn(5, 2, 8).to(dtype), torch.randn(24, 8).to(dtype), torch.randn(8, 8).to(dtype)
+    padding = torch.tensor([[True] * 5, [True, False, False, False, True]])
+    rows = torch.ones(5, 5, dtype=torch.bool).triu(1 if kind == "both" else 0)
+    added = {mask: torch.zeros(mask.shape, dtype=dtype).masked_fill(mask, -torch.inf) for mask in (padding, rows)}
+    masks = {"key_padding_mask": padding} if kind in ("padding", "padding added", "both") else {}
+    masks |= {"attn_mask": rows} if kind in ("rows", "rows added", "both") else {}
+    masks = {name: added[mask] if "added" in kind else mask for name, mask in masks.items()}
+    net = td.Network()
+    given = {name: net.input(name, mask.shape, mask.dtype) for name, mask in masks.items()}
+    y = net.input("x", x.shape, dtype)
+
+    def attend(function, x, w, o, masks):
+        return function(
+            x, x, x, 8, 2, w, None, None, None, False, 0.0, o, None, False, need_weights=need_weights, **masks
+        )[0]
+
+    net.output(attend(F.multi_head_attention_forward, y, net.constant(weight), net.constant(out), given), "y")
+    want = attend(torch.nn.functional.multi_head_attention_forward, x, weight, out, masks)
+    assert want.isnan().any() == need_weights
+    got = td.interpret(net, {"x": x} | masks)["y"]
+    assert torch.equal(got.isnan(), want.isnan())
+    assert_close(got.nan_to_num(0), want.nan_to_num(0), 1e-5 if dtype == torch.float32 else 2e-2)
 
 
 @pytest.mark.parametrize("kind", ["none", "causal", "float", "shared", "bool", "padding", "grouped"])

@@ -38,7 +38,7 @@ class Reference:
         ``within`` is a context to run it in, instead of ``watch``; ``watched`` one inside of it.
         """
         outer, inner = within or (self.watch() if self.watch else nullcontext()), watched or nullcontext()
-        with _copied(self.module, self._note) as module, torch.inference_mode(), self._autocast(), outer, inner:
+        with _copied(self.module, self._note) as module, _as_written(), self._autocast(), outer, inner:
             return self._called(module, feeds)
 
     def truth(self, feeds: Feeds, within: Within = None) -> Any | None:
@@ -52,7 +52,7 @@ class Reference:
             if self._wide is None:
                 self._wide = widened(self.module)
             context = within or nullcontext()
-            with _copied(self._wide, lambda text: None) as module, torch.inference_mode(), _in_float64(), context:
+            with _copied(self._wide, lambda text: None) as module, torch.no_grad(), _in_float64(), context:
                 return call_reference(module, {name: _wide(feed.clone()) for name, feed in feeds.items()})
         except Exception as error:
             if within is not None:
@@ -75,7 +75,7 @@ class Reference:
             moved = {name: feed.clone() for name, feed in feeds.items()}
             if inputs:
                 moved = {name: _moved(feed, generator, self.precision) for name, feed in moved.items()}
-            with torch.inference_mode(), self._autocast(), within or nullcontext():
+            with _as_written(), self._autocast(), within or nullcontext():
                 return call_reference(module, moved)
         except Exception:  # because of values that it was not made for, or because it cannot be copied
             return None
@@ -90,8 +90,7 @@ class Reference:
                     yield
 
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
-        with torch.inference_mode(False):
-            copies = {name: feed.clone() for name, feed in feeds.items()}
+        copies = {name: feed.clone() for name, feed in feeds.items()}
         versions = {name: feed._version for name, feed in copies.items()}
         returned = call_reference(module, copies)
         for name, feed in copies.items():
@@ -101,6 +100,20 @@ class Reference:
 
     def _note(self, text: str) -> None:
         self.notes[text] = None
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """A context in which modules compute what their code says, without gradients.
+
+    ``torch.nn.MultiheadAttention`` and ``TransformerEncoder`` take another way where nothing watches torch's functions:
+    there a row that a mask hides wholly is NaN, not 0, and hidden positions of the result are 0. Under
+    ``torch.inference_mode`` with autocast and a dispatch mode, einsum multiplies operands of different dtypes.
+    """
+    from torch.overrides import BaseTorchFunctionMode
+
+    with torch.no_grad(), BaseTorchFunctionMode():
+        yield
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from ... import layers as L
@@ -11,10 +12,12 @@ from ...definition.operation import operation
 from ...definition.precision import is_low
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike
 from ..lowerings import lowering_of
 from ..operands import as_tensor, binary, choose, scaled, stretch
 from ..pointwise.activation import softmax
 from ..pointwise.arithmetic import pow
+from ..pointwise.logic import logical_and, logical_not, ne
 from ..reducing.reduction import any as any_of
 from ..shaping.arrange import pad
 from ..shaping.create import indices_of
@@ -38,43 +41,43 @@ def scaled_dot_product_attention(
     """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
 
     One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
-    do no worse (half precision with no mask or one that is added, a bool mask that is constant or in float32) and where
-    the layer cannot express the case. In half precision the builder makes one fused kernel of either. Where ``scale``
-    makes scores greater than by default, these stay in float32, as in torch: in the layer, or in products that are not
-    fused. ``scale`` is ``1
-    / sqrt(E)`` when None. ``attn_mask`` is bool (True takes part) or is added; a row that a bool mask rules out wholly
-    gives 0, as in torch. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats the heads of
-    dimension -3 of key and value. An odd number of keys in float32 gets one more, which the mask rules out.
-    ``dropout_p`` above 0 is refused.
+    do no worse (half precision with no mask or one that is added, float32 with a mask that is not constant, a bool mask
+    that is constant or in float32) and where the layer cannot express the case. In half precision the builder makes one
+    fused kernel of either. Where ``scale`` makes scores greater than by default, these stay in float32, as in torch: in
+    the layer, or in products that are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies
+    above the diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. An odd number of keys in
+    float32 gets one more, which the mask rules out. ``dropout_p`` above 0 is refused.
+
+    ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
+    as in torch. For a constant mask this is decided while the network is defined and costs nothing without such rows.
+    For another one that is added, (2, 8, 256, 64) with a mask (2, 8, 256, 256) takes 4 launches as without the rule in
+    float32, and 6 instead of 5 in half precision, with 1.25 times the bytes; with a mask (2, 1, 1, 256) it takes one
+    launch more in each, and no more bytes (TensorRT-RTX 1.7, read from the programs).
 
     >>> net = td.Network()
     >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
     >>> F.scaled_dot_product_attention(q, k, v).shape
     (N, 4, 5, 8)
     """
-    if dropout_p:
-        raise UnsupportedError(f"dropout_p={dropout_p} is random: an engine is for inference")
-    if is_causal and attn_mask is not None:
-        raise DefinitionError("give attn_mask or is_causal, not both, as in torch")
-    for a, b, axis, what in (
-        (query, key, -1, "query and key, their last,"),
-        (key, value, -2, "key and value, of tokens,"),
-    ):
-        if min(a.ndim, b.ndim) >= 2:
-            what = f"the dimensions of {what}"
-            query.network.constraints.equal(a.shape[axis], b.shape[axis], what, query.network.current_operation)
+    _check(query, key, value, attn_mask, dropout_p, is_causal)
     groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else [1, 1]
     factor = _default_scale(query) if scale is None else scale
     key, value, attn_mask = _even(query, key, value, attn_mask, is_causal)
-    mask, open_rows = attn_mask, None
-    if mask is not None and mask.dtype == torch.bool and is_low(query) and not mask.is_constant:
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
+        attn_mask = L.cast(attn_mask, query.dtype)  # first of all: what half precision has no number for becomes -inf
+    mask, open_rows = attn_mask, None if attn_mask is None else _open_rows(attn_mask)
+    chosen = mask is not None and mask.dtype == torch.bool and is_low(query) and not mask.is_constant
+    if mask is not None and chosen:
         # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses a mask made by ISelectLayer for
         # some sizes only, and in front of IAttention it turns one into a search for padding that takes seven launches.
-        open_rows, mask = any_of(mask, -1, keepdim=True), L.unary(L.cast(mask, query.dtype), "LOG")
+        mask = L.unary(L.cast(mask, query.dtype), "LOG")
     # The builder makes one kernel of unmasked attention in half precision either way; for the products it finds better
     # ways to and from the projections around it.
     sharpness = _sharpness(query, scale) if is_low(query) else 0
-    plain = is_low(query) and not (is_causal or enable_gqa or sharpness or open_rows is not None)
+    plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
+    # In float32 the products, too, are a launch for the scores, one for the softmax, and one for the values: the rows
+    # that are hidden wholly become part of the softmax, where after the layer they take a launch of their own.
+    wholly = open_rows is not None and not is_low(query) and not enable_gqa
     fits = _is_for_layer(query, key, value, mask, enable_gqa)
     way = lowering_of(
         "scaled_dot_product_attention",
@@ -83,15 +86,45 @@ def scaled_dot_product_attention(
         key,
         value,
         cannot={} if fits else {"layer": "IAttention takes floats of one width in one batch, and a mask that is added"},
-        default="products" if plain or sharpness == 2 else "layer",
+        default="products" if plain or wholly or sharpness == 2 else "layer",
     )
     if way == "layer":
-        result = _by_layer(scaled(query, factor), key, value, mask, is_causal)
-        return result if open_rows is None else choose(open_rows, result, 0, result.dtype)
+        return _opened(_by_layer(scaled(query, factor), key, value, mask, is_causal), open_rows)
     key, value = (repeat_interleave(x, n, -3) if n > 1 else x for x, n in zip((key, value), groups, strict=True))
     if sharpness:  # scores in float32, as torch has them
         query, key = L.cast(query, torch.float32), L.cast(key, torch.float32)
-    return _by_products(scaled(query, factor), key, value, attn_mask, is_causal)
+    if is_low(value):  # a choice between the products keeps them from being fused
+        return _opened(_by_products(scaled(query, factor), key, value, attn_mask, is_causal, None), open_rows)
+    return _by_products(scaled(query, factor), key, value, attn_mask, is_causal, open_rows)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> None:
+    """Raises for what attention does not take; dynamic sizes that must be equal become constraints."""
+    if dropout_p:
+        raise UnsupportedError(f"dropout_p={dropout_p} is random: an engine is for inference")
+    if is_causal and mask is not None:
+        raise DefinitionError("give attn_mask or is_causal, not both, as in torch")
+    for a, b, axis, what in (
+        (query, key, -1, "query and key, their last,"),
+        (key, value, -2, "key and value, of tokens,"),
+    ):
+        if min(a.ndim, b.ndim) >= 2:
+            what = f"the dimensions of {what}"
+            query.network.constraints.equal(a.shape[axis], b.shape[axis], what, query.network.current_operation)
+
+
+def _open_rows(mask: Tensor) -> Tensor | None:
+    """Whether some position of a row takes part, (…, 1); None where the mask is constant and one does in every row."""
+    if mask.is_constant:
+        taking = mask.data if mask.dtype == torch.bool else mask.data != -math.inf
+        rows = taking.any(-1, keepdim=True)
+        return None if bool(rows.all()) else mask.network.constant(rows)
+    return any_of(mask if mask.dtype == torch.bool else ne(mask, -math.inf), -1, keepdim=True)
+
+
+def _opened(x: Tensor, open_rows: Tensor | None) -> Tensor:
+    """The weights or the result of attention with 0 in the other rows."""
+    return x if open_rows is None else choose(open_rows, x, 0, x.dtype)
 
 
 def _sharpness(query: Tensor, scale: float | Tensor | None) -> int:
@@ -161,7 +194,9 @@ def _by_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is
     return L.squeeze(result, [0]) if rank == 3 else result
 
 
-def _by_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+def _by_products(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, open_rows: Tensor | None
+) -> Tensor:
     """Two IMatrixMultiplyLayers and ISoftMaxLayer; the query is scaled already, and may be wider than the values."""
     keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
     scores = matmul(query, keys)
@@ -173,9 +208,7 @@ def _by_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     elif mask is not None:
         scores = binary(scores, mask, "SUM", scores.dtype)
     weights = L.cast(softmax(scores, -1), value.dtype)
-    if mask is not None and mask.dtype == torch.bool and not (mask.is_constant and bool(mask.data.any(-1).all())):
-        weights = choose(any_of(mask, -1, keepdim=True), weights, 0, weights.dtype)
-    return matmul(weights, value)
+    return matmul(_opened(weights, open_rows), value)
 
 
 def _default_scale(query: Tensor) -> float | Tensor:
@@ -224,7 +257,8 @@ def multi_head_attention_forward(
     """torch.nn.MultiheadAttention's function: (L, N, E), (S, N, E), (S, N, E) to (L, N, E) and the attention weights.
 
     The projections as IMatrixMultiplyLayers, attention by head, the output projection. Tensors without the batch
-    dimension N are taken too. Dropout is refused.
+    dimension N are taken too. Dropout is refused. A row that the masks hide wholly is NaN with ``need_weights`` and 0
+    without, as in torch's function; torch's module in evaluation gives NaN for either where the masks are bool.
 
     >>> net = td.Network()
     >>> x, w = net.input("x", (5, "N", 8)), net.constant(torch.ones(24, 8))
@@ -252,10 +286,10 @@ def multi_head_attention_forward(
     if add_zero_attn:
         k, v = (L.slice(x, (0,) * 4, (*x.shape[:2], x.shape[2] + 1, x.shape[3]), mode="FILL") for x in (k, v))
     added = (bias_k is not None) + bool(add_zero_attn)
-    attn_mask, key_padding_mask = (_open(mask, added) for mask in (attn_mask, key_padding_mask))
+    attn_mask, key_padding_mask = _by_head(_open(attn_mask, added), _open(key_padding_mask, added), batch, num_heads)
     if attn_mask is None and is_causal:
         raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
-    attention = _attention_weights(q, k, attn_mask, key_padding_mask)
+    attention = _attention_weights(q, k, attn_mask, key_padding_mask, keep_hidden=need_weights or added > 0)
     joined = L.shuffle(matmul(attention, v), (2, 0, 1, 3), (length, batch, width))
     result = linear(joined, out_proj_weight, out_proj_bias)
     weights = None if not need_weights else L.reduce(attention, "AVG", [1]) if average_attn_weights else attention
@@ -277,18 +311,37 @@ def _heads(x: Tensor, heads: int, weight: Tensor | None, bias: Tensor | None, ex
     return L.shuffle(L.shuffle(x, reshape=(length, batch, heads, width // heads)), (1, 2, 0, 3))
 
 
-def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+def _attention_weights(
+    q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None, *, keep_hidden: bool
+) -> Tensor:
     """(N, heads, L, E) and (N, heads, S, E): the softmax over S of their scaled products, masked: (N, heads, L, S)."""
-    batch, heads, _, width = q.shape
+    width = q.shape[-1]
     assert isinstance(width, int)
     scores = matmul(scaled(q, 1 / math.sqrt(width)), L.shuffle(k, (0, 1, 3, 2)))
-    if mask is not None:
-        if mask.ndim == 3:  # (N * heads, L, S)
-            mask = L.shuffle(mask, reshape=(batch, heads, *mask.shape[1:]))
-        scores = _masked(scores, mask)
-    if padding is not None:
-        scores = _masked(scores, L.unsqueeze(padding, [1, 2]))
-    return softmax(scores, -1)
+    for each in (mask, padding):
+        if each is not None:
+            scores = _masked(scores, each)
+    weights = softmax(scores, -1)
+    return weights if keep_hidden else _without_hidden_rows(weights, mask, padding)
+
+
+def _by_head(
+    mask: Tensor | None, padding: Tensor | None, batch: SizeLike, heads: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """The masks of :func:`multi_head_attention_forward`, to be broadcast to (N, heads, L, S)."""
+    if mask is not None and mask.ndim == 3:  # (N * heads, L, S)
+        mask = L.shuffle(mask, reshape=(batch, heads, *mask.shape[1:]))
+    return mask, None if padding is None else L.unsqueeze(padding, [1, 2])
+
+
+def _without_hidden_rows(weights: Tensor, *masks: Tensor | None) -> Tensor:
+    """The weights with 0 in rows that the masks hide wholly: a bool mask is True where it hides."""
+    taking = [
+        logical_not(mask) if mask.dtype == torch.bool else ne(mask, -math.inf) for mask in masks if mask is not None
+    ]
+    if not taking:
+        return weights
+    return _opened(weights, _open_rows(functools.reduce(logical_and, taking)))
 
 
 def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
