@@ -13,6 +13,7 @@ from ..core.caller import to_write
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
+from ..core.memory import contiguous
 from ..sizes.constraints import Constraints
 from ..sizes.dim import Dim
 from ..sizes.profile import Profile, as_profiles
@@ -53,7 +54,7 @@ class LayerTarget:
 
     def buffer(self, data: torch.Tensor) -> Any:
         """``trt.Weights`` over the tensor's own memory, which is kept."""
-        data = data.contiguous()
+        data = contiguous(data)
         self.buffers.append(data)
         return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())
 
@@ -110,6 +111,7 @@ class Network:
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.constraints = Constraints()
         self._names: dict[str, int] = {}
+        self._places: dict[Location, str] = {}  # as metadata has them
         self._scope = ""
         self.current_operation: Operation | None = None
         """The author's call that is being lowered."""
@@ -321,17 +323,23 @@ class Network:
 
         TensorRT puts together the metadata of what it fuses, each text once.
         """
-        location = self.current_operation.location if self.current_operation else author_location()
-        if self.current_operation is not None:
-            self.calls[name] = self.current_operation
+        operation = self.current_operation
+        if operation is None:
+            location = author_location()
+        else:
+            location = operation.location
+            self.calls[name] = operation
         if location is not None:
             self.locations[name] = location
+            place = self._places.get(location)
+            if place is None:
+                place = self._places[location] = location.short
             scope = name.rpartition(".")[0]
-            layer.metadata = f"{location.short}{f' in {scope}' if scope else ''}"
+            layer.metadata = f"{place} in {scope}" if scope else place
 
     def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
-        data = tensor.data.contiguous()
+        data = contiguous(tensor.data)
         key = None
         if data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
             key = ("constant", data.dtype, tuple(data.shape), bytes(_flat(data).view(torch.uint8).tolist()))

@@ -292,11 +292,12 @@ class Scope:
     (``"residual" in w``).
     """
 
-    __slots__ = ("_network", "_prefix", "_tensors", "_weights")
+    __slots__ = ("_network", "_prefix", "_scopes", "_tensors", "_weights")
 
-    def __init__(self, network: Network, weights: Weights, prefix: str = ""):
+    def __init__(self, network: Network, weights: Weights, prefix: str = "", outer: Scope | None = None):
         self._network, self._weights, self._prefix = network, weights, prefix
-        self._tensors: dict[str, Tensor] = network.cache.setdefault("weights", {})
+        self._tensors: dict[str, Tensor] = network.cache.setdefault("weights", {}) if outer is None else outer._tensors
+        self._scopes: dict[str, Scope] = {} if outer is None else outer._scopes  # of all modules that were asked for
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -307,9 +308,12 @@ class Scope:
         name = f"{self._prefix}{key}"
         if name in self._tensors:
             return self._tensors[name]
+        if name in self._scopes:
+            return self._scopes[name]
         weights = self._weights
         if name in weights.children:
-            return Scope(self._network, weights, f"{name}.")
+            scope = self._scopes[name] = Scope(self._network, weights, f"{name}.", self)
+            return scope
         if name in weights.shapes:
             tensor = self._tensors[name] = self._network.plain_constant(weights.get(name), (name,))
             return tensor

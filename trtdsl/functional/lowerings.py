@@ -107,7 +107,7 @@ def lowering_of(
             f"{function}: unknown lowering {given!r}; there are {', '.join([AUTO, *ways])}{nearest(str(given), ways)}"
         )
     ruled_out = cannot or {}
-    possible = [way for way in ways if way not in ruled_out]
+    possible = [way for way in ways if way not in ruled_out] if ruled_out else list(ways)
     if given in ruled_out:
         raise UnsupportedError(
             f"{function}: lowering {given!r} cannot express this: {ruled_out[given]}; use {possible[0]!r}"
@@ -118,19 +118,19 @@ def lowering_of(
     network, frame = operands[0].network, author_frame()
     operation = network.current_operation
     key = None
-    if operation is not None and frame is not None and not all(operand.is_constant for operand in operands):
+    if operation is not None and frame is not None and any(operand.data is None for operand in operands):
         key = network.choices.key(frame, operation.name, function)
         asked = network.choices.wanted(key) if given == AUTO else None
         wanted = asked if asked in possible else wanted
     layers = network.trt.INetworkDefinition
     lacks = {way: needs for way in possible if (needs := ways[way].needs) and not hasattr(layers, needs)}
-    used = next(way for way in (wanted, default, *possible) if way not in lacks)
+    used = next(way for way in (wanted, default, *possible) if way not in lacks) if lacks else wanted
     place = None if operation is None else operation.location
     if used != wanted:
         network.choices.fallbacks.append(Fallback(function, wanted, used, _missing(network, lacks[wanted]), place))
     if key is not None:
-        tried = (way for way in dict.fromkeys((default, *possible)) if ways[way].not_tuned is None and way not in lacks)
-        shapes = tuple((operand.shape, operand.dtype) for operand in operands)
+        tried = [way for way in dict.fromkeys((default, *possible)) if ways[way].not_tuned is None and way not in lacks]
+        shapes = tuple([(operand.shape, operand.dtype) for operand in operands])
         network.choices.sites.append(Site(key, place, shapes, tuple(tried), used, given != AUTO))
     return used
 

@@ -28,7 +28,10 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
         tensor = L.squeeze(size_tensor(network, [operand]), [0])
     elif isinstance(operand, (bool, int, float, np.generic)):
         operand = operand.item() if isinstance(operand, np.generic) else operand
-        tensor = network.constant(torch.tensor(operand, dtype=dtype) if dtype is not None else operand)
+        if dtype is None:
+            tensor = network.constant(operand)
+        else:
+            tensor = network.plain_constant(torch.tensor(operand, dtype=dtype, device="cpu"), ())
     elif isinstance(operand, (torch.Tensor, np.ndarray)):
         tensor = network.constant(operand)
     else:
@@ -113,8 +116,11 @@ def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | No
 
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
-    rank = max(tensor.ndim for tensor in tensors)
-    return [_of_rank(tensor, rank) if tensor.ndim < rank else tensor for tensor in tensors]
+    ranks = [len(tensor.shape) for tensor in tensors]
+    rank = max(ranks)
+    if min(ranks) == rank:
+        return list(tensors)
+    return [_of_rank(tensor, rank) if own < rank else tensor for tensor, own in zip(tensors, ranks, strict=True)]
 
 
 def _of_rank(tensor: Tensor, rank: int) -> Tensor:

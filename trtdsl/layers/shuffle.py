@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
+from ..core.memory import reshaped
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
-from ..definition.tensor import Tensor
+from ..definition.tensor import Tensor, weight_names_of
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, bounds, is_static, product
 from .base import add_layer, normalize_axis
@@ -137,6 +138,8 @@ def shuffle(
         shape = reshape
     if len(shape) > MAX_DIMS:
         raise DefinitionError(f"{shape_text(shape)} has {len(shape)} dimensions; TensorRT has at most {MAX_DIMS}")
+    if x.data is not None and reshape is not None and first_transpose is second_transpose is None and is_static(shape):
+        return _reshaped(x, shape)
     second = identity = tuple(range(len(shape)))
     if second_transpose is not None:
         second = _permutation(second_transpose, identity)
@@ -155,6 +158,15 @@ def shuffle(
     assert call is not None
     pending = PendingShuffle(source, steps, call)
     return Tensor(network, shape, x.dtype, name="a shuffle", scope=call.scope or source.scope, pending=pending)
+
+
+def _reshaped(x: Tensor, shape: Shape) -> Tensor:
+    """A constant in another shape: a view of the same values."""
+    if shape == x.shape:
+        return x
+    return Tensor(
+        x.network, shape, x.dtype, data=reshaped(x.data, [int(n) for n in shape]), weight_names=weight_names_of([x])
+    )
 
 
 def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:
@@ -327,7 +339,7 @@ def _shuffled(
     if first != tuple(range(len(first))):
         x = x.permute(first)
     if reshape is not None:
-        x = x.reshape(reshape)
+        x = reshaped(x, reshape)
     return x if second == tuple(range(len(second))) else x.permute(second)
 
 

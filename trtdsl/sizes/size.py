@@ -76,7 +76,7 @@ class Size(TorchCalls):
     since the network is written once for all of them. trtdsl's own code takes what is open for different with ``==``.
     """
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_composed", "_hash", "terms")
 
     def __init__(self, terms: Iterable[tuple[Monomial, int]]):
         self.terms = tuple(terms)
@@ -192,14 +192,14 @@ class Size(TorchCalls):
     @property
     def _composite(self) -> bool:
         """Whether the size has other atoms than dimensions: then its form does not say what it is equal to."""
-        return any(atom.parts() for monomial, _ in self.terms for atom in monomial)
+        if not hasattr(self, "_composed"):
+            self._composed = any(atom.parts() for monomial, _ in self.terms for atom in monomial)
+        return self._composed
 
     @property
     def _probed(self) -> int:
         """A hash that equal sizes have in common, however they are written: their value at one place."""
-        try:
-            return self._hash
-        except AttributeError:
+        if not hasattr(self, "_hash"):
             self._hash = value_at_probe(self)
         return self._hash
 
