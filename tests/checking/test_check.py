@@ -42,6 +42,35 @@ def test_feeds_are_signed_or_as_the_input_says():
     assert all(torch.equal(feeds[name], again[name]) for name in feeds)
 
 
+@pytest.mark.parametrize("draw", ["normal", "large", "ties", "sparse"])
+def test_the_last_word_of_a_table_is_fed_and_none_beyond_it(draw):
+    """The end of a range of integers is not in it, as in torch.randint; of floats it is fed."""
+    net = td.Network()
+    inputs = {"i": td.Input((400,), "int64", sample=(0, 50)), "x": td.Input((400,), sample=(0.0, 2.0))}
+    for name, spec in inputs.items():
+        net.add_input(name, spec)
+    feeds = make_feeds(inputs, net, {}, torch.Generator().manual_seed(0), draw)
+    assert (feeds["i"].min(), feeds["i"].max()) == (0, 49)
+    assert feeds["x"].max() == 2 or draw == "normal"
+
+
+def test_where_the_reference_fails_is_said_with_the_values_that_are_not_tried():
+    class Asks(torch.nn.Module):
+        def forward(self, x):
+            if x.abs().max() > 20:
+                raise ValueError("too great")
+            return {"y": 2 * x}
+
+    @td.network(inputs={"x": td.Input((4, 8))}, reference=Asks)
+    def doubled(x):
+        return {"y": 2 * x}
+
+    line = Asks.forward.__code__.co_firstlineno + 2
+    (note,) = (note for note in td.check(doubled).unproven if "not tried" in note)
+    assert "ValueError: too great" in note
+    assert note.endswith(f"test_check.py:{line})")
+
+
 def test_integer_inputs_must_say_what_to_feed():
     net = td.Network()
     spec = td.Input((2,), "int64")

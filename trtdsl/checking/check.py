@@ -189,7 +189,8 @@ class _Run:
             if corner:
                 raise
             text = error.message.removeprefix("the reference fails").strip(" :")
-            self.notes[f"not tried, since the reference itself fails there: {text}"] = None
+            place = f" ({error.location})" if error.location else ""
+            self.notes[f"not tried, since the reference itself fails there: {text}{place}"] = None
             return None
 
     def given_cases(self, given: Sequence[dict[str, torch.Tensor]]) -> Iterator[Planned]:

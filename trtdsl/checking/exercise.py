@@ -23,12 +23,14 @@ class Exercise:
     finite: dict[str, bool] = field(default_factory=dict)
     present: dict[str, bool] = field(default_factory=dict)
     partly: dict[str, int] = field(default_factory=dict)
+    cases: int = 0
     first: dict[tuple[str, tuple[int, ...]], tuple[torch.Tensor, Feeds]] = field(default_factory=dict)
     repeated: dict[str, int] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
 
     def note(self, got: Mapping[str, torch.Tensor], feeds: Feeds) -> None:
         """Notes the outputs of one case."""
+        self.cases += 1
         for name, tensor in got.items():
             self.present[name] = self.present.get(name, False) or tensor.numel() > 0
             finite = torch.isfinite(tensor) if tensor.is_floating_point() else torch.ones_like(tensor, dtype=torch.bool)
@@ -71,7 +73,14 @@ class Exercise:
 
     def unproven(self, network: Network) -> list[str]:
         """One line for each finding that is worth knowing and is no error."""
-        lines = [f"output {name!r} is NaN or infinite in places, in {n} cases" for name, n in self.partly.items()]
+        lines = []
+        for name, n in self.partly.items():
+            cases = (
+                f"{n} of {self.cases} cases"
+                if n < self.cases
+                else "every case: are the inputs what the network expects?"
+            )
+            lines.append(f"output {name!r} is NaN or infinite in places, in {cases}")
         for name in self.constant(network):
             if not _is_float(network, name):
                 lines.append(f"output {name!r} is the same whatever was fed")

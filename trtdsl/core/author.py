@@ -62,12 +62,14 @@ def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str =
         location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
     except (Exception, SystemExit) as error:
-        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ") + _of_sizes(str(error))
+        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ") + _advice(str(error))
         raise DefinitionError(text, location=_last_place(error, author)) from error
 
 
-def _of_sizes(text: str) -> str:
-    """What to write where torch's own constructors refused the sizes of a network; empty for other messages."""
+def _advice(text: str) -> str:
+    """What to write where torch refused the sizes of a network, or a number in half precision; otherwise empty."""
+    if "value cannot be converted to type c10::Half without overflow" in text:
+        return ": float16 ends at 65504; write torch.finfo(x.dtype).min, or -math.inf, instead of a mask's -1e9"
     if re.match("Could not infer dtype of (Dim|Size)", text):
         return ": a size has no value when the network is written; write F.tensor(…), which takes sizes"
     found = re.match(r"(zeros|ones|empty|full)\(\) takes 1 positional argument but \d+ were given", text)

@@ -257,3 +257,31 @@ def test_great_scores_cost_nothing_where_the_layer_computes_them():
 
     assert program(1.0).launch_count == program(None).launch_count
     assert program(1.0).bytes == program(None).bytes
+
+
+def test_padding_that_overflows_in_half_precision_hides_its_row_of_multi_head_attention():
+    """Under autocast torch's mask is float16 where the scores are: -1e9 becomes -inf."""
+
+    def attend(function, x, padding, weight):
+        options = {"key_padding_mask": padding, "need_weights": False}
+        return {
+            "y": function(x, x, x, 8, 2, weight, None, None, None, False, 0.0, weight[:8], None, False, **options)[0]
+        }
+
+    torch.manual_seed(0)
+    weight = torch.randn(24, 8)
+
+    class Attention(torch.nn.Module):
+        def forward(self, x, padding):
+            return attend(torch.nn.functional.multi_head_attention_forward, x, padding, weight.to(x.dtype))
+
+    def sample(shape, generator):
+        return torch.tensor([[-1e9] * 4, [0, 0, -1e9, -1e9]])
+
+    @td.network(inputs={"x": td.Input((4, 2, 8)), "padding": td.Input((2, 4), sample=sample)}, reference=Attention)
+    def masked(x, padding):
+        return attend(F.multi_head_attention_forward, x, padding, x.network.constant(weight))
+
+    report = td.check(masked, precision="fp16")
+    assert report.passed, str(report)
+    assert not any("NaN" in line for line in report.unproven)

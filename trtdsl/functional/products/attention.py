@@ -318,11 +318,12 @@ def _attention_weights(
     width = q.shape[-1]
     assert isinstance(width, int)
     scores = matmul(scaled(q, 1 / math.sqrt(width)), L.shuffle(k, (0, 1, 3, 2)))
-    for each in (mask, padding):
-        if each is not None:
-            scores = _masked(scores, each)
+    masks = [each for each in (mask, padding) if each is not None]
+    masks = [each if each.dtype == torch.bool else L.cast(each, scores.dtype) for each in masks]
+    for each in masks:
+        scores = _masked(scores, each)
     weights = softmax(scores, -1)
-    return weights if keep_hidden else _without_hidden_rows(weights, mask, padding)
+    return weights if keep_hidden else _without_hidden_rows(weights, masks)
 
 
 def _by_head(
@@ -334,13 +335,11 @@ def _by_head(
     return mask, None if padding is None else L.unsqueeze(padding, [1, 2])
 
 
-def _without_hidden_rows(weights: Tensor, *masks: Tensor | None) -> Tensor:
+def _without_hidden_rows(weights: Tensor, masks: list[Tensor]) -> Tensor:
     """The weights with 0 in rows that the masks hide wholly: a bool mask is True where it hides."""
-    taking = [
-        logical_not(mask) if mask.dtype == torch.bool else ne(mask, -math.inf) for mask in masks if mask is not None
-    ]
-    if not taking:
+    if not masks:
         return weights
+    taking = [logical_not(mask) if mask.dtype == torch.bool else ne(mask, -math.inf) for mask in masks]
     return _opened(weights, _open_rows(functools.reduce(logical_and, taking)))
 
 
