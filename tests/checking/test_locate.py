@@ -160,6 +160,30 @@ class Model(torch.nn.Module):
         y = x * 2
         return torch.softmax(y, 1) + 1
 """
+EQUAL = """\
+import trtdsl as td
+import trtdsl.functional as F
+
+
+@td.network(inputs={"x": td.Input((3, 5))}, reference="reference.py:Model")
+def scores(x):
+    return F.amax(F.softmax(x + 1.5, 1), 1)
+"""
+EQUAL_REFERENCE = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(5, 5)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.eye(5))
+            self.linear.bias.fill_(0.5)
+
+    def forward(self, x):
+        return torch.max(torch.softmax(self.linear(x), 1), 1).values
+"""
 
 
 def test_the_command_names_both_lines(tmp_path, command_line):
@@ -172,3 +196,18 @@ def test_the_command_names_both_lines(tmp_path, command_line):
     found = json.loads(trtdsl("check", "scores.py", "--layers", "--json", code=1).stdout)["calls"]["difference"]
     assert (found["network"]["location"][1], found["torch"]["location"][1]) == (8, 7)
     assert found["last_torch"]["name"] == "mul"
+
+
+def test_nothing_differs_where_the_check_passes(tmp_path, command_line):
+    """The network adds one more than the linear layer, which softmax undoes, and has no indices of the greatest."""
+    (tmp_path / "scores.py").write_text(EQUAL)
+    (tmp_path / "reference.py").write_text(EQUAL_REFERENCE)
+    trtdsl = command_line(tmp_path)
+    said = trtdsl("check", "scores.py", "--layers").stdout.replace("\n", " ")
+    assert "first" not in said
+    assert "nothing differs" in said
+    assert "no call differs" in said
+    found = json.loads(trtdsl("check", "scores.py", "--layers", "--json").stdout)
+    assert found["layers"]["difference"] is None
+    assert found["layers"]["absent"] == ["linear"]
+    assert found["calls"]["difference"] is None

@@ -71,7 +71,8 @@ def print_layers(report: LayerReport) -> None:
         print_line(f"first difference: {report.difference}")
     else:
         total = len(report.agreed) + len(report.absent)
-        print_line(f"{len(report.agreed)} of {total} submodules have their output in the network")
+        counts = f"{len(report.agreed)} of {total} submodules have their output in the network"
+        print_line(f"nothing differs, the greatest errors are those above: {counts}")
 
 
 def print_calls(report: CallReport) -> None:
@@ -79,7 +80,8 @@ def print_calls(report: CallReport) -> None:
     if report.difference is not None:
         print_line(f"first call that differs: {report.difference}")
     else:
-        print_line(f"{report.agreed} of torch's calls have their result in the network, {report.absent} need not")
+        counts = f"{report.agreed} of torch's calls have their result in the network, {report.absent} need not"
+        print_line(f"no call differs: {counts}")
 
 
 def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
