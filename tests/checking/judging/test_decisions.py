@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from trtdsl.checking.judging import decisions
 from trtdsl.checking.judging.alternatives import TRIALS
 from trtdsl.checking.judging.decisions import DECIDING
 from trtdsl.checking.judging.evidence import Rules, gather
@@ -70,6 +71,18 @@ def test_orders_that_no_near_tie_explains_fail(bad):
 
 def test_the_order_of_exact_values_is_torchs():
     assert not passes(lambda x: x.argsort(), NEAR, [torch.tensor([3, 1, 0, 2])])
+
+
+@pytest.mark.parametrize("part", ["call", "open", "agreeing", "returned"])
+def test_a_mistake_in_the_examination_is_said(monkeypatch, part):
+    def fails(*_):
+        raise KeyError("a mistake")
+
+    monkeypatch.setattr(decisions._Order, part, fails)
+    function, first, second = INDICES["topk"]
+    with pytest.warns(decisions.DecisionWarning, match=r"topk.*KeyError: 'a mistake'"):
+        passes(function, NEAR, [torch.tensor(second)])
+    assert passes(function, NEAR, [torch.tensor(first)])  # torch's own order, for which nothing is examined
 
 
 def test_all_outputs_have_one_order():

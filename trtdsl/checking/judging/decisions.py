@@ -7,6 +7,7 @@ therefore run in float64 with each such decision taken either way, and every val
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ class Run:
     """Whether equal values are among the open ones."""
     lost: bool = False
     """Whether torch's own run and this one do not make the same calls, so that what is open is not known of all."""
+    faults: list[str] = field(default_factory=list)
+    """Calls that could not be examined, and why."""
 
 
 @contextmanager
@@ -75,7 +78,7 @@ def recording(run: Run) -> Iterator[None]:
     def record(index: int, op: _Op) -> None:
         run.calls.append(op.call(op.natural(), op.keys))
 
-    with _mode(record):
+    with _mode(run, record):
         yield
 
 
@@ -112,14 +115,14 @@ def deciding(
         run.calls.append(call)
         return call
 
-    with _mode(decide):
+    with _mode(run, decide):
         yield
 
 
 @contextmanager
-def imposing(calls: Sequence[Call]) -> Iterator[None]:
-    """A context for a run that decides as another did, as long as both make the same calls."""
-    lost = False
+def imposing(run: Run) -> Iterator[None]:
+    """A context for a run that decides as this one did, as long as both make the same calls."""
+    calls, lost = run.calls, False
 
     def impose(index: int, op: _Op) -> Call | None:
         nonlocal lost
@@ -127,7 +130,7 @@ def imposing(calls: Sequence[Call]) -> Iterator[None]:
         lost = lost or call is None or call.name != op.name or call.shape != op.keys.shape
         return op.call(op.natural()) if lost else call
 
-    with _mode(impose):
+    with _mode(run, impose):
         yield
 
 
@@ -142,7 +145,18 @@ def locations(calls: Sequence[Call], flips: Collection[Flip]) -> dict[tuple[str,
     return found
 
 
-def _mode(act: Callable[[int, _Op], Any]) -> Any:
+class DecisionWarning(UserWarning):
+    """A decision of the reference could not be examined, because of a mistake in this file: it counts as lost."""
+
+
+def warn_of_faults(run: Run) -> None:
+    """Warns of what this file could not examine. It is called outside of the run, where a reference may fail."""
+    for fault in dict.fromkeys(run.faults):
+        warnings.warn(f"a decision of the reference could not be examined: {fault}", DecisionWarning, stacklevel=2)
+    run.faults.clear()
+
+
+def _mode(run: Run, act: Callable[[int, _Op], Any]) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Decide(TorchDispatchMode):
@@ -153,12 +167,21 @@ def _mode(act: Callable[[int, _Op], Any]) -> Any:
             return False
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            op = _op(func, args, kwargs or {})
-            if op is None:
-                return func(*args, **(kwargs or {}))
-            call = act(self.count, op)
-            self.count += 1
-            return op.returned(op.natural() if call is None else call.result)
+            kwargs = kwargs or {}
+            if func._schema.name.partition("::")[2] not in DECIDING:
+                return func(*args, **kwargs)
+            try:
+                op = _op(func, args, kwargs)
+                if op is not None:
+                    call = act(self.count, op)
+                    self.count += 1
+                    return op.returned(op.natural() if call is None else call.result)
+            except Exception as error:
+                result = func(*args, **kwargs)  # raises itself where it is the reference that fails
+                run.faults.append(f"{func}: {type(error).__name__}: {error}")
+                run.lost = True
+                return result
+            return func(*args, **kwargs)
 
     return Decide()
 

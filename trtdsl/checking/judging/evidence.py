@@ -11,7 +11,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from .alternatives import Alternatives
-from .decisions import DECIDING, Call, Flip, Run, deciding, imposing, recording
+from .decisions import DECIDING, Call, Flip, Run, deciding, imposing, recording, warn_of_faults
 from .equality import OutputComparison, Tolerance, judge
 from .isolate import Reference, Within
 from .noise import Noise
@@ -340,6 +340,7 @@ def _alternatives(
         run = recorded or Run()
         if recorded is None:
             reference(feeds, within=recording(run))
+        warn_of_faults(run)
         return run.calls
 
     def make(
@@ -347,6 +348,7 @@ def _alternatives(
     ) -> tuple[Run, Evidence] | None:
         run, dtype = Run(), reference.precision or torch.float32
         returned = reference.truth(feeds, deciding(run, calls, flips, Tolerance(), dtype, first=measure))
+        warn_of_faults(run)
         if returned is None:
             return None
         truth = {name: leaf for name, leaf in named(returned).items() if isinstance(leaf, torch.Tensor)}
@@ -354,11 +356,15 @@ def _alternatives(
         if results is None and all(torch.equal(a.result, b.result) for a, b in zip(run.calls, calls, strict=False)):
             results = own
         elif results is None:
-            results = named(reference(feeds, within=imposing(run.calls)))
-        how: dict[str, Any] = {"moved": lambda index: first_moved(index, imposing(run.calls))}
-        made = Evidence(
-            feeds, plain.names, plain.rules, reference.precision, results, wide=lambda: truth, exact=True, **how
-        )
+            results = named(reference(feeds, within=imposing(run)))
+            warn_of_faults(run)
+
+        def moved(index: int) -> dict[str, torch.Tensor] | None:
+            result = first_moved(index, imposing(run))
+            warn_of_faults(run)
+            return result
+
+        made = Evidence(feeds, plain.names, plain.rules, reference.precision, results, lambda: truth, moved, exact=True)
         return run, made
 
     return Alternatives(record, make)
