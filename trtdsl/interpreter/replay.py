@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from ..core.lazy import torch
 from .interpret import Feeds, Interpreter, Step, _State
 
+CORNER = 4  # elements of each dimension that are compared first
+
 
 class Replay:
     """One evaluation of a network; with another layer in it, only what depends on that layer is evaluated again.
@@ -72,4 +74,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
         return False
     if torch.equal(a, b):
         return True
-    return a.dtype.is_floating_point and bool(((a == b) | ((a != a) & (b != b))).all())
+    if not a.dtype.is_floating_point:
+        return False
+    corner = (slice(CORNER),) * a.ndim  # most values that differ differ there, too
+    return all(bool(((x == y) | ((x != x) & (y != y))).all()) for x, y in ((a[corner], b[corner]), (a, b)))

@@ -76,16 +76,16 @@ def _matrix_multiply(node: Node) -> Evaluate:
     low = dtype in (torch.float16, torch.bfloat16)
     if not low and op_a == "NONE":
         if op_b == "NONE":
-            return torch.matmul
+            return _product
         if op_b == "TRANSPOSE":
-            return lambda a, b: torch.matmul(a, b.mT)
+            return lambda a, b: _product(a, b.mT)
 
     def evaluate(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if low:  # accumulates in float32, rounds once
             a, b = a.float(), b.float()
         a = a.unsqueeze(-2) if op_a == "VECTOR" else a.mT if op_a == "TRANSPOSE" else a
         b = b.unsqueeze(-1) if op_b == "VECTOR" else b.mT if op_b == "TRANSPOSE" else b
-        product = torch.matmul(a, b)
+        product = _product(a, b)
         if op_b == "VECTOR":
             product = product.squeeze(-1)
         if op_a == "VECTOR":
@@ -93,3 +93,10 @@ def _matrix_multiply(node: Node) -> Evaluate:
         return product.to(dtype)
 
     return evaluate
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``a @ b``; where all of ``a`` is multiplied by one matrix, as one product instead of one for each batch."""
+    if 2 < b.ndim <= a.ndim and all(size == 1 for size in b.shape[:-2]):
+        b = b[(0,) * (b.ndim - 2)]
+    return torch.matmul(a, b)

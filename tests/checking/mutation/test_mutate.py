@@ -241,6 +241,19 @@ def test_replay_evaluates_what_depends_on_the_change_alone():
     assert torch.equal(changed["y"], torch.tensor([-2.0, 0.0, 2.0]))
 
 
+@pytest.mark.parametrize("place", [(0, 0), (9, 9), None])
+def test_two_tensors_are_the_same_where_each_element_is(place):
+    a = torch.arange(100.0).reshape(10, 10)
+    a[0, 0] = a[9, 0] = torch.nan
+    b = a.clone()
+    if place is not None:
+        b[place] = 0.0
+    assert same(a, b) == same(a.T, b.T) == (place is None)
+    assert not same(a, b[:9])
+    assert not same(a, b.double())
+    assert same(a[:0], b[:0])
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
