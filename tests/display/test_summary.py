@@ -79,6 +79,20 @@ def test_a_constant_costs_where_it_is_read():
     assert (total.type, total.parameters, total.flops, total.bytes) == ("ELEMENTWISE", 0, 12, 4 * 36)
 
 
+def test_options_are_those_of_define(small):
+    assert (
+        td.summarize(small / "small.py", precision="fp16").layers
+        == td.inspect(small / "small.py", precision="fp16").layers
+    )
+    assert td.summarize(small / "small.py", dims={"N": 1}).flops == td.inspect(small / "small.py", dims={"N": 1}).flops
+    net = td.Network("defined")
+    net.output(net.input("x", (2,)) * 2, "y")
+    with pytest.raises(td.UsageError, match="'defined' is written already: precision= would change nothing"):
+        td.summarize(net, precision="fp16")
+    with pytest.raises(td.UsageError, match="precision= is for a network that is defined here"):
+        td.summarize(net.definition, precision="fp16")
+
+
 def test_half_precision_moves_half_the_bytes():
     assert of(lambda n, x: L.unary(x, "EXP"), (3, 4), dtype="float16").bytes == 2 * 24
 

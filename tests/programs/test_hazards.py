@@ -59,6 +59,24 @@ def test_attention_in_float32_is_not_fused_and_in_float16_it_is(program_of):
     assert "attention not fused" not in found(half)
 
 
+def test_attention_is_told_at_its_own_line(program_of, constant):
+    def write(net):
+        q, k, v = (net.input(name, (2, 3, 4, 64, 16)) for name in "qkv")
+        lengths = net.input("lengths", (2,), "int64")
+        lengths = (lengths + 3) // 4
+        mask = F.arange(64)[None] < lengths[:, None]
+        found = []
+        for part in range(3):  # the first kernel computes the mask, too
+            s = F.matmul(q[:, part], k[:, part].transpose(-1, -2)) * 0.25
+            s = s.masked_fill(~mask[:, None, None, :], float("-inf"))
+            found.append(F.matmul(s.softmax(-1), v[:, part]))
+        return *found, lengths
+
+    first = write.__code__.co_firstlineno
+    hazards = [each for each in td.find_hazards(program_of(write)) if each.name == "attention not fused"]
+    assert {each.line for each in hazards} == {f"programs/test_hazards.py:{first + 9}"}
+
+
 def test_a_softmax_on_its_own(program_of):
     assert "softmax on its own" in found(program_of(lambda net: F.softmax(net.input("x", (64, 256)), -1)))
 
@@ -98,7 +116,7 @@ def test_an_operand_that_is_padded(program_of):
         return F.matmul(F.exp(F.matmul(query, key)), net.input("v", (12, 197, 64)))
 
     hazards = [hazard for hazard in td.find_hazards(program_of(write)) if hazard.name == "padding"]
-    assert hazards and "an operand of 197 is padded to 198" in hazards[0].text
+    assert hazards and "an operand is copied to pad its size 197 to 198" in hazards[0].text
 
 
 def test_a_scale_in_every_convolution_is_told_once(program_of, constant):

@@ -179,11 +179,21 @@ def number(value: int | None) -> str:
     return f"{scaled:.1f} {unit}"
 
 
-def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None) -> Summary:
+def summarize(
+    network: NetworkLike | Any,
+    feeds: Mapping[str, Any] | None = None,
+    *,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    precision: str | None = None,
+    backend: str | Backend | None = None,
+    allow_nonfinite: bool = False,
+) -> Summary:
     """The layers of ``network`` with the cost of each.
 
     That is a :class:`Network` or any ``INetworkDefinition``; or a NetworkSpec or a file (``FILE.py:NAME``), which is
-    defined first.
+    defined first: ``weights``, ``dims``, ``precision``, ``backend`` and ``allow_nonfinite`` are those of
+    :meth:`NetworkSpec.define`, and a UsageError where the network is defined already.
 
     With ``feeds`` the network is interpreted once: shapes are those of that run, and layers count as often as they ran.
     Without, the sizes are those that the first profile is tuned for. What is not known then, because a dimension has no
@@ -194,15 +204,20 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
     >>> summarize(net).layers[0].flops
     48
     """
-    if isinstance(network, (NetworkSpec, str, PathLike)):
-        network = as_spec(network).define()
+    how: dict[str, Any] = {
+        "weights": weights, "dims": dims, "precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite
+    }  # fmt: skip
+    if isinstance(network, (Network, NetworkSpec, str, PathLike)):
+        network = as_spec(network).define(**how)
+    elif given := [name for name, value in how.items() if value]:
+        raise UsageError(f"{given[0]}= is for a network that is defined here, not for an INetworkDefinition")
     interpreter = Interpreter(network)
     shapes: dict[str, tuple[int, ...]] = {}
     times: Counter[str] = Counter()
     found = _authors_shapes(interpreter)
-    dims = (tuned_sizes(interpreter.network) if interpreter.network and feeds is None else None) or {}
+    tuned = (tuned_sizes(interpreter.network) if interpreter.network and feeds is None else None) or {}
     if feeds is None:
-        shapes = {name: tuple(_known(size, dims) for size in shape) for name, shape in found.items()}
+        shapes = {name: tuple(_known(size, tuned) for size in shape) for name, shape in found.items()}
     else:
         shapes = {name: tuple(feed.shape) for name, feed in feeds.items()}
 
@@ -226,7 +241,7 @@ def summarize(network: NetworkLike | Any, feeds: Mapping[str, Any] | None = None
         executions = None if feeds is None and node.name in inside else ran
         layers.append(_layer(interpreter, node, shapes, sizes, executions))
     fallbacks = [str(each) for each in network.choices.fallbacks] if isinstance(network, Network) else []
-    return Summary(name, backend, layers, fallbacks, dims)
+    return Summary(name, backend, layers, fallbacks, tuned)
 
 
 def tuned_sizes(network: Network) -> dict[str, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .graph import Graph, described
 from .launches import parts
@@ -56,7 +56,10 @@ ATTENTION = (
     "F.scaled_dot_product_attention in float16 or bfloat16 is one launch; in float32 TensorRT-RTX was not seen to fuse "
     "it."
 )
-PADDING = "TensorRT pads an odd size that a product sums over: an even one, better a multiple of 8, needs no copy."
+PADDING = (
+    "A product sums over an odd size, and TensorRT copies the operand to make it even. Give it an even size, best a "
+    "multiple of 8, and the copy is gone."
+)
 EPILOGUE = (
     "Let what follows be one of bias, relu, gelu, tanh or sigmoid in the product's own order; TensorRT fuses it where "
     "no reshape or transpose stands between."
@@ -104,7 +107,7 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
         cause = graph.cause(launch)
         padded = _padded(program, launch)
         if padded is not None:
-            text = f"an operand of {padded[0]} is padded to {padded[1]}"
+            text = f"an operand is copied to pad its size {padded[0]} to {padded[1]}"
             yield "padding", launch, launch.bytes * launch.times, text, PADDING
             continue
         what = "a concatenation" if "Conc" in parts(launch.name) else "a transpose or copy"
@@ -171,6 +174,12 @@ def _products(launch: Launch, step: Callable[[Launch], list[Launch]]) -> list[La
     return [other for other in (*near, *further) if other.kind == "product"]
 
 
+def _at_its_product(softmax: Launch, product: Launch) -> Launch:
+    """The softmax's launch with the line of the product behind it: the kernel holds lines of much else, in no order."""
+    shared = [line for line in product.lines if line in softmax.lines] or list(product.lines[:1])
+    return replace(softmax, lines=(shared[0],)) if shared else softmax
+
+
 def _attention(program: Program, graph: Graph) -> Iterable[Found]:
     for launch in program.launches:
         if not _is_softmax(launch):
@@ -179,7 +188,7 @@ def _attention(program: Program, graph: Graph) -> Iterable[Found]:
         if before and after:
             moved = sum(each.bytes * each.times for each in (before[0], launch, after[0]))
             yield (
-                "attention not fused", launch, moved,
+                "attention not fused", _at_its_product(launch, after[0]), moved,
                 "attention is a product, a softmax and a product",
                 ATTENTION,
             )  # fmt: skip

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.cli.app import app
+from trtdsl.display.view.layers import Facts
 from trtdsl.display.view.page import as_data
 
 ODD = "</script><!-- \"quoted' & \\ 层 \u2028 \U0001f600"
@@ -97,8 +98,56 @@ def test_the_engine_beside_is_used_where_it_is_of_this_network(small, monkeypatc
     assert td.view("small.py").model["program"]["launches"]
     Path("small.py").write_text(Path("small.py").read_text().replace("F.relu(", "F.tanh("))
     assert td.view("small.py").model["program"] is None
-    stale = td.view("small.py", engine="small.engine").model["program"]
-    assert "another state" in stale["notes"][-1]
+    stale = td.view("small.py", engine="small.engine")
+    assert "another state" in stale.model["program"]["notes"][-1] and "another state" in stale.note
+
+
+def test_another_networks_engine_is_refused(small, monkeypatch):
+    monkeypatch.chdir(small)
+    td.build("small.py", run_check=False)
+    text = Path("small.py").read_text()
+    Path("other.py").write_text(text.replace("def small(", "def other("))
+    done = run("other.py", "--engine", "small.engine")
+    assert done.exit_code == 5 and not Path("other.html").exists()
+    assert (
+        done.stderr.splitlines()[-1]
+        == "error: small.engine is of the network small, not of other: give that one's engine"
+    )
+    Path("renamed.py").write_text(text.replace('{"x": td', '{"y": td'))
+    with pytest.raises(td.EngineError, match="takes x, and small takes y"):
+        td.view("renamed.py", engine="small.engine")
+    for file in Path().glob("small.engine.json"):
+        file.unlink()
+    shapes = {"x": (2, 3, 5, 5)}
+    assert "no manifest" in td.view("small.py", engine="small.engine", shapes=shapes).note
+
+
+def test_an_engine_of_another_precision_is_noted(small, monkeypatch):
+    monkeypatch.chdir(small)
+    td.build("small.py", "half.engine", precision="fp16", run_check=False)
+    done = run("small.py", "--engine", "half.engine")
+    assert done.exit_code == 0 and "half.engine was built from another state of this network" in done.stderr
+    assert td.view("small.py", engine="half.engine", precision="fp16").note == ""
+
+
+def test_integers_of_an_input_are_drawn_and_sizes_are_not():
+    net = td.Network("counting")
+    x, lengths = net.input("x", ("N", 40)), net.input("lengths", ("N",), "int64")
+    net.output((lengths + 3) // 4, "frames")
+    with net.current():
+        net.output(F.arange(x.shape[0] * 2) * x.sum(), "z")
+    model = td.view(net).model["network"]
+    names = [item["label"] for item in model["items"]]
+    kinds = {names[target]: kind for source, target, _, kind in model["edges"] if names[source] == "lengths"}
+    assert set(kinds.values()) == {"value"}
+    assert any(layer.is_size for layer in Facts(net).layers)  # what N gives
+    computed = [item for item in model["items"] if item["label"] in ("+", "//", "add", "floor_divide")]
+    assert len(computed) == 2 and not any(item.get("aside") for item in computed)
+
+
+def test_a_view_without_a_reference_says_what_works(odd):
+    with pytest.raises(td.UsageError, match=r"check=td\.check\(net, reference=…\)"):
+        td.view(odd, check=True)
 
 
 def test_an_engine_is_viewed_without_its_network(small, monkeypatch):

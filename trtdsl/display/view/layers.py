@@ -102,9 +102,10 @@ class Facts:
                 self.values[name].readers.append(layer.index)
         layer.parameters = parameters_of(node)
         before = [self.values[name].maker for name in node.needs if name in self.values]
+        known = len(before) == len(node.needs) and all(index >= 0 for index in before)  # none is an input's value
         computed = [self.layers[index] for index in before if index >= 0 and not self.layers[index].is_constant]
         small = all(self._is_small(self.values[name]) for name in node.makes)
-        of_sizes = bool(before) and len(before) == len(node.needs) and all(each.is_size for each in computed)
+        of_sizes = bool(before) and known and all(each.is_size for each in computed)
         layer.is_size = node.type == "SHAPE" or (node.type in SIZES and small and of_sizes)
 
     @staticmethod

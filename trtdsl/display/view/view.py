@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -15,8 +15,8 @@ from ...checking.check import check as run_check
 from ...checking.compare_tensors import nearness_of
 from ...checking.report import CheckReport
 from ...core.backend import Backend
-from ...core.caller import option
-from ...core.errors import CorruptFileError, TrtdslError, UnsupportedError, UsageError
+from ...core.caller import option, to_write
+from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
 from ...core.files import is_file, write_atomically
 from ...definition.network import Network
 from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
@@ -120,8 +120,9 @@ def view(
     ``allow_nonfinite`` are those of ``spec.define``; costs are at the sizes that the first profile is tuned for.
     ``shapes`` and ``profile`` are an engine's, as :func:`program` takes them, and ``device`` is the GPU of the floor.
 
-    Raises UsageError for what is neither, what :func:`load_spec` and ``spec.define`` raise, CorruptFileError for a
-    damaged engine or report, UnreadableProgramError for an engine of another version.
+    Raises UsageError for what is neither, EngineError for another network's ``engine``, what :func:`load_spec` and
+    ``spec.define`` raise, CorruptFileError for a damaged engine or report, UnreadableProgramError for an engine of
+    another version.
 
     >>> net = td.Network("double")
     >>> net.output(net.input("x", ("N", 3)) * 2, "y")
@@ -147,7 +148,10 @@ def view(
     else:
         found, note = (Path(engine), "") if engine is not None else _beside(spec, network)
         if found is not None:
-            made = _noted(program(found, shapes=shapes, profile=profile), spec, network, found)
+            made = program(found, shapes=shapes, profile=profile)
+            if engine is not None:
+                note = _fit(made, spec, network, found)
+                made = replace(made, notes=(*made.notes, note)) if note else made
     model = make_model(network)
     report = _report(check, spec, network, weights, progress)
     return View(
@@ -219,16 +223,31 @@ def _beside(spec: NetworkSpec, network: Network) -> tuple[Path | None, str]:
     return None, other
 
 
-def _noted(made: Program, spec: NetworkSpec, network: Network, engine: Path) -> Program:
-    """The program, with a note where the engine is of another state of the network."""
-    from dataclasses import replace
+def _fit(made: Program, spec: NetworkSpec, network: Network, engine: Path) -> str:
+    """Empty for an engine of this very network, and a note for one of another state of it.
 
+    Raises EngineError for an engine of another network: one with another name, or with other inputs or outputs.
+    """
+    facts = read_manifest(engine).facts if is_file(manifest_path(engine)) else None
+    if facts is not None and made.network != spec.name:
+        raise EngineError(f"{engine} is of the network {made.network}, not of {spec.name}: give that one's engine")
+    inputs = set(made.inputs) if facts is None else set(facts["inputs"])
+    if inputs != set(network.inputs):
+        raise EngineError(
+            f"{engine} takes {', '.join(sorted(inputs))}, and {spec.name} takes {', '.join(sorted(network.inputs))}: "
+            "it is another network's"
+        )
+    if facts is None:
+        return f"there is no manifest beside {engine.name}: whether it is of this state of the network is not known"
     try:
-        same = is_up_to_date(spec, network, engine)
-    except (TrtdslError, KeyError, TypeError):
-        same = False
-    note = f"{engine.name} was built from another state of this network: its lines may be others by now"
-    return made if same else replace(made, notes=(*made.notes, note))
+        if is_up_to_date(spec, network, engine):
+            return ""
+    except (TrtdslError, KeyError, TypeError):  # a manifest that is damaged, or of another version
+        pass
+    return (
+        f"{engine.name} was built from another state of this network (its lines, weights, sizes, precision or "
+        f"versions differ): the program shown is that engine's; {option('build')} builds this network's"
+    )
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -241,6 +260,9 @@ def _report(
     weights: Source | None,
     progress: Progress | None,
 ) -> CheckReport | None:
+    if given is True and spec.reference is None:
+        wanted = to_write(f"check=td.check({_variable(spec)}, reference=…)", "@td.network(reference=…) in its file")
+        raise UsageError(f"{spec.name} has no reference to check against: give {wanted}")
     if isinstance(given, bool):
         return run_check(spec, network=network, weights=weights, progress=progress) if given else None
     if isinstance(given, CheckReport):
@@ -250,6 +272,10 @@ def _report(
     if report.network != network.name:
         raise UsageError(f"the report is of {report.network}, and the network is {network.name}")
     return report
+
+
+def _variable(spec: NetworkSpec) -> str:
+    return "net" if isinstance(spec, WrittenSpec) else "spec"
 
 
 def _read_report(path: Path) -> CheckReport:
