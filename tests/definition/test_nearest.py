@@ -14,6 +14,7 @@ STATE = {
     "encoder.fc1.weight": torch.ones(2, 3),
     "encoder.fc2.weight": torch.ones(2, 3),
     "linear_1.weight": torch.ones(2, 3),
+    "encoder.fc2.bias": torch.ones(2),
 }
 
 
@@ -26,6 +27,7 @@ STATE = {
         (lambda w: w.encoder.linear1, "no weight 'encoder.linear1' in the weights given: encoder has fc1, fc2"),
         (lambda w: w.decoder, "no weight 'decoder' in the weights given"),
         (lambda w: w["encoder"]["fc3"], "in the weights given: encoder has fc1, fc2"),
+        (lambda w: w.encoder.fc1.bias, "no weight 'encoder.fc1.bias' in the weights given: encoder.fc1 has weight"),
         (lambda w: w.zzz, "no weight 'zzz' in the weights given: it has encoder, linear_1"),
     ],
 )
@@ -138,3 +140,53 @@ def test_a_type_error_from_inside_stays_as_it_is():
     with pytest.raises(TypeError) as caught:
         F.linear(x, x, dim=3)
     assert "it takes (" not in str(caught.value)
+
+
+def test_numbered_parts():
+    w = td.Network().weights({"blocks.0.a": torch.ones(1), "blocks.1.a": torch.ones(1)})
+    with pytest.raises(IndexError, match=r"blocks has no \[2\]: it has \[0\] and \[1\]"):
+        w.blocks[2]
+
+
+def test_another_networks_weights_are_one_sentence(small):
+    other = {f"layer.{number}.weight": torch.ones(2) for number in range(200)}
+    with pytest.raises(td.WeightsError) as caught:
+        td.load_spec(small / "small.py").define(weights=other)
+    first, *lines = str(caught.value).split("\n")
+    assert "no name in the weights given is one of the network's weights: is it another network's file?" in first
+    assert len(lines) == 9 and lines[-1] == "  … (208 in all)"
+
+
+def test_files_and_classes(small):
+    text = (small / "small.py").read_text()
+    (small / "typo.py").write_text(text.replace("small.safetensors", "smal.safetensors"))
+    with pytest.raises(td.WeightsError, match=r"no weights file .*smal.safetensors \(nearest: small.safetensors\)"):
+        td.load_spec(small / "typo.py").define()
+    (small / "class.py").write_text(text.replace(":Model", ":Modle"))
+    with pytest.raises(td.UsageError, match=r"has no 'Modle' to be the reference \(nearest: Model\)"):
+        td.load_spec(small / "class.py").define()
+
+
+def test_an_input_by_another_name_than_its_parameters():
+    @td.network(inputs={"frames": td.Input((N, 3)), "lengths": td.Input((N,), "int64")})
+    def asr(frames, length):
+        return {"y": lengths + 1}  # noqa: F821
+
+    with pytest.raises(td.DefinitionError, match="the input 'lengths' is the parameter 'length' here") as caught:
+        asr.define()
+    assert caught.value.location.line == asr.function.__code__.co_firstlineno + 2
+
+
+def test_a_depthwise_kernel_without_its_groups():
+    net = td.Network()
+    x = net.input("x", (N, 64, 9))
+    with pytest.raises(td.ShapeError, match="is for 1 channels, not 64: groups=64 fits"):
+        F.conv1d(x, net.constant(torch.ones(64, 1, 7)), padding=3)
+    with pytest.raises(td.ShapeError, match="is for 48 channels, not 64\n"):
+        F.conv1d(x, net.constant(torch.ones(64, 48, 7)), padding=3)
+
+
+def test_a_size_outside_the_programs_range():
+    spec = td.network(inputs={"x": td.Input((N, 3))})(lambda x: x * 2)
+    with pytest.raises(td.UsageError, match="N = 500 is not within 1 to 4"):
+        td.program(spec, dims={"N": 500})

@@ -52,7 +52,11 @@ TuningFile = Annotated[
 ]
 Tolerances = Annotated[
     list[str] | None,
-    typer.Option("--tolerance", metavar="[OUTPUT=]PART", help="Let an output differ by this part of a slice: 1e-3."),
+    typer.Option(
+        "--tolerance",
+        metavar="[OUTPUT=]PART",
+        help="Error allowed beyond torch's own, as a part of each slice of an output: 1e-3.",
+    ),
 ]
 AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
 

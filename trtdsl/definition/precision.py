@@ -119,7 +119,9 @@ def as_precision(precision: Any) -> torch.dtype | None:
         return None
     dtype = names.get(dtype_name(precision))
     if dtype is None:
-        raise UsageError(f"precision is 'fp32', 'fp16' or 'bf16', not {precision!r}")
+        raise UsageError(
+            f"precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), not {precision!r}"
+        )
     return dtype
 
 

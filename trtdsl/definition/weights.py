@@ -6,7 +6,7 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -153,7 +153,7 @@ class Weights:
                 finding = self._nonfinite(name)
                 if finding:
                     problems[name] = finding
-        self._raise(problems)
+        self._raise(problems, wanted)
 
     def add_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
         """Further tensors, which are not the file's: those that a module makes for itself."""
@@ -224,9 +224,20 @@ class Weights:
         nans, total = int(torch.isnan(tensor).sum()), int((~torch.isfinite(tensor)).sum())
         return f"has {nans} NaN and {total - nans} Inf ({option('allow_nonfinite')} builds it all the same)"
 
-    def _raise(self, problems: dict[str, str]) -> None:
+    def _raise(self, problems: dict[str, str], wanted: Collection[str] = ()) -> None:
         if problems:
-            lines = "\n".join(f"  {name}: {problem}" for name, problem in sorted(problems.items(), key=_natural))
+            first = sorted(problems.items(), key=_natural)
+            strange = (
+                bool(wanted)
+                and len(problems) > SHOWN
+                and not any(name in self.shapes for name in wanted if not self.is_counter(name))
+            )
+            lines = "\n".join(f"  {name}: {problem}" for name, problem in (first[:SHOWN] if strange else first))
+            if strange:
+                raise WeightsError(
+                    f"no name in {self.label} is one of the network's weights: is it another network's file?\n"
+                    f"{lines}\n  … ({len(problems)} in all)"
+                )
             count = f"{len(problems)} weight{'s' if len(problems) > 1 else ''}"
             raise WeightsError(
                 f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
@@ -265,7 +276,8 @@ def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
         start = 8 + int.from_bytes(head, "little")
         header = json.loads(mapped[8:start])
     except FileNotFoundError:
-        raise WeightsError(f"no weights file {path}") from None
+        beside = [each.name for each in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
+        raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
     except OSError as error:
         raise WeightsError(f"the weights file {path} cannot be read: {error.strerror}") from None
     except SafetensorError as error:
@@ -321,7 +333,7 @@ class Scope:
             numbers = self._numbers()
             return [self[number] for number in range(max(numbers, default=-1) + 1)[key] if number in numbers]
         if isinstance(key, int) and self._prefix and key >= len(self):
-            raise IndexError(f"{self._prefix[:-1]} has {len(self)} numbered children")
+            raise IndexError(f"{self._prefix[:-1]} has no [{key}]: it has {_counted(self._numbers())}")
         if self._prefix and isinstance(key, str) and hasattr(Tensor, key):
             parts = ", ".join(self._children())
             raise WeightsError(
@@ -337,9 +349,11 @@ class Scope:
         here = self._children() if self._prefix else list(dict.fromkeys(name.split(".")[0] for name in names))
         hint = "" if "." in key else nearest(key, here)
         hint = hint.replace("nearest: ", f"nearest: {self._prefix}").replace(", ", f", {self._prefix}")
-        hint = hint or nearest(f"{self._prefix}{key}", names)
+        if not hint and (not here or not self._prefix):
+            hint = nearest(f"{self._prefix}{key}", names)
         if hint or not here:
             return hint
+        # Not other modules' weights of that name: a linear layer without bias has none.
         more = f", … ({len(here)} in all)" if len(here) > SHOWN else ""
         return f": {self._prefix[:-1] or 'it'} has {', '.join(here[:SHOWN])}{more}"
 
@@ -364,6 +378,17 @@ class Scope:
 
     def __bool__(self) -> bool:
         return True
+
+
+def _counted(numbers: Sequence[int]) -> str:
+    """The numbers of a module's parts, for a message.
+
+    >>> _counted([0, 1]), _counted([0, 1, 2, 3]), _counted([2, 5]), _counted([])
+    ('[0] and [1]', '[0] to [3]', '[2] and [5]', 'no numbered parts')
+    """
+    if len(numbers) > 2:
+        return f"[{numbers[0]}] to [{numbers[-1]}]"
+    return " and ".join(f"[{number}]" for number in numbers) or "no numbered parts"
 
 
 def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[str]:

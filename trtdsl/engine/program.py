@@ -159,7 +159,7 @@ def program_of_plan(plan: Plan, network: Network, at: At | None = None) -> Progr
     profiles = network.profiles
     if not 0 <= at.profile < max(len(profiles), 1):
         raise UsageError(f"the network has {len(profiles)} profiles, and no profile {at.profile}")
-    sizes = _sizes(profiles[at.profile].at("opt") if profiles else {}, at.dims, network.name)
+    sizes = _sizes(profiles[at.profile].ranges if profiles else {}, at.dims, network.name)
     backend = network.backend
     texts = read_plan(plan.data, backend.name, backend.version, "the network's plan").of_profile(at.profile)
     handed = [name for text in texts for name in map(plain, text.names("inputs")) if name not in network.inputs]
@@ -257,7 +257,7 @@ def _of_engine(path: Path, at: At) -> Program:
 def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:
     """The sizes of the dimensions, and the input shapes that follow from them."""
     facts: dict[str, Any] = manifest.facts["profiles"][profile]
-    sizes = _sizes({name: bounds[1] for name, bounds in facts.get("dims", {}).items()}, dims, manifest.network)
+    sizes = _sizes(facts.get("dims", {}), dims, manifest.network)
     known = {name: Dim(name) for name in sizes}
     named = {
         name: tuple(size if isinstance(size, int) else _size(size, known) for size in tensor["shape"])
@@ -270,12 +270,16 @@ def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> G
     return Given(shapes, sizes, named)
 
 
-def _sizes(tuned: Mapping[str, int], given: Mapping[str, int], network: str) -> dict[str, int]:
-    for name in given:
-        if name not in tuned:
-            there = ", ".join(tuned) or "none"
-            raise UsageError(f"{network} has no dimension {name!r}: it has {there}{nearest(name, tuned)}")
-    return {**tuned, **given}
+def _sizes(ranges: Mapping[str, Sequence[int]], given: Mapping[str, int], network: str) -> dict[str, int]:
+    """The sizes that are given, and of the other dimensions those that the profile is tuned for."""
+    for name, size in given.items():
+        if name not in ranges:
+            there = ", ".join(ranges) or "none"
+            raise UsageError(f"{network} has no dimension {name!r}: it has {there}{nearest(name, ranges)}")
+        low, _, high = ranges[name]
+        if not low <= size <= high:
+            raise UsageError(f"{name} = {size} is not within {low} to {high}, for which {network} is built")
+    return {**{name: bounds[1] for name, bounds in ranges.items()}, **given}
 
 
 def _size(text: str, dims: Mapping[str, Dim]) -> SizeLike:

@@ -185,9 +185,10 @@ def check_channels(channels: SizeLike, per_group: SizeLike, groups: int, kernel:
         what = f"the channels of the input and of the kernel {shape_text(kernel.shape)}"
         network.constraints.equal(channels, per_group * groups, what, network.current_operation)
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
+        fits = groups == 1 and per_group > 0 and channels % per_group == 0 and kernel.shape[0] == channels
         raise ShapeError(
             f"the kernel {shape_text(kernel.shape)} with {groups} groups is for {per_group * groups} channels, "
-            f"not {channels}"
+            f"not {channels}{f': groups={channels // per_group} fits' if fits else ''}"
         )
 
 

@@ -15,7 +15,7 @@ from ...core.author import authors_errors, import_path, load_module, without_val
 from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
-from ...core.errors import DefinitionError, Location, UsageError
+from ...core.errors import DefinitionError, Location, UsageError, nearest
 from ...core.lazy import torch
 from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
@@ -110,7 +110,7 @@ class NetworkSpec:
                     tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
                 arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
                 self._check_signature(len(arguments))
-                outputs = self._outputs(self.function(*arguments))
+                outputs = self._outputs(self._called(arguments))
                 with network.operation("output", location=self._place):
                     for name, tensor in outputs.items():
                         network.output(tensor, name)
@@ -184,7 +184,8 @@ class NetworkSpec:
                 raise UsageError(f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
             module = load_module(path)
             if not hasattr(module, attribute):
-                raise UsageError(f"{self.name}: {path} has no {attribute!r} to be the reference")
+                near = nearest(attribute, [name for name, value in vars(module).items() if isinstance(value, type)])
+                raise UsageError(f"{self.name}: {path} has no {attribute!r} to be the reference{near}")
             self._state["reference"] = getattr(module, attribute)
         return self._state["reference"]
 
@@ -258,6 +259,17 @@ class NetworkSpec:
         except TypeError:
             return False
         return True
+
+    def _called(self, arguments: Sequence[Any]) -> Any:
+        """What the author's function gives. An input has the name of its parameter in there, not its own."""
+        try:
+            return self.function(*arguments)
+        except NameError as error:
+            parameters = list(inspect.signature(self.function).parameters)
+            for name, parameter in zip(self.inputs, parameters, strict=False):
+                if name not in parameters and f"'{name}'" in str(error):
+                    error.args = (f"{error}: the input {name!r} is the parameter {parameter!r} here",)
+            raise
 
     def _check_signature(self, count: int) -> None:
         if self._takes(count):

@@ -120,9 +120,8 @@ def view(
     ``allow_nonfinite`` are those of ``spec.define``; costs are at the sizes that the first profile is tuned for.
     ``shapes`` and ``profile`` are an engine's, as :func:`program` takes them, and ``device`` is the GPU of the floor.
 
-    Raises UsageError for what is neither, EngineError for another network's ``engine``, what :func:`load_spec` and
-    ``spec.define`` raise, CorruptFileError for a damaged engine or report, UnreadableProgramError for an engine of
-    another version.
+    Raises UsageError for what is neither, EngineError for another network's ``engine``, UnreadableProgramError for that
+    of another version, CorruptFileError for a damaged one or report, and what ``spec.define`` raises.
 
     >>> net = td.Network("double")
     >>> net.output(net.input("x", ("N", 3)) * 2, "y")
@@ -142,16 +141,13 @@ def view(
     tell("defining the network", 0, 1)
     network = spec.define(**how)
     tell("defining the network", 1, 1)
-    made, note = None, ""
-    if build:
-        made = program(network, progress=progress)
-    else:
+    made, note = (program(network, progress=progress), "") if build else (None, "")
+    if not build:
         found, note = (Path(engine), "") if engine is not None else _beside(spec, network)
         if found is not None:
             made = program(found, shapes=shapes, profile=profile)
-            if engine is not None:
-                note = _fit(made, spec, network, found)
-                made = replace(made, notes=(*made.notes, note)) if note else made
+            note = _fit(made, spec, network, found) if engine is not None else ""
+            made = replace(made, notes=(*made.notes, note)) if note else made
     model = make_model(network)
     report = _report(check, spec, network, weights, progress)
     return View(
