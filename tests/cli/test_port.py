@@ -43,6 +43,34 @@ def test_port_writes_over_nothing_without_force(trtdsl, tmp_path):
     assert "ported from" in (tmp_path / "small.py").read_text()
 
 
+UNET = """
+import torch
+from torch import nn
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Conv2d(3, 8, 3, padding=1), nn.ConvTranspose2d(8, 8, 2, 2)
+
+    def forward(self, x):
+        x = self.down(x)
+        return torch.cat([x, self.up(nn.functional.max_pool2d(x, 2))], 1)
+"""
+
+
+def test_port_of_what_holds_at_some_sizes_writes_nothing_and_says_all_ranges(trtdsl, tmp_path):
+    (tmp_path / "unet.py").write_text(UNET)
+    files = ("-o", "net.py", "--weights", "net.safetensors")
+    ranges = ("--dim", "H=30:64:128", "--dim", "W=30:64:128")
+    done = trtdsl("port", "unet.py:UNet", "--input", "x=1,3,H,W", *ranges, *files, code=3)
+    assert "no file is written" in done.stderr and not list(tmp_path.glob("net.*"))
+    proposed = done.stderr.split("with narrower ranges it holds: ")[1].split("\n")[0]
+    assert proposed == "--input x=1,3,2*H,2*W --dim H=15:32:64 --dim W=15:32:64"
+    assert "checked: it equals" in trtdsl("port", "unet.py:UNet", *proposed.split(), *files).stderr
+    assert len(list(tmp_path.glob("net.*"))) == 2
+
+
 def test_port_of_what_takes_arguments(trtdsl):
     done = trtdsl(
         "port", "torch.nn:Conv2d", "--input", "input=N,3,8,8", "--arg", "in_channels=3", "--arg", "out_channels=4",

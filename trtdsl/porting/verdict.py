@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core import exit_codes
-from ..core.errors import TrtdslError
+from ..core.errors import ShapeError, TrtdslError
 from .module import executed
+from .tracing.served_range import served_range
 from .tracing.trace import copied
 from .writing.comments import Shapes
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..checking.check import CheckReport
     from ..definition.network import Network
     from ..definition.spec.spec import NetworkSpec
+    from .given import Given
     from .writing.write import File
 
 
@@ -56,14 +58,20 @@ def finished(text: str, written: File, module: torch.nn.Module, *, checked: bool
         network = spec.define()
     except TrtdslError as error:
         return text, Verdict(f"it cannot be checked: {error}", False, error.exit_code) if checked else None
-    return shapes.commented(text), _verdict(spec, network) if checked else None
+    return shapes.commented(text), _verdict(spec, network, written.given) if checked else None
 
 
-def _verdict(spec: NetworkSpec, network: Network) -> Verdict:
+def _verdict(spec: NetworkSpec, network: Network, given: Given) -> Verdict:
     from ..checking.check import check
 
     try:
         report = check(spec, network=network)
+    except ShapeError as error:
+        served = network.constraints.served({name: dim.range for name, dim in given.dims.items() if dim.range})
+        ranges = served_range(given, *served) if served is not None else ""
+        if ranges and error.context:  # in the place of what an author of a network writes
+            error.context[-1] = f"with narrower ranges it holds: {ranges}"
+        return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
     except TrtdslError as error:
         return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
     for problem in report.problems():

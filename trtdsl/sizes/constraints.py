@@ -200,6 +200,25 @@ class Constraints:
                 if env is not None:
                     raise each.failure(env, ranges)
 
+    def served(self, ranges: Ranges) -> tuple[dict[str, Any], Any] | None:
+        """All values of the dimensions that narrower ranges would help, and at which of them every constraint holds.
+
+        None where there are more than about a hundred thousand.
+        """
+        names: set[str] = set()
+        conditions = [
+            each.condition for each in self._needed.values() if set(map(str, each.condition.atoms())) <= set(ranges)
+        ]
+        for each in conditions:
+            own = Condition(within(each.left, ranges), each.sign, within(each.right, ranges))
+            names |= set(map(str, each.atoms())) if verdict(own, required=False) is not True else set()
+        ends = {name: (ranges[name][0], ranges[name][-1]) for name in sorted(names)}
+        if not ends or math.prod(high - low + 1 for low, high in ends.values()) > POINTS:
+            return None
+        columns = grid(ends)
+        mine = [each for each in conditions if set(map(str, each.atoms())) <= names]
+        return columns, np.logical_and.reduce([outcomes_of(each, columns) for each in mine])
+
     def _check_required(self, each: Constraint, ranges: Ranges) -> None:
         """It holds somewhere in the ranges, and for the sizes to tune for."""
         names = sorted(map(str, each.condition.atoms()))

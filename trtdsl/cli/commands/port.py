@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...core.exit_codes import DEFINITION
 from ...display.terminal import print_note
 from ..command import Output, command, print_json
 from ..options import Dims, dims_of, pairs_of
@@ -48,7 +49,8 @@ def port(
 ) -> None:
     """Print a network file for a torch module: its functions, weights and calls, from a trace of forward.
 
-    What is written is defined and compared with the module; exit code 1 when it differs, 3 when it cannot be defined.
+    What is written is defined and compared with the module; exit code 1 when it differs, 3 when it cannot be defined or
+    not at all sizes of the ranges, and then no file is written.
     With --json, the object has the file's text; with -q, nothing is printed besides the file.
     """
     from ...porting import ported, write_files
@@ -63,7 +65,10 @@ def port(
         weights=weights,
         check=not no_check,
     )
-    write_files(result, output, weights, force=force)
+    verdict = result.verdict
+    refused = verdict is not None and verdict.exit_code == DEFINITION
+    if not refused:
+        write_files(result, output, weights, force=force)
     if out.json:
         facts: dict[str, Any] = {
             "name": result.name,
@@ -79,8 +84,10 @@ def port(
     if not out.quiet and not out.json:
         for line in result.remarks(output, weights):
             print_note(line)
-    if result.verdict is not None and result.verdict.exit_code:
-        raise typer.Exit(result.verdict.exit_code)
+        if refused and (output or weights):
+            print_note("no file is written: --no-check writes it as it is")
+    if verdict is not None and verdict.exit_code:
+        raise typer.Exit(verdict.exit_code)
 
 
 def _named(given: list[str] | None, option: str, expected: str) -> dict[str, str]:
