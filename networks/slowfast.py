@@ -5,39 +5,49 @@ Its weights are made by `python tools/make_weights.py slowfast`.
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 
 N = td.Dim("N", min=1, opt=1, max=2)
 T = td.Dim("T", min=4, opt=32, max=64)
 H, W = td.Dim("H", min=64, opt=224, max=256), td.Dim("W", min=64, opt=224, max=256)
 ALPHA, DEPTHS = 4, {2: 3, 3: 4, 4: 6, 5: 3}
+SUMS = (3, 4)  # stages whose first convolutions are sums over both pathways: the two largest copies, in as many bytes
+Joined = td.Tensor | tuple[td.Tensor, td.Tensor]  # a pair is the concatenation of both
 
 
-def conv(x: td.Tensor, w: td.Scope, bn: td.Scope, stride: int | tuple[int, int, int] = 1):
-    x = F.conv3d(x, w.weight, stride=stride, padding=[side // 2 for side in w.weight.shape[2:]])
-    return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
+def conv(x: Joined, w: td.Scope, bn: td.Scope, stride: int | tuple[int, int, int] = 1):
+    padding = [side // 2 for side in w.weight.shape[2:]]
+    if isinstance(x, td.Tensor):
+        x = F.conv3d(x, w.weight, stride=stride, padding=padding)
+        return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
+    # A sum, since the builder would copy the slow pathway into the concatenation.
+    slow, fast = x
+    weight, bias = F.fuse_conv_bn_weights(w.weight, None, bn.running_mean, bn.running_var, 1e-5, bn.weight, bn.bias)
+    y = F.conv3d(fast, weight[:, slow.shape[1] :], stride=stride, padding=padding)
+    return y + F.conv3d(slow, weight[:, : slow.shape[1]], bias, stride=stride, padding=padding)
 
 
-def stem(x: td.Tensor, w: td.Scope):
-    return F.max_pool3d(F.relu(conv(x, w.conv, w.bn, (1, 2, 2))), (1, 3, 3), (1, 2, 2), (0, 1, 1))
+def maxima(x: td.Tensor):
+    """Of windows of 3 × 3, two apart, by slices: a pooling layer's result would be copied into the concatenation."""
+    x = F.pad(x, (1, 1, 1, 1))  # zeros, and no value is below zero behind a ReLU
+    x = F.maximum(F.maximum(x[..., :-2:2], x[..., 1:-1:2]), x[..., 2::2])
+    return F.maximum(F.maximum(x[..., :-2:2, :], x[..., 1:-1:2, :]), x[..., 2::2, :])
 
 
-def fuse(slow: td.Tensor, fast: td.Tensor, w: td.Scope):
-    return F.cat([slow, F.relu(conv(fast, w.conv_f2s, w.bn, (ALPHA, 1, 1)))], 1)
-
-
-def block(x: td.Tensor, w: td.Scope, stride: int):
+def block(x: Joined, w: td.Scope, stride: int):
+    shortcut = x
+    if "branch1" in w:  # a layer at once, not where it is first used: the builder orders launches so, and saves 2 MB
+        shortcut = L.identity(conv(x, w.branch1, w.branch1_bn, (1, stride, stride)))
     y = F.relu(conv(x, w.branch2.a, w.branch2.a_bn))
     y = F.relu(conv(y, w.branch2.b, w.branch2.b_bn, (1, stride, stride)))
-    y = conv(y, w.branch2.c, w.branch2.c_bn)
-    if "branch1" in w:
-        x = conv(x, w.branch1, w.branch1_bn, (1, stride, stride))
-    return F.relu(x + y)
+    return F.relu(shortcut + conv(y, w.branch2.c, w.branch2.c_bn))
 
 
-def stage(x: td.Tensor, w: td.Scope, pathway: int, depth: int, stride: int):
-    for k in range(depth):
-        x = block(x, w[f"pathway{pathway}_res{k}"], stride if k == 0 else 1)
-    return x
+def stage(x: Joined, blocks: list[td.Scope], stride: int):
+    y = block(x, blocks[0], stride)
+    for w in blocks[1:]:
+        y = block(y, w, 1)
+    return y
 
 
 @td.network(
@@ -46,11 +56,15 @@ def stage(x: td.Tensor, w: td.Scope, pathway: int, depth: int, stride: int):
     reference="reference/slowfast.py:Model",
 )
 def slowfast(x: td.Tensor, w: td.Scope):
-    # Of four dimensions (C, T, H, W): every fourth frame.
-    slow = F.max_pool3d(x.flatten(0, 1), (1, 1, 1), stride=(ALPHA, 1, 1)).unflatten(0, x.shape[:2])
-    slow, fast = stem(slow, w.s1.pathway0_stem), stem(x, w.s1.pathway1_stem)
+    # The slow pathway's convolution takes every fourth frame, with a kernel of one frame.
+    slow = maxima(F.relu(conv(x, w.s1.pathway0_stem.conv, w.s1.pathway0_stem.bn, (ALPHA, 2, 2))))
+    fast = F.relu(conv(x, w.s1.pathway1_stem.conv, w.s1.pathway1_stem.bn, (1, 2, 2)))
+    fast = F.max_pool3d(fast, (1, 3, 3), (1, 2, 2), (0, 1, 1))
     for k, depth in DEPTHS.items():
-        slow = fuse(slow, fast, w[f"s{k - 1}_fuse"])
-        slow, fast = (stage(y, w[f"s{k}"], p, depth, 1 if k == 2 else 2) for p, y in enumerate((slow, fast)))
+        lateral, stride = w[f"s{k - 1}_fuse"], 1 if k == 2 else 2
+        both = slow, F.relu(conv(fast, lateral.conv_f2s, lateral.bn, (ALPHA, 1, 1)))
+        blocks = [[w[f"s{k}"][f"pathway{pathway}_res{n}"] for n in range(depth)] for pathway in range(2)]
+        slow = stage(both if k in SUMS else F.cat(both, 1), blocks[0], stride)
+        fast = stage(fast, blocks[1], stride)
     features = F.cat([slow.mean((2, 3, 4)), fast.mean((2, 3, 4))], 1)
     return {"scores": F.softmax(F.linear(features, w.head.projection.weight, w.head.projection.bias), 1)}
