@@ -41,6 +41,21 @@ def convolution(
     (2, 5, 8, 8)
     """
     shape = convolution_shape(x, kernel, stride, pre_padding, post_padding, dilation, groups)
+    return convolution_of_shape(shape, x, kernel, bias, stride, pre_padding, post_padding, dilation, groups)
+
+
+def convolution_of_shape(
+    shape: Shape,
+    x: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    pre_padding: Sequence[int],
+    post_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """As :func:`convolution`, whose shape is known: :func:`convolution_shape` has checked the operands."""
     maps, size = int(kernel.shape[0]), _kernel_size(x, kernel)
 
     def add(target, x, kernel, bias):

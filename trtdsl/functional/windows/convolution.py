@@ -11,7 +11,7 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.tensor import Tensor
 from ...layers.base import channels_last
-from ...layers.convolution import check_channels, convolution_shape, deconvolution_shape
+from ...layers.convolution import check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
 from ...sizes.shape import shape_text
 from ...sizes.size import is_static, product
@@ -60,7 +60,7 @@ def _convolution(
     options = {"stride": strides, "pre_padding": pre, "post_padding": post, "dilation": dilations, "groups": groups}
     shape = convolution_shape(x, weight, **options)
     result = deferred(
-        lambda kernel, bias: L.convolution(x, kernel, bias, **options),
+        lambda kernel, bias: convolution_of_shape(shape, x, kernel, bias, **options),
         x,
         weight,
         None if late_bias else bias,
