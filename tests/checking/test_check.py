@@ -15,7 +15,8 @@ def test_a_missing_range_is_asked_for(small):
     net = td.Network()
     net.input("x", ("N", 3))
     with pytest.raises(
-        td.UsageError, match=r"dimension N has no range: give one with td.Dim\('N'.* in each td.Profile"
+        td.UsageError,
+        match=r"test_check.py:\d+: dimension N has no range: give one with td.Dim\('N'.* in each td.Profile",
     ):
         sizes_to_try(net)
 

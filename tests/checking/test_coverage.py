@@ -51,6 +51,11 @@ def test_a_side_of_a_comparison_that_no_value_reached_is_named(network, referenc
     assert missed_by_torch(reference, ONES, MIXED) == []
 
 
+def test_a_choice_inside_of_a_function_has_the_functions_name():
+    missed = missed_by_network(F.softplus, ONES)
+    assert missed and all(" in softplus: " in line for line in missed)
+
+
 def test_choices_of_torch_in_place_see_what_was_there_before():
     assert missed_by_torch(lambda x: x.clone().relu_(), MIXED) == []
 

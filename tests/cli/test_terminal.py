@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 import trtdsl as td
+from trtdsl.core.cancel import PRESSED
 from trtdsl.display.folding import rows
 from trtdsl.display.table import as_text, make_table
+from trtdsl.display.terminal import Progress
 
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 DEEP = """\
@@ -137,6 +139,30 @@ def slow(x):
         raise RuntimeError("a library made something else of it")
     return x * 2
 """
+
+
+def test_no_phase_is_shown_after_ctrl_c(capsys):
+    PRESSED.set()
+    try:
+        with Progress(False) as progress:
+            progress.step("Timing tactics", 0, 3)
+        assert capsys.readouterr().err == ""
+    finally:
+        PRESSED.clear()
+    with Progress(False) as progress:
+        progress.step("Timing tactics", 0, 3)
+    assert capsys.readouterr().err == "Timing tactics\n"
+
+
+def test_ctrl_c_is_answered_in_a_pipe_too(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW.replace('print("here")', 'print("here", flush=True)'))
+    command = [sys.executable, "-m", "trtdsl", "build", "slow.py"]
+    child = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "here\n"
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert errors.splitlines()[-2:] == ["cancelling…", "error: cancelled; nothing was written"]
 
 
 def test_ctrl_c_is_answered_at_once_whatever_a_library_makes_of_it(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -52,14 +53,18 @@ class Coverage:
 def watching(network: Network, coverage: Coverage) -> Interpreter:
     """An interpreter of the network that notes which sides its choices take."""
     varying, about_nan = depends_on_inputs(network), _tests_for_nan(network)
+    choices: Counter[int] = Counter()  # of each of the author's calls
 
     def wrap(node: Node, evaluate: Evaluate) -> Evaluate:
         sides = _sides_of(node)
         if sides is None or not varying.intersection(node.needs) or not about_nan.isdisjoint(node.needs):
             return evaluate
-        location, what = network.locations.get(node.name), _named(node)
+        location, call = network.locations.get(node.name), network.calls.get(node.name)
+        choices[id(call)] += 1
 
         def watched(*operands: Any) -> Any:
+            inner = call is not None and choices[id(call)] > 1  # the lowering's, which the author did not write
+            what = f"{_named(node)} in {call.name}" if inner else _named(node)
             if all(operand is None or operand.numel() for operand in operands):
                 coverage.note(node.name, what, location, lambda: sides(*operands))
             return evaluate(*operands)

@@ -18,7 +18,7 @@ PATIENCE = 1.5  # seconds
 
 @contextmanager
 def answered() -> Iterator[None]:
-    """Inside, "cancelling…" stands on the terminal as soon as Ctrl-C is pressed, whatever the main thread is doing."""
+    """Inside, "cancelling…" stands on stderr as soon as Ctrl-C is pressed, whatever the main thread is doing."""
     if threading.current_thread() is not threading.main_thread() or os.name == "nt":
         yield
         return
@@ -53,8 +53,8 @@ def _answer(pipe: int, ended: threading.Event) -> None:
         if signal.SIGINT in data and not answered:
             answered = True
             PRESSED.set()
-            if sys.stderr.isatty():
-                os.write(sys.stderr.fileno(), "\r\x1b[2Kcancelling…\r\n".encode())
+            clear, end = ("\r\x1b[2K", "\r\n") if sys.stderr.isatty() else ("", "\n")
+            os.write(sys.stderr.fileno(), f"{clear}cancelling…{end}".encode())
             while not ended.wait(PATIENCE) and not NOTICED.is_set():
                 _thread.interrupt_main()
     os.close(pipe)

@@ -93,6 +93,7 @@ class Network:
         self.fixed: dict[str, int] = {}
         """Dimensions of the network file that have one size here."""
         self.locations: dict[str, Location] = {}
+        self._dim_places: dict[str, Any] = {}  # the operations
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
         self.plugins: dict[str, PluginUse] = {}  # by layer
@@ -259,16 +260,14 @@ class Network:
                 raise DefinitionError(
                     f"input {name!r} has {len(spec.shape)} dimensions; TensorRT has at most {MAX_DIMS}"
                 )
-            dtype = as_dtype(spec.dtype)
-            data_type = self.backend.data_type(dtype)
-            shape, known = spec.shape, dict(self.dims)
+            shape, dtype, known = spec.shape, as_dtype(spec.dtype), dict(self.dims)
             for atom in (atom for size in shape if isinstance(size, Size) for atom in size.atoms()):
                 dim = self._dim(atom, known)
                 known[dim.name] = dim
             self._take_name(name)
+            dims = tuple(size if isinstance(size, int) else -1 for size in shape)
             with self.backend.listen() as messages:
-                dims = tuple(size if isinstance(size, int) else -1 for size in shape)
-                handle = self.definition.add_input(name, data_type, dims)
+                handle = self.definition.add_input(name, self.backend.data_type(dtype), dims)
             if handle is None:
                 raise DefinitionError(f"input {name!r}: {messages.summary()}")
             for axis, size in enumerate(shape):
@@ -276,6 +275,7 @@ class Network:
                     handle.set_dimension_name(axis, size.name)
             self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
             self.input_specs[name], self.dims = spec, known
+            self._dim_places = dict.fromkeys(known, self.current_operation) | self._dim_places
         return self.inputs[name]
 
     @staticmethod
@@ -393,7 +393,8 @@ class Network:
             raise UsageError(
                 f"dimension {', '.join(dict.fromkeys(missing))} has no range: give one with "
                 f"td.Dim({name!r}, min=1, opt=4, max=16) in the input's shape, in each td.Profile"
-                f"{f', or {given}' if self.is_from_spec else ''}"
+                f"{f', or {given}' if self.is_from_spec else ''}",
+                location=self._dim_places[name].location,
             )
         return profiles
 

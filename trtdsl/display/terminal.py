@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.cancel import PRESSED
+
 
 def print_line(text: str) -> None:
     """One line on stdout."""
@@ -81,7 +83,10 @@ class Progress:
         return self
 
     def step(self, phase: str, done: int, total: int) -> None:
-        """``done`` of ``total`` steps of a phase; phases nest, and the innermost is shown."""
+        """``done`` of ``total`` steps of a phase; phases nest, and the innermost is shown. None after Ctrl-C."""
+        if PRESSED.is_set():  # TensorRT reports phases until it notices
+            self.stop()
+            return
         if self._bar is not None:
             if STARTING in self._tasks:
                 self._bar.remove_task(self._tasks.pop(STARTING))
