@@ -1,6 +1,8 @@
 """A detector like YOLOv8-n with its post-processing inside: images in, the boxes that are left after suppression out.
 
-Sides are multiples of 32. Its weights are made by `python tools/make_weights.py yolo`.
+Sides are multiples of 32. Its weights are made by `python tools/make_weights.py yolo`. The scores that these give lie
+so near to each other that half precision keeps other boxes, and a check in half precision fails:
+tests/networks/test_half_precision.py compares what goes into the suppression, and the suppression by itself.
 """
 
 import torch
@@ -68,12 +70,8 @@ def suppressed(boxes: td.Tensor, scores: td.Tensor):
     }
 
 
-@td.network(
-    inputs={"x": td.Input((N, 3, H, W), sample=(0.0, 1.0))},
-    weights="../weights/yolo.safetensors",
-    reference="reference/yolo.py:Model",
-)
-def yolo(x: td.Tensor, w: td.Scope):
+def detected(x: td.Tensor, w: td.Scope):
+    """Boxes (N, A, 4) and class scores (N, A, 80) of all A cells of three feature maps."""
     m, kept = w.model, {}
     x = conv(conv(x, m[0], 2), m[1], 2)
     x = conv(c2f(x, m[2], 1, True), m[3], 2)
@@ -88,4 +86,14 @@ def yolo(x: td.Tensor, w: td.Scope):
         predictions(x, stride, m[22].cv2[k], m[22].cv3[k])
         for k, (x, stride) in enumerate(zip((small, middle, large), STRIDES, strict=True))
     ]
-    return suppressed(*(F.cat(parts, 1) for parts in zip(*found, strict=True)))
+    boxes, scores = (F.cat(parts, 1) for parts in zip(*found, strict=True))
+    return boxes, scores
+
+
+@td.network(
+    inputs={"x": td.Input((N, 3, H, W), sample=(0.0, 1.0))},
+    weights="../weights/yolo.safetensors",
+    reference="reference/yolo.py:Model",
+)
+def yolo(x: td.Tensor, w: td.Scope):
+    return suppressed(*detected(x, w))

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 import trtdsl as td
+from trtdsl.core.author import load_module
 
 NETWORKS = Path(__file__).parents[2] / "networks"
 SIZES = {
@@ -29,3 +31,53 @@ def test_is_as_accurate_as_torch_in_half_precision(made_weights, name, precision
     report = td.check(spec, weights=weights, dims=SIZES[name], precision=precision)
     assert report.passed, str(report)
     assert report.cases
+
+
+@pytest.fixture(scope="module")
+def yolo():
+    return load_module(NETWORKS / "yolo.py"), load_module(NETWORKS / "reference" / "yolo.py")
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_yolo_predicts_as_accurately_as_torch_in_half_precision(yolo, made_weights, precision):
+    """Before suppression, which near ties of the made weights' scores decide: half precision keeps other boxes."""
+    file, reference = yolo
+
+    class Predictions(reference.Detector):
+        def forward(self, x):
+            return dict(zip(("boxes", "scores"), super().forward(x), strict=True))
+
+    def predictions(x: td.Tensor, w: td.Scope):
+        return dict(zip(("boxes", "scores"), file.detected(x, w), strict=True))
+
+    spec = td.network(inputs=file.yolo.inputs, reference=Predictions)(predictions)
+    report = td.check(spec, weights=made_weights("yolo"), dims={"N": 2, "H32": 4, "W32": 5}, precision=precision)
+    assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_yolo_suppresses_scores_of_half_precision_as_torch_does(yolo, dtype):
+    """Every best score of an image is another number of that dtype, so that rounding decides nothing."""
+    file, reference = yolo
+    model = reference.Model()
+
+    class Suppression(torch.nn.Module):
+        def forward(self, candidates, ratings):
+            results = [model.suppressed(*item) for item in zip(candidates, ratings, strict=True)]
+            names = ("boxes", "scores", "classes", "number")
+            return {name: torch.stack(parts) for name, parts in zip(names, zip(*results, strict=True), strict=True)}
+
+    def suppression(candidates: td.Tensor, ratings: td.Tensor):
+        return file.suppressed(candidates, ratings)
+
+    inputs = {"candidates": td.Input((2, 120, 4)), "ratings": td.Input((2, 120, file.CLASSES), dtype=dtype)}
+    spec = td.network(inputs=inputs, reference=Suppression)(suppression)
+    random = torch.Generator().manual_seed(0)
+    low = 60 * torch.rand(2, 120, 2, generator=random)
+    best = torch.stack([torch.randperm(120, generator=random) + 129 for _ in range(2)]) / 256
+    classes = torch.randint(3, (2, 120, 1), generator=random)
+    scores = (0.5 * torch.rand(2, 120, file.CLASSES, generator=random)).scatter(2, classes, best.unsqueeze(2))
+    boxes = torch.cat([low, low + 20 + 20 * torch.rand(2, 120, 2, generator=random)], 2)
+    report = td.check(spec, feeds={"candidates": boxes, "ratings": scores.to(dtype)})
+    assert report.passed, str(report)
+    assert len(report.cases) == 1
