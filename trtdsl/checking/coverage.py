@@ -63,8 +63,9 @@ def watching(network: Network, coverage: Coverage) -> Interpreter:
         choices[id(call)] += 1
 
         def watched(*operands: Any) -> Any:
-            inner = call is not None and choices[id(call)] > 1  # the lowering's, which the author did not write
-            what = f"{_named(node)} in {call.name}" if inner else _named(node)
+            what = _named(node)
+            if call is not None and choices[id(call)] > 1:  # the lowering's, which the author did not write
+                what += f" in {call.name}"
             if all(operand is None or operand.numel() for operand in operands):
                 coverage.note(node.name, what, location, lambda: sides(*operands))
             return evaluate(*operands)
