@@ -95,7 +95,7 @@ def test_values_are_taken_as_they_are_and_defaults_hold(file):
     [
         (
             {},
-            r"net.py:scaled: the setting path must be given, as --set path=…: scaled takes path \(Path\), depth \(int,",
+            r"net.py:scaled: the setting path must be given, as settings=\{'path': …\}: scaled takes path \(Path\)",
         ),
         ({"path": "w", "dept": "1"}, r"no setting 'dept' \(nearest: depth\): scaled takes path"),
         ({"path": "w", "depth": "two"}, "the setting depth is an int, not 'two'"),

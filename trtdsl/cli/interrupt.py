@@ -26,7 +26,8 @@ def answered() -> Iterator[None]:
     os.set_blocking(write, False)
     before, ended = signal.set_wakeup_fd(write, warn_on_full_buffer=False), threading.Event()
     handler = signal.signal(signal.SIGINT, _interrupt)
-    threading.Thread(target=_answer, args=(read, ended), daemon=True).start()
+    thread = threading.Thread(target=_answer, args=(read, ended), daemon=True)
+    thread.start()
     try:
         yield
     finally:
@@ -34,6 +35,7 @@ def answered() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         signal.set_wakeup_fd(before)
         os.close(write)  # the thread reads the end of the pipe
+        thread.join(PATIENCE)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
