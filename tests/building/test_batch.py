@@ -2,11 +2,20 @@
 
 import json
 
-from support.naive import FILE_END
+import pytest
+from support.naive import FILE_END, SILU
 
 import trtdsl as td
 from trtdsl.building.batch import build_several
 from trtdsl.display.results import print_outcome
+from trtdsl.functional.lowerings import LOWERINGS
+
+
+@pytest.fixture(autouse=True)
+def silu_by_sigmoid(monkeypatch):
+    """The files end by changing the table in this process, too: it is put back."""
+    monkeypatch.setitem(LOWERINGS, "silu", SILU)
+
 
 TEXT = """
 import torch
