@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.settings import as_facts
 from ..definition.spec.spec import NetworkSpec
+from ..definition.tensor import Tensor
 from ..definition.weights import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
@@ -46,20 +48,8 @@ def make_manifest(
         "compute_capabilities": list(config.compute_capabilities) or backend.default_compute_capabilities(),
         "config": config.facts(),
         "content_sha256": content,
-        "inputs": {
-            name: {
-                "dtype": dtype_name(tensor.dtype),
-                "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
-            }
-            for name, tensor in network.inputs.items()
-        },
-        "outputs": {
-            name: {
-                "dtype": dtype_name(tensor.dtype),
-                "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
-            }
-            for name, tensor in network.outputs.items()
-        },
+        "inputs": _tensor_entries(network.inputs),
+        "outputs": _tensor_entries(network.outputs),
         "profiles": profile_entries(network),
         "requirements": network.requirements(),
         **plugin_entry(network),
@@ -78,6 +68,17 @@ def make_manifest(
         manifest["program"] = _program(plan, network, device)
         manifest["engine"] = {"sha256": hashlib.sha256(plan.data).hexdigest(), "bytes": len(plan.data)}
     return manifest
+
+
+def _tensor_entries(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Dtype and shape of each input or output; dynamic sizes as text."""
+    return {
+        name: {
+            "dtype": dtype_name(tensor.dtype),
+            "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
+        }
+        for name, tensor in tensors.items()
+    }
 
 
 def profile_entries(network: Network) -> list[dict[str, Any]]:
