@@ -19,13 +19,16 @@ def is_up_to_date(spec: NetworkSpec, network: Network, engine: Path) -> bool:
     """Whether an engine was built from this very network, whatever the builder's options were."""
     previous = read_earlier_manifest(engine.with_name(engine.name + ".json"))
     built_for = previous.get("compute_capabilities", [])
-    hashes = (_hash_of(spec, network, previous.get("config"), list(capabilities)) for capabilities in ((), built_for))
+    defined = fingerprint(network.definition, network.backend)
+    config = previous.get("config")
+    hashes = (_hash_of(defined, spec, network, config, list(each)) for each in ((), built_for))
     return any(is_unchanged(previous, content, engine) for content in hashes)
 
 
 def content_hash(spec: NetworkSpec, network: Network, config: BuildConfig) -> str:
     """The key of an engine: a SHA-256 of the network, its profiles, the backend's version and the builder's options."""
-    return _hash_of(spec, network, config.facts(), list(config.compute_capabilities))
+    defined = fingerprint(network.definition, network.backend)
+    return _hash_of(defined, spec, network, config.facts(), list(config.compute_capabilities))
 
 
 def is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
@@ -36,9 +39,9 @@ def is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
     return hashlib.sha256(data).hexdigest() == previous["engine"]["sha256"]
 
 
-def _hash_of(spec: NetworkSpec, network: Network, config: Any, compute_capabilities: list[str]) -> str:
+def _hash_of(defined: str, spec: NetworkSpec, network: Network, config: Any, compute_capabilities: list[str]) -> str:
     facts = {
-        "network": fingerprint(network.definition, network.backend),
+        "network": defined,
         "profiles": profile_entries(network),
         "requirements": network.requirements(),
         "backend": [network.backend.name, network.backend.version],
