@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..core.lazy import torch
-from .interpret import Feeds, Interpreter, Step, _State
+from ..layers.evaluation import Evaluate, Node
+from .interpret import Feeds, Interpreter, Step, Steps, _State
 
 CORNER = 4  # elements of each dimension that are compared first
 
@@ -13,7 +16,8 @@ CORNER = 4  # elements of each dimension that are compared first
 class Replay:
     """One evaluation of a network; with another layer in it, only what depends on that layer is evaluated again.
 
-    ``steps`` may stand for the interpreter's own, with other weights in them.
+    That holds inside of loops, too: of each turn, only the layers that get other operands are evaluated. ``steps`` may
+    stand for the interpreter's own, with other weights in them.
 
     >>> from dataclasses import replace
     >>> net = td.Network()
@@ -27,8 +31,8 @@ class Replay:
     def __init__(self, interpreter: Interpreter, feeds: Feeds, steps: Sequence[Step] | None = None):
         self.interpreter = interpreter
         self.steps = interpreter.steps if steps is None else list(steps)
-        self.kept = frozenset(range(len(interpreter.slots)))
-        state = _State(interpreter, self.kept, None)
+        self.past = _Past()
+        state = _Recorded(interpreter, self.past, recording=True)
         for name, tensor in interpreter._check_feeds(feeds).items():
             state.values[interpreter.slots[name]] = tensor
         with torch.no_grad():
@@ -39,15 +43,19 @@ class Replay:
     @property
     def bytes(self) -> int:
         """The memory that the values take."""
-        stores = [value.untyped_storage() for value in self.values if value is not None]
+        values = [*self.values, *self.past.tensors()]
+        stores = [value.untyped_storage() for value in values if value is not None]
         return sum({store.data_ptr(): store.nbytes() for store in stores}.values())
 
-    def changed(self, place: int, step: Step) -> dict[str, torch.Tensor]:
+    def changed(self, place: int, step: Step, inside: tuple[Node, Evaluate] | None = None) -> dict[str, torch.Tensor]:
         """The outputs that are others where ``step`` stands at that place among the interpreter's steps.
+
+        Where the step is a region, ``inside`` may be a layer of it and another evaluator for that layer; for a layer at
+        the region's boundary, a function of its result.
 
         Raises DefinitionError for a layer that fails on what comes out of it.
         """
-        state = _State(self.interpreter, self.kept, None)
+        state = _Recorded(self.interpreter, self.past, changed=step.part if inside is None else None, inside=inside)
         state.values = list(self.values)
         different: set[int] = set()
         with torch.no_grad():
@@ -64,6 +72,87 @@ class Replay:
                 if index == place and not different:
                     break
         return {name: state.values[slot] for name, slot in self.outputs.items() if slot in different}
+
+
+@dataclass
+class _Past:
+    """What each layer was given and made, and what a region wrote, in the order of the turns."""
+
+    made: dict[int, list[tuple[list[Any], list[Any]]]] = field(default_factory=dict)
+    """Operands and results, by the id of the layer."""
+    written: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+
+    def tensors(self) -> list[torch.Tensor | None]:
+        """All values."""
+        made = [value for turns in self.made.values() for _, results in turns for value in results]
+        return made + [value for turns in self.written.values() for value in turns]
+
+
+class _Recorded(_State):
+    """An evaluation that keeps all values, or takes those of an earlier one where a layer has the same operands."""
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        past: _Past,
+        *,
+        recording: bool = False,
+        changed: Any = None,
+        inside: tuple[Node, Evaluate] | None = None,
+    ):
+        super().__init__(interpreter, frozenset(range(len(interpreter.slots))), None)
+        self.past, self.recording, self.changed = past, recording, changed
+        self.node, self.evaluate = (None, None) if inside is None else inside
+        self.turns: dict[Any, int] = {}
+        self.apart = False
+        """Whether a region's state is another: then most results that follow are, and they are not compared."""
+
+    def write(self, tensor: Any, value: torch.Tensor) -> None:
+        name = tensor.name
+        if self.recording:
+            self.past.written.setdefault(name, []).append(value)
+        else:
+            if self.node is not None and self.evaluate is not None and name in self.node.makes:
+                value = self.evaluate(value)
+            before = self._past_of(name, self.past.written)
+            if before is not None and same(value, before):
+                value = before
+            else:
+                self.apart = True
+        self.values[self.interpreter.slots[name]] = value
+
+    def execute(self, steps: Steps) -> None:
+        for step in steps:
+            if step.inside is not None:
+                super().execute([step])
+            elif self.recording:
+                operands = [self.values[slot] for slot in step.inputs]
+                super().execute([step])
+                made = self.past.made.setdefault(id(step.part), [])
+                made.append((operands, [self.values[slot] for slot in step.outputs]))
+            else:
+                self._repeat(step)
+
+    def _repeat(self, step: Step) -> None:
+        """A layer evaluated again, unless it has the operands that it had in this turn."""
+        values, before = self.values, self._past_of(id(step.part), self.past.made)
+        new = before is None or step.part is self.changed or step.part is self.node
+        if not new and all(values[slot] is given for slot, given in zip(step.inputs, before[0], strict=True)):
+            for slot, result in zip(step.outputs, before[1], strict=True):
+                values[slot] = result
+            return
+        if step.part is self.node:
+            step = replace(step, run=self.evaluate)
+        super().execute([step])
+        for slot, result in zip(step.outputs, () if before is None or self.apart else before[1], strict=False):
+            if same(values[slot], result):
+                values[slot] = result
+
+    def _past_of(self, key: Any, past: dict[Any, list[Any]]) -> Any:
+        """What there was in the present turn; None where the evaluation before had fewer turns."""
+        turn = self.turns[key] = self.turns.get(key, -1) + 1
+        turns = past.get(key, ())
+        return turns[turn] if turn < len(turns) else None
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:

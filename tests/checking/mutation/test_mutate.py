@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ import trtdsl.layers as L
 from trtdsl.checking.mutation import mutate
 from trtdsl.checking.mutation.mutants import moved, mutants
 from trtdsl.checking.mutation.mutate import SAME, Expected, mutate_network
-from trtdsl.checking.mutation.sameness import agree
+from trtdsl.checking.mutation.sameness import agree, nodes_of
 from trtdsl.interpreter.replay import Replay, same
 
 # Layers that have nothing to change: what they do is their shapes.
@@ -239,6 +240,54 @@ def test_replay_evaluates_what_depends_on_the_change_alone():
     changed = replay.changed(place, replace(replay.interpreter.steps[place], run=left_out.evaluate()))
     assert list(changed) == ["y"]
     assert torch.equal(changed["y"], torch.tensor([-2.0, 0.0, 2.0]))
+
+
+def a_loop():
+    """A scan over (T, 3) whose state is doubled and limited in each turn, with a layer that looks at the feed alone."""
+    net = td.Network()
+    x = net.input("x", ("T", 3))
+    with net.current():
+        start = F.zeros((3,))
+        last, ys = td.scan(lambda state, part: (F.clamp(state * 2 + F.exp(part), -50.0, 50.0), state), start, x)
+        net.output(last, "last")
+        net.output(ys, "ys")
+    return net
+
+
+def test_in_a_loop_too_the_layers_with_other_operands_alone_are_evaluated():
+    calls = []
+
+    def counted(node, evaluate):
+        return lambda *operands: (calls.append(node.type), evaluate(*operands))[1]
+
+    interpreter = td.Interpreter(a_loop(), wrap=counted)
+    replay = Replay(interpreter, {"x": torch.linspace(-2, 1, 15).reshape(5, 3)})
+    (place,) = [i for i, step in enumerate(interpreter.steps) if step.inside is not None]
+    loop = interpreter.steps[place]
+    (exp,) = [node for node in nodes_of(loop.part) if node.type == "UNARY"]
+    (clip,) = [node for node in nodes_of(loop.part) if node.type == "ACTIVATION"]
+    calls.clear()
+    unlimited = replay.changed(place, loop, (clip, lambda x: x))
+    assert Counter(calls)["UNARY"] == 0
+    whole = Replay(interpreter, {"x": torch.linspace(-2, 1, 15).reshape(5, 3)}, unlimited_steps(interpreter, clip))
+    for name, value in unlimited.items():
+        assert torch.equal(value, whole.values[replay.outputs[name]])
+    calls.clear()
+    assert replay.changed(place, loop, (exp, torch.exp)) == {}
+    assert not calls
+
+
+def unlimited_steps(interpreter, clip):
+    """The steps with another evaluator inside the loop, prepared in the ordinary way."""
+    interpreter.wrap = lambda node, evaluate: (lambda x: x) if node is clip else evaluate
+    return [interpreter._step(step.part) if step.inside is not None else step for step in interpreter.steps]
+
+
+def test_the_state_of_a_loop_is_changed_too():
+    net = a_loop()
+    report = hunted(net, [{"x": torch.linspace(-2, 1, 15).reshape(5, 3)}])
+    assert {mutant.node.type for _, mutant in _all(net)} >= {"RECURRENCE", "LOOP_OUTPUT", "ITERATOR"}
+    assert of(report.survivors + report.equivalent, "RECURRENCE") == []
 
 
 @pytest.mark.parametrize("place", [(0, 0), (9, 9), None])

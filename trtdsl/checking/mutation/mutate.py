@@ -15,7 +15,7 @@ from ...definition.weights import Source
 from ...engine.compiling.compiler import Progress
 from ...interpreter.interpret import Interpreter, Step
 from ...interpreter.replay import Replay
-from ...layers.evaluation import KINDS, Node
+from ...layers.evaluation import KINDS, Evaluate, Node
 from ...sizes.profile import Profile, Range
 from ..check import planned
 from ..judging.equality import compare
@@ -130,6 +130,39 @@ def mutate(
     >>> report.survivors, report.score
     ([], 1.0)
     """
+    hunt = hunt_of(
+        spec,
+        weights=weights,
+        dims=dims,
+        profiles=profiles,
+        precision=precision,
+        backend=backend,
+        seed=seed,
+        network=network,
+        allow_nonfinite=allow_nonfinite,
+        sizes=sizes,
+        tolerance=tolerance,
+        leave_out=leave_out,
+    )
+    return hunt.report(limit, progress)
+
+
+def hunt_of(
+    spec: NetworkSpec,
+    *,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    profiles: Sequence[Profile] | None = None,
+    precision: str | None = None,
+    backend: str | Backend | None = None,
+    seed: int = 0,
+    network: Network | None = None,
+    allow_nonfinite: bool = False,
+    sizes: Sizes = None,
+    tolerance: Tolerances = None,
+    leave_out: Sequence[str] = (),
+) -> Hunt:
+    """A network with the feeds and the judgement of its check, ready for its mutants; as :func:`mutate`."""
     if network is None:
         network = spec.define(
             weights=weights,
@@ -141,12 +174,12 @@ def mutate(
         )
     plans = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
     fed = [sum(torch.Size(network.input_shape(name, env)).numel() for name in network.inputs) for env, _, _ in plans]
-    hunt = _Hunt(network, spec.name, progress, limit)
+    hunt = Hunt(network, spec.name)
     for place in sorted(range(len(plans)), key=fed.__getitem__):
         evidence = plans[place][2]() if hunt.has_room(fed[place]) else None
         if evidence is not None:
             hunt.add(_Case(evidence))
-    return hunt.report()
+    return hunt
 
 
 def mutate_network(
@@ -167,10 +200,10 @@ def mutate_network(
     >>> [survivor.change for survivor in report.survivors]
     ['left out']
     """
-    hunt = _Hunt(network, name, progress)
+    hunt = Hunt(network, name)
     for case in cases:
         hunt.add(case)
-    return hunt.report()
+    return hunt.report(progress=progress)
 
 
 @dataclass(frozen=True)
@@ -207,12 +240,11 @@ class _Case:
         return (own.double() - truth.double()).abs()
 
 
-class _Hunt:
+class Hunt:
     """A network evaluated once for each case, ready to be evaluated again with one layer changed."""
 
-    def __init__(self, network: Network, name: str, progress: Progress | None, limit: int | None = None):
-        self.network, self.name, self.limit = network, name, limit
-        self.tell = progress or (lambda phase, done, total: None)
+    def __init__(self, network: Network, name: str):
+        self.network, self.name = network, name
         self.interpreter = Interpreter(network)
         self.sameness = Sameness(self.interpreter)
         self.cases: list[Judged] = []
@@ -237,24 +269,27 @@ class _Hunt:
         self.replays.append(replay)
         self.bytes.append(replay.bytes)
 
-    def report(self) -> MutationReport:
-        """Tries every mutant."""
+    def report(self, limit: int | None = None, progress: Progress | None = None) -> MutationReport:
+        """Tries every mutant, or a number of them that are evenly spread."""
         changes = list(self.mutants())
         possible = len(changes)
-        if self.limit is not None and self.limit < possible:
-            changes = [changes[index * possible // self.limit] for index in range(self.limit)]
-        phase = f"changing {len(changes)} things, one at a time"
+        if limit is not None and limit < possible:
+            changes = [changes[index * possible // limit] for index in range(limit)]
+        tell, phase = progress or (lambda phase, done, total: None), f"changing {len(changes)} things, one at a time"
         survivors, equivalent = [], []
         for number, (place, mutant) in enumerate(changes):
-            self.tell(phase, number, len(changes))
+            tell(phase, number, len(changes))
             reason = self.passes(place, mutant)
             if reason is not None:
-                node = mutant.node
-                found = Survivor(node.name, node.type, mutant.change, self.network.locations.get(node.name), reason)
-                (survivors if reason == UNSEEN else equivalent).append(found)
-        self.tell(phase, len(changes), len(changes))
+                (survivors if reason == UNSEEN else equivalent).append(self.survivor(mutant, reason))
+        tell(phase, len(changes), len(changes))
         caught = len(changes) - len(survivors) - len(equivalent)
         return MutationReport(self.name, len(changes), caught, len(self.cases), survivors, equivalent, possible)
+
+    def survivor(self, mutant: Mutant, reason: str) -> Survivor:
+        """A mutant that passes, and why."""
+        node = mutant.node
+        return Survivor(node.name, node.type, mutant.change, self.network.locations.get(node.name), reason)
 
     def mutants(self) -> Iterator[tuple[int, Mutant]]:
         """Every mutant, with the place of its layer's step among the interpreter's."""
@@ -266,10 +301,10 @@ class _Hunt:
     def passes(self, place: int, mutant: Mutant) -> str | None:
         """Why a mutant passes every case; None for one that is caught."""
         try:
-            step = self._step(place, mutant)
+            step, inside = self._step(place, mutant)
             changes = []
             for case, replay in zip(self.cases, self.replays, strict=True):
-                changed = replay.changed(place, step)
+                changed = replay.changed(place, step, inside)
                 if changed and not self._pass(case, replay, changed):
                     return None
                 changes.append(changed)
@@ -277,7 +312,7 @@ class _Hunt:
             return None
         if self.sameness.holds(mutant, self.replays):
             return SAME
-        if not any(changes) and not any(other.changed(place, step) for other in self._others()):
+        if not any(changes) and not any(other.changed(place, step, inside) for other in self._others()):
             return ANYHOW
         if any(changes) and all(
             self._within_rounding(case, replay, changed)
@@ -298,27 +333,31 @@ class _Hunt:
     def _outputs(self, replay: Replay, changed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {name: changed.get(name, replay.values[slot]) for name, slot in replay.outputs.items()}
 
-    def _step(self, place: int, mutant: Mutant) -> Step:
-        """The step with the changed layer; a region is prepared again."""
+    def _step(self, place: int, mutant: Mutant) -> tuple[Step, tuple[Node, Evaluate] | None]:
+        """The step with the changed layer, and for a layer inside of a region its evaluator."""
         step, node = self.interpreter.steps[place], mutant.node
         if step.part is node:
-            return replace(step, run=mutant.evaluate())
+            return replace(step, run=mutant.evaluate()), None
+        if node.type in KINDS:
+            return step, (node, mutant.evaluate())
+        if mutant.wrap is not None:
+            return step, (node, mutant.wrap(lambda result: result))
         before = node.layer
-        self.interpreter.wrap = lambda other, evaluate: mutant.evaluate() if other is node else evaluate
-        if node.type not in KINDS and mutant.layer is not None:  # a region reads its bounds when it is prepared
+        if mutant.layer is not None:  # a region reads its bounds when it is prepared
             node.layer = mutant.layer
         try:
-            return replace(step, run=self.interpreter._step(step.part).run)
+            return replace(step, run=self.interpreter._step(step.part).run), None
         finally:
-            node.layer, self.interpreter.wrap = before, None
+            node.layer = before
 
     # -- where there is nothing to see ---------------------------------------------------------------------------------
 
     def _others(self) -> Iterator[Replay]:
         """The network with other weights and inputs, of several sizes; those of small cases are kept."""
         small = [place for place, kept in enumerate(self.bytes) if kept <= MEMORY / 32][-2:]
-        if not small:
+        if not small and self.bytes[0] * len(FACTORS) > 2 * MEMORY:
             return self._made([0])
+        small = small or [0]
         if not self.kept:
             fed = sum(feed.numel() for feed in self.cases[small[-1]].feeds.values())
             self.kept = list(self._made(small * repeats(fed)))

@@ -1,0 +1,98 @@
+"""Measures which changes of the gallery's networks their checks see: the table of docs/checking.md.
+
+    python tools/mutants.py NAME … --to FILE [--stop SECONDS]
+
+Each change's verdict is appended to FILE as a line of JSON when it is known, with the processor time that it took.
+Started again, only the changes without a line are tried; `--stop` ends a run after some seconds, to be continued.
+`python tools/mutants.py --table FILE …` prints the table.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import make_weights  # noqa: E402
+
+import trtdsl as td  # noqa: E402
+from trtdsl.checking.mutation.mutate import UNSEEN, hunt_of  # noqa: E402
+
+# name -> the sizes to which a network is limited; the others are changed at all of the sizes of their checks.
+SIZES = {
+    "stgcn": {},
+    "mamba": {},
+    "stn": {},
+    "mobilefacenet": {},
+    "slowfast": {"N": 1, "T": 4, "H": 64, "W": 64},
+    "vit": {"N": 1},
+    "ddrnet": {"N": 1, "H": 64, "W": 64},
+    "crnn": {"N": 2, "W": 64},
+    "yolo": {"N": 1, "H32": 4, "W32": 4},
+    "raft_small": {"N": 1, "H8": 16, "W8": 16},
+}
+
+
+def measure(name: str, file: Path, stop: float) -> None:
+    """Tries the changes of a network that the file has no line of."""
+    begun, before = time.time(), time.process_time()
+    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    known = {line["number"] for line in found if line["network"] == name}
+    with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
+        spec = td.load_spec(ROOT / "networks" / f"{name}.py")
+        hunt = hunt_of(spec, weights=make_weights.make(name, Path(folder)), dims=SIZES[name] or None)
+        changes = list(hunt.mutants())
+        for number, (place, mutant) in enumerate(changes):
+            if number in known:
+                continue
+            if time.time() - begun > stop:
+                break
+            reason = hunt.passes(place, mutant)
+            now = time.process_time()
+            line = {"network": name, "number": number, "of": len(changes), "cases": len(hunt.cases)}
+            line |= {"type": mutant.node.type, "change": mutant.change, "seconds": now - before, "reason": reason}
+            line["at"] = str(hunt.network.locations.get(mutant.node.name, "")).removeprefix(f"{ROOT}/")
+            out.write(json.dumps(line) + "\n")
+            out.flush()
+            before = now
+
+
+def table(lines: list[dict]) -> str:
+    """The table of docs/checking.md, and every change that passes and should not."""
+    rows, left = [], []
+    for name, sizes in SIZES.items():
+        own = [line for line in lines if line["network"] == name]
+        if not own:
+            continue
+        reasons = Counter(line["reason"] for line in own)
+        caught, unseen = reasons[None], reasons[UNSEEN]
+        at = ", ".join(f"{dim} = {size}" for dim, size in sizes.items()) or "its own"
+        whole = "" if len(own) == own[0]["of"] else f" (only {len(own)} of {own[0]['of']} were tried)"
+        excused = len(own) - caught - unseen
+        seconds = sum(line["seconds"] for line in own)
+        rows.append(f"| {name} | {at} | {caught} of {caught + unseen}{whole} | {excused} | {seconds:.0f} |")
+        left += [f"{name}: {line['at']}: {line['type']}: {line['change']}" for line in own if line["reason"] == UNSEEN]
+    head = ["| network | sizes | caught, of decidable | change nothing | processor seconds |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows, "", *left])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--to", type=Path)
+    parser.add_argument("--stop", type=float, default=float("inf"))
+    parser.add_argument("--table", type=Path, nargs="+")
+    given = parser.parse_args()
+    for name in given.names:
+        measure(name, given.to, given.stop)
+    if given.table:
+        print(table([json.loads(line) for file in given.table for line in file.read_text().splitlines()]))
+
+
+if __name__ == "__main__":
+    main()
