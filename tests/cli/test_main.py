@@ -257,7 +257,10 @@ def test_nonfinite_weights_when_allowed(trtdsl, small):
     weights = load_file(small / "small.safetensors")
     weights["fc.bias"][0] = float("inf")
     save_file(weights, small / "inf.safetensors")
-    trtdsl("build", "small.py", "--weights", "inf.safetensors", code=3)
+    for command in ("build", "check"):
+        done = trtdsl(command, "small.py", "--weights", "inf.safetensors", code=3)
+        assert "fc.bias: has 0 NaN and 1 Inf (--allow-nonfinite builds it all the same)" in done.stderr
+        assert "small.py:" in done.stderr
     trtdsl("build", "small.py", "--weights", "inf.safetensors", "--allow-nonfinite")
 
 

@@ -40,7 +40,10 @@ PYTHON = {
         lambda file: td.load_spec(f"{file}:net").define(weights={"a": torch.ones(3)}).profiles,
         "dims={'N': (1",
     ),
-    "not finite": (lambda file: td.load_spec(f"{file}:net").define(weights=bad_weights()), "allow_nonfinite=True"),
+    "not finite": (
+        lambda file: td.Interpreter(td.load_spec(f"{file}:net").define(weights=bad_weights())),
+        "allow_nonfinite=True",
+    ),
     "a setting": (lambda file: td.load_spec(f"{file}:made"), "settings={'depth': …}"),
     "sizes": (lambda file: td.check(same, dims={"N": (1, 4)}, sizes="?"), "sizes are auto, quick, all"),
     "port without inputs": (lambda file: td.port("torch.nn:ReLU", {}), "inputs={'input': 'N,3,224,224'}"),

@@ -1,6 +1,8 @@
 """Weights: strict, all problems at once, memory-mapped."""
 
 import io
+import itertools
+import math
 import pickle
 from pathlib import Path
 
@@ -67,12 +69,69 @@ def test_step_counters_are_known_and_ignored(good):
     Weights(good).check(EXPECTED | {"other.num_batches_tracked": ((), "int64")})
 
 
-def test_nan_and_inf_are_refused_unless_allowed(good):
+def test_nan_and_inf_are_named_with_every_other_problem(good):
     good["a.bias"][0] = float("nan")
     good["a.weight"][1, 1] = float("-inf")
-    with pytest.raises(td.WeightsError, match=r"a.bias: has 1 NaN and 0 Inf .*\n  a.weight: has 0 NaN and 1 Inf"):
-        Weights(good).check(EXPECTED)
-    Weights(good).check(EXPECTED, allow_nonfinite=True)
+    finding = r"a.bias: has 1 NaN and 0 Inf .*\n  a.weight: has 0 NaN and 1 Inf"
+    with pytest.raises(td.WeightsError, match=finding):
+        Weights(good).check_finite()
+    Weights(good).check(EXPECTED)  # which reads no values where all fits
+    for allowed in (False, True):
+        with pytest.raises(td.WeightsError, match="b.0.scale: is float32, not float16") as caught:
+            Weights(good).check({**EXPECTED, "b.0.scale": ((1,), "float16")}, allow_nonfinite=allowed)
+        assert ("1 NaN" in str(caught.value)) != allowed
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_nan_and_inf_are_found_by_their_bits(dtype, tmp_path):
+    """Each number by itself, first and last of many, against torch's own judgement; the greatest finite ones pass."""
+    greatest = torch.finfo(dtype).max
+    numbers = [0.0, -0.0, 1.0, greatest, -greatest, torch.finfo(dtype).tiny, math.inf, -math.inf, math.nan, -math.nan]
+    for number, place in itertools.product(numbers, (0, -1)):
+        tensor = torch.full((2, (1 << 18) + 3), -1.5, dtype=dtype)
+        tensor.view(-1)[place] = torch.tensor(number, dtype=dtype)
+        finite = bool(torch.isfinite(tensor).all())
+        for weights in (Weights({"a": tensor}), Weights({"a": tensor.T})):
+            assert bool(weights.nonfinite()) != finite, (number, place)
+    save_file({"a": tensor, "b": torch.ones(3, dtype=torch.int64), "c": torch.ones(0)}, tmp_path / "w.safetensors")
+    assert list(Weights(tmp_path / "w.safetensors").nonfinite()) == ["a"]
+
+
+USES = {
+    "build": lambda spec, folder: td.build(spec, folder / "net.engine", run_check=False),
+    "dry run": lambda spec, folder: td.build(spec, folder / "net.engine", run_check=False, dry_run=True),
+    "check": lambda spec, folder: td.check(spec, reference=lambda: torch.nn.Linear(3, 2)),
+    "interpret": lambda spec, folder: td.interpret(spec.define(), {"x": torch.ones(2, 3)}),
+    "program": lambda spec, folder: td.program(spec),
+    "parsed": lambda spec, folder: td.Interpreter(spec.define()),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_weights_with_nan_are_named_at_their_line_wherever_they_are_read(use, tmp_path):
+    save_file({"weight": torch.ones(2, 3), "bias": torch.tensor([1.0, math.nan])}, tmp_path / "net.safetensors")
+    lines = [
+        "import trtdsl as td, trtdsl.functional as F",
+        "@td.network(inputs={'x': td.Input((2, 3))}, weights='net.safetensors')",
+        "def net(x, w):",
+        "    x = x * 2",
+        "    return F.linear(x, w.weight, w.bias)",
+    ]
+    (tmp_path / "net.py").write_text("\n".join(lines))
+    spec = td.load_spec(str(tmp_path / "net.py"))
+    spec.define()  # reads no values
+    with pytest.raises(td.WeightsError, match="bias: has 1 NaN and 0 Inf") as caught:
+        use(spec, tmp_path)
+    assert caught.value.location is not None
+    assert caught.value.location.line == 5
+    assert "\n  weight" not in str(caught.value)
+    assert not list(tmp_path.glob("*.engine"))
+
+
+def test_the_infinities_of_a_modules_own_buffers_are_no_fault(good):
+    weights = Weights(good)
+    weights.add_buffers({"mask": torch.full((2, 2), -math.inf)})
+    weights.check_finite()
 
 
 def test_missing_truncated_and_foreign_files(file, tmp_path):

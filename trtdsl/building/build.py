@@ -20,7 +20,7 @@ from ..core.html import folded, table
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights import Source, check_weights
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.compiling.config import BuildConfig
 from ..engine.refit import recipe
@@ -102,6 +102,7 @@ def build(
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
+    check_weights(network)
     tell("defining the network", 1, 1)
     device = find_device(device).name
     config = config or BuildConfig()

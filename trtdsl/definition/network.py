@@ -107,6 +107,7 @@ class Network:
         its layer's, or its own where a layer has several."""
         self.target = LayerTarget(self, self.definition)
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
+        self.unsearched: Weights | None = None  # those in which check_weights has to look for NaN and Inf
         self.choices = Choices()
         """Which way each call is lowered that has several."""
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
@@ -118,8 +119,7 @@ class Network:
         """The author's call that is being lowered."""
         self.is_from_spec = False
         """Whether a function under @td.network writes it: defined again, it is a new one."""
-        self.open_loops: list[Any] = []
-        """Loops that it has begun."""
+        self.open_loops: list[Any] = []  # that it has begun
 
     # -- what the author calls -------------------------------------------------------------------------------------
 

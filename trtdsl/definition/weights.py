@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 from ..core.caller import option
 from ..core.dtypes import dtype_name
-from ..core.errors import UsageError, WeightsDamagedError, WeightsError, nearest
-from ..core.lazy import np, torch
+from ..core.errors import Location, UsageError, WeightsDamagedError, WeightsError, nearest
+from ..core.lazy import torch
 from ..sizes.shape import shape_text
 from .operation import author_location
 from .tensor import Tensor
@@ -99,15 +99,17 @@ class Weights:
         if tensor is None and self.path is None:  # the caller may change his own, and so may a reference
             tensor = self._tensors[name] = self._given[name].clone()
         elif tensor is None:  # a view of the mapped file: its pages are read when they are needed
-            mapped = self._mapped if self.dtypes[name] == "float32" else None
-            if mapped is None:
-                tensor = self._read(name)
-            else:
-                tensor, shape = mapped[1][name], self.shapes[name]
-                if len(shape) != 1:
-                    tensor = tensor.view(shape)
-            self._tensors[name] = tensor
+            tensor = self._tensors[name] = self._mapped(name)
         return tensor
+
+    def _mapped(self, name: str) -> torch.Tensor:
+        """The tensor in the mapped file; a copy where torch cannot read it as it lies there."""
+        dtype, shape, (begin, end) = getattr(torch, self.dtypes[name], None), self.shapes[name], self._places[name]
+        place = self._start + begin
+        if not isinstance(dtype, torch.dtype) or begin == end or place % dtype.itemsize:
+            return self._read(name)
+        flat = torch.frombuffer(self._bytes, dtype=dtype, offset=place, count=(end - begin) // dtype.itemsize)
+        return flat if len(shape) == 1 else flat.view(shape)
 
     def _read(self, name: str) -> torch.Tensor:
         from safetensors import SafetensorError
@@ -129,9 +131,10 @@ class Weights:
     def check(
         self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
     ) -> None:
-        """Compares all names, shapes and dtypes with ``expected`` and looks for NaN and Inf; reports all at once.
+        """Compares all names, shapes and dtypes with ``expected``, and reports all problems at once.
 
-        Raises WeightsError listing every problem, sorted by name.
+        With a problem it looks for NaN and Inf, too, unless they are allowed. Raises WeightsError listing all, sorted
+        by name.
         """
         problems: dict[str, str] = {}
         found = dict(zip(self.shapes, zip(self.shapes.values(), self.dtypes.values(), strict=True), strict=True))
@@ -148,12 +151,13 @@ class Weights:
         for name in found.keys() - wanted.keys():
             if not name.endswith(IGNORED):
                 problems[name] = f"unused: {shape_text(self.shapes[name])}{nearest(name, wanted)}"
-        for name in () if allow_nonfinite or self._surely_finite() else self.shapes:
-            if name not in problems and not name.endswith(IGNORED):
-                finding = self._nonfinite(name)
-                if finding:
-                    problems[name] = finding
+        if problems and not allow_nonfinite:
+            problems = {**self.nonfinite(), **problems}
         self._raise(problems, wanted)
+
+    def check_finite(self, places: Mapping[str, Location] | None = None) -> None:
+        """WeightsError naming every tensor with a NaN or an Inf, at the place of the first of them."""
+        self._raise(self.nonfinite(), places=places or {})
 
     def add_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
         """Further tensors, which are not the file's: those that a module makes for itself."""
@@ -187,46 +191,26 @@ class Weights:
                 digest.update(self._value(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
-    def _surely_finite(self) -> bool:
-        """Whether the sum of all squares in the file, whose floating-point tensors are all float32, is finite.
+    def nonfinite(self) -> dict[str, str]:
+        """What is to be said of each tensor that has a NaN or an Inf, by its name."""
+        found: dict[str, str] = {}
+        for name in self._given if self.path is None else self._places:  # a module's own buffers may hold Inf
+            tensor = self._value(name)
+            if name.endswith(IGNORED) or not _may_be_nonfinite(tensor):
+                continue
+            total = int((~torch.isfinite(tensor)).sum())
+            if total:
+                nans = int(torch.isnan(tensor).sum())
+                how = option("allow_nonfinite")
+                found[name] = f"has {nans} NaN and {total - nans} Inf ({how} builds it all the same)"
+        return found
 
-        NaN and Inf survive every sum, and nothing reads memory as fast as BLAS's product of a vector with itself.
-        """
-        mapped = self._mapped
-        if mapped is None or any("float" in dtype and dtype != "float32" for dtype in set(self.dtypes.values())):
-            return False
-        numbers = mapped[0].numpy()
-        with np.errstate(all="ignore"):
-            return math.isfinite(np.dot(numbers, numbers))
-
-    @cached_property
-    def _mapped(self) -> tuple[torch.Tensor, dict[str, torch.Tensor]] | None:
-        """The file's tensors as one view of float32 elements, and each one's part; None where they are not aligned."""
-        if self.path is None or not self._places:
-            return None
-        size = len(self._bytes) - self._start
-        if self._start % 4 or size % 4 or any(begin % 4 for begin, _ in self._places.values()):
-            return None
-        numbers = torch.frombuffer(self._bytes, dtype=torch.float32, offset=self._start)
-        ordered = sorted(self._places, key=self._places.__getitem__)  # one after the other, without a gap
-        parts = numbers.split([(end - begin) // 4 for begin, end in map(self._places.__getitem__, ordered)])
-        return numbers, dict(zip(ordered, parts, strict=True))
-
-    def _nonfinite(self, name: str) -> str | None:
-        tensor = self._value(name)
-        if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2:
-            return None
-        # NaN and Inf survive every sum. In parts: torch makes a float32 copy of what it adds up in float32.
-        if math.isfinite(sum(part.sum(dtype=torch.float32).item() for part in tensor.flatten().split(1 << 18))):
-            return None
-        if bool(torch.isfinite(tensor).all()):
-            return None  # the sum overflowed
-        nans, total = int(torch.isnan(tensor).sum()), int((~torch.isfinite(tensor)).sum())
-        return f"has {nans} NaN and {total - nans} Inf ({option('allow_nonfinite')} builds it all the same)"
-
-    def _raise(self, problems: dict[str, str], wanted: Collection[str] = ()) -> None:
+    def _raise(
+        self, problems: dict[str, str], wanted: Collection[str] = (), places: Mapping[str, Location] | None = None
+    ) -> None:
         if problems:
             first = sorted(problems.items(), key=_natural)
+            location = next((places[name] for name, _ in first if name in places), None) if places else None
             strange = (
                 bool(wanted)
                 and len(problems) > SHOWN
@@ -239,9 +223,43 @@ class Weights:
                     f"{lines}\n  … ({len(problems)} in all)"
                 )
             count = f"{len(problems)} weight{'s' if len(problems) > 1 else ''}"
-            raise WeightsError(
-                f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
-            )
+            text = f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
+            raise WeightsError(text, location=location)
+
+
+def check_weights(network: Network) -> None:
+    """Looks for NaN and Inf in a network's weights, once, where they are read: before a build and an evaluation.
+
+    Raises WeightsError naming every such weight, at the author's first line that uses the first of them.
+    """
+    if network.unsearched is not None:
+        places: dict[str, Location] = {}
+        for layer, names in network.weight_names.items():
+            for name in names if layer in network.locations else ():
+                places.setdefault(name, network.locations[layer])
+        network.unsearched.check_finite(places)
+        network.unsearched = None
+
+
+SEARCHED = 1 << 18
+"""Numbers that are looked at twice while they are in the processor's cache."""
+
+
+def _may_be_nonfinite(tensor: torch.Tensor) -> bool:
+    """Whether a floating-point tensor has a NaN or an Inf, by its bits: exact from 16 bits on, False below.
+
+    A number whose exponent is all ones is greater, as an integer with a sign (positive) or without (negative), than
+    any finite one of its sign. Nothing is copied, whatever the dtype.
+    """
+    size = tensor.dtype.itemsize
+    if not tensor.dtype.is_floating_point or size < 2 or not tensor.numel():
+        return False
+    signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    bits = tensor.flatten().view(signed).numpy()
+    infinity = int(torch.tensor(math.inf, dtype=tensor.dtype).view(signed))
+    negative = infinity + (1 << (8 * size - 1))
+    parts = (bits[start : start + SEARCHED] for start in range(0, len(bits), SEARCHED))
+    return any(part.max() >= infinity or part.view(f"u{size}").max() >= negative for part in parts)
 
 
 def _plain(name: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from ..core.lazy import np, torch
 from ..definition.network import Network
+from ..definition.weights import check_weights
 from ..layers.evaluation import Evaluate, Node, kind, storage
 from ..layers.region import Region, partition
 from ..sizes.shape import linear, shape_text
@@ -81,6 +82,8 @@ class Interpreter:
     def __init__(self, network: Network | Any, *, wrap: Wrap | None = None):
         self.wrap = wrap
         self.network = network if isinstance(network, Network) else None
+        if self.network is not None:
+            check_weights(self.network)
         self.definition = network.definition if isinstance(network, Network) else network
         self.backend = network.backend if isinstance(network, Network) else backend_of(network)
         with self.backend.listen():  # reading back logs complaints about attributes that are not there

@@ -102,6 +102,7 @@ class NetworkSpec:
             opened = self.open_weights(weights)
             if opened is not None:
                 opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
+                network.unsearched = None if allow_nonfinite else opened
                 if self.buffers:
                     opened.add_buffers(self.reference_buffers())
             inputs = self._with_dims(replaced)

@@ -13,6 +13,7 @@ from ...core.cancel import noted
 from ...core.errors import BuildError, CancelledError, UsageError
 from ...definition.input import MAX_SIZE
 from ...definition.network import Network
+from ...definition.weights import check_weights
 from ...sizes.profile import Profile
 from .config import BuildConfig
 
@@ -53,6 +54,7 @@ def compile_engine(
     if not network.outputs:
         raise UsageError(f"network {network.name!r} has no output")
     network.check_sizes()
+    check_weights(network)
     profiles = [input_shapes(network, profile) for profile in network.profiles]
     plan, messages = compile_definition(network.definition, network.backend, profiles, config, progress=progress)
     if plan is None:
