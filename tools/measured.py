@@ -37,11 +37,23 @@ def versions() -> str:
     return f"{backend.name} {backend.version}, torch {version('torch')}, Python {platform.python_version()}"
 
 
-class Results:
-    """A file of results, one a line; those of other commits stay in it and do not count."""
+def write_part(document: Path, begin: str, end: str, text: str) -> None:
+    """Puts a text between two comments of a document."""
+    before, comment, rest = document.read_text().partition(begin)
+    _, close, after = rest.partition(end)
+    if not (comment and close):
+        raise ValueError(f"{document} has no {begin} … {end}")
+    document.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
-    def __init__(self, path: Path | None):
-        self.path, self.commit = path, commit()
+
+class Results:
+    """A file of results, one a line; those of other commits stay in it and do not count.
+
+    ``made_with`` is what they depend on where it is not this commit, such as another package's version.
+    """
+
+    def __init__(self, path: Path | None, made_with: str | None = None):
+        self.path, self.commit = path, commit() if made_with is None else made_with
         lines = path.read_text().splitlines() if path is not None and path.exists() else []
         rows = [json.loads(line) for line in lines]
         self.rows: list[dict[str, Any]] = [

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from measured import Results, alone, versions
+from measured import Results, alone, versions, write_part
 from surveyed import LIBRARIES, Subject
 from time_limit import within
 
@@ -162,9 +162,7 @@ def main(arguments: list[str] | None = None) -> None:
     text = f"Measured with {versions()}.\n\n{text}"
     print(text)
     if options.write:
-        document = DOCUMENT.read_text()
-        pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-        DOCUMENT.write_text(pattern.sub(lambda _: f"{BEGIN}\n\n{text}\n\n{END}", document))
+        write_part(DOCUMENT, BEGIN, END, text)
 
 
 if __name__ == "__main__":

@@ -1,68 +1,92 @@
 """The networks of the gallery by what the GPU will run: trtdsl by precision, beside both exporters of torch.onnx.
 
-    python tools/bench/networks.py [NAME …] [--device GPU] [--exporters TorchScript dynamo]
+    python tools/bench/networks.py [NAME …] [--only PATTERN] [--device GPU]
+    python tools/bench/networks.py --results networks.jsonl --minutes 5    # goes on where it stopped
+    python tools/bench/networks.py --results networks.jsonl --write        # writes the tables in docs/benchmarks.md
 
-Every road builds for the sizes that the network is tuned for, and those alone. "fp16" and "bf16" are trtdsl's
-``precision=``, which runs low what torch.autocast runs low; "all fp16" and "all bf16" have weights and inputs of that
-dtype too, as the exporters' ``.half()`` has them, and are what these compare with. No GPU is needed: launches, bytes
-and memory are read from the engines' programs (docs/program.md). Weights that are not in the repository are made by
-tools/make_weights.py. The dynamo-based exporter needs the package onnxscript; without it its rows say so.
+Every road builds for the sizes that the network is tuned for, and those alone, in a process of its own. "fp16" and
+"bf16" are trtdsl's ``precision=``, which runs low what torch.autocast runs low; "all fp16" and "all bf16" have weights
+and inputs of that dtype too, as the exporters' ``.half()`` has them, and are what these compare with. No GPU is needed:
+launches, bytes and memory are read from the engines' programs (docs/program.md). Weights that are not in the
+repository are made by tools/make_weights.py. The dynamo-based exporter needs the package onnxscript.
+
+A row of trtdsl counts for the commit that it was measured on; an exporter's for its version, torch's and TensorRT's,
+and for the text of the reference and the sizes.
 """
+
+from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import os
 import platform
+import re
 import sys
 import tempfile
 import time
 import warnings
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from measured import Results, alone, versions, write_part  # noqa: E402
 
 import trtdsl as td  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
 from trtdsl.core.backend import get_backend  # noqa: E402
 from trtdsl.core.dtypes import as_dtype  # noqa: E402
 
-NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small")
-EXPORTERS = ("TorchScript", "dynamo")
-DTYPES = {None: torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-HEADS = (
-    "road", "definition, s", "build, s", "launches", "bytes moved", "rearranged", "activation memory", "engine, bytes",
-    "floor, ms",
-)  # fmt: skip
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+PARTS = {
+    part: (f"<!-- {part}: python tools/bench/networks.py --write -->", f"<!-- end of {part} -->")
+    for part in ("networks", "half precision")
+}
+NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small", "yolo")
+EXPORTERS = {"TorchScript": (), "dynamo": ("onnxscript",)}  # and the packages that each needs
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+OURS = ("fp32", "fp16", "bf16", "all fp16", "all bf16")
+HEADS = {
+    "definition": "definition, s", "build": "build, s", "launches": "launches", "bytes": "bytes moved",
+    "rearranged": "rearranged", "memory": "activation memory", "engine": "engine, bytes", "floor": "floor, ms",
+}  # fmt: skip
+COMPARED = ("launches", "bytes", "memory", "engine")
+SECONDS = 90  # of a row; ten times as many by the clock
 
 
-def row(road, program, definition, device):
-    floor = td.floor_of(program, device).seconds * 1e3
-    cells = [
-        road, f"{definition:.2f}", f"{program.build_seconds:.2f}", f"{program.launch_count:,}", f"{program.bytes:,}",
-        f"{program.rearranged_bytes:,}", f"{program.memory:,}", f"{program.engine_bytes:,}", f"{floor:.3f}",
-    ]  # fmt: skip
-    print("| " + " | ".join(cells) + " |", flush=True)
+# -- one row, in a process of its own ----------------------------------------------------------------------------------
 
 
-def refused(road, error):
-    words = " ".join(str(error).replace(tempfile.gettempdir(), "").split())
-    print(f"| {road} | {type(error).__name__}: {words[:160]} |" + " |" * (len(HEADS) - 2), flush=True)
+def figures(program, definition, device):
+    return {
+        "definition": round(definition, 2), "build": round(program.build_seconds, 2),
+        "launches": program.launch_count, "bytes": program.bytes, "rearranged": program.rearranged_bytes,
+        "memory": program.memory, "engine": program.engine_bytes,
+        "floor": round(td.floor_of(program, device).seconds * 1e3, 3),
+    }  # fmt: skip
 
 
-def ours(spec, weights, sizes, precision, device, whole=False):
-    road = f"trtdsl, {'all ' if whole else ''}{precision or 'fp32'}"
+def refused(error):
+    words = " ".join(str(error).replace(tempfile.gettempdir(), "").replace("|", "/").split())
+    return {"refused": f"{type(error).__name__}: {words[:160]}"}
+
+
+def ours(spec, weights, sizes, kind, device):
+    """The figures of trtdsl's engine."""
+    precision = None if kind == "fp32" else kind
     try:
-        if whole:
-            spec, weights, precision = halved(spec, weights, DTYPES[precision])
+        if kind.startswith("all "):
+            spec, weights, precision = *halved(spec, weights, DTYPES[kind.removeprefix("all ")]), None
         start = time.perf_counter()
         network = spec.define(weights=weights, dims=sizes, profiles=[], precision=precision)
         definition = time.perf_counter() - start
-        row(road, td.program(network), definition, device)
+        return figures(td.program(network), definition, device)
     except td.TrtdslError as error:
-        refused(road, error)
+        return refused(error)
 
 
 def halved(spec, weights, dtype):
@@ -74,12 +98,11 @@ def halved(spec, weights, dtype):
     opened = spec.open_weights(weights)
     tensors = {name: opened.get(name) for name in opened.shapes}
     low = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
-    return dataclasses.replace(spec, inputs=inputs, reference=None, tuning=False), low, None
+    return dataclasses.replace(spec, inputs=inputs, reference=None, tuning=False), low
 
 
 def exported(spec, weights, sizes, exporter, precision, device):
-    """torch's own ONNX of the reference, in half precision of its ``.half()``, read by TensorRT's parser."""
-    road = f"torch.onnx, {exporter}, {precision or 'fp32'}"
+    """The figures of torch's own ONNX of the reference, of its ``.half()`` in half precision, read by the parser."""
     dtype = DTYPES[precision]
     module = spec.reference_module(spec.open_weights(weights)).to(dtype)
     given = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
@@ -98,35 +121,150 @@ def exported(spec, weights, sizes, exporter, precision, device):
                 verbose=False,
             )
             definition = time.perf_counter() - start
-            row(road, td.program(path), definition, device)
+            return figures(td.program(path), definition, device)
         except Exception as error:  # an exporter fails in its own ways
-            refused(road, error)
+            return refused(error)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+# -- all rows, each kept with what it depends on -----------------------------------------------------------------------
+
+
+class Networks:
+    """The networks that are asked for, their weights, and the rows that are known or can be measured."""
+
+    def __init__(self, names, device, results, folder, until):
+        self.names, self.device, self.folder, self.until = names, device, folder, until
+        self.specs = {name: td.load_spec(str(ROOT / "networks" / f"{name}.py")) for name in names}
+        self.kept = Results(results)
+        self.of_exporters = {name: Results(results, maker(name)) for name in EXPORTERS}
+        self.missed = []
+
+    def sizes(self, name):
+        spec = self.specs[name]
+        return (spec.profiles[0] if spec.profiles else td.Profile()).within(spec.dims).at("opt")
+
+    def weights(self, name):
+        spec, made = self.specs[name], Path(self.folder) / f"{name}.safetensors"
+        if spec.weights and spec.weights.exists():
+            return None
+        return made if made.exists() else load_module(ROOT / "tools" / "make_weights.py").make(name, Path(self.folder))
+
+    def roads(self, name):
+        """Every road by its name: where its row is kept, what the row depends on besides, and how it is made."""
+        for kind in OURS:
+            yield f"trtdsl, {kind}", self.kept, "", ours, (kind,)
+        for exporter, kept in self.of_exporters.items():
+            for precision in DTYPES:
+                road = f"torch.onnx, {exporter}, {precision}"
+                yield road, kept, self.content(name), exported, (exporter, precision)
+
+    def content(self, name):
+        """What an exporter's row depends on: the reference's file and the sizes."""
+        spec = self.specs[name]
+        text = (spec.file.parent / spec.reference.rpartition(":")[0]).read_text()
+        return hashlib.sha256(f"{text}{sorted(self.sizes(name).items())}".encode()).hexdigest()[:16]
+
+    def rows(self, name, only=""):
+        """Each road's name and figures; those that cannot be measured in time are noted as missed."""
+        for road, kept, content, work, arguments in self.roads(name):
+            key = {"network": name, "road": road, "of": content, "device": self.device}
+            known = [row for row in kept.rows if key.items() <= row.items()]
+            if not known and (time.monotonic() > self.until or not re.search(only, road)):
+                self.missed.append(f"{name}: {road}")
+                continue
+            if not known:
+                made = self.measured(name, work, arguments)
+                print(f"{name}, {road}: {made.get('refused') or made['bytes']}", file=sys.stderr, flush=True)
+                kept.add({**key, **made})
+            yield road, known[-1] if known else made
+
+    def measured(self, name, work, arguments):
+        weights, sizes = self.weights(name), self.sizes(name)
+        try:
+            return alone(work, self.specs[name], weights, sizes, *arguments, self.device, seconds=SECONDS)
+        except RuntimeError as error:
+            return refused(error)
+
+
+def maker(exporter):
+    """The versions that an exporter's row depends on."""
+    found = []
+    for package in EXPORTERS[exporter]:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"no {package}")
+    return ", ".join([f"torch.onnx, {exporter}", *found, versions()])
+
+
+# -- what is printed and written ---------------------------------------------------------------------------------------
+
+
+def table(title, rows):
+    lines = [f"| {title} | {' | '.join(HEADS.values())} |", "|---" * (1 + len(HEADS)) + "|"]
+    for road, row in rows.items():
+        cells = [row["refused"], *[""] * (len(HEADS) - 1)] if "refused" in row else [cell(row[key]) for key in HEADS]
+        lines.append(f"| {road} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cell(value):
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if value < 10 else f"{value:.2f}"
+
+
+def beside(rows, kind):
+    """Our row of that kind, and of each figure the least of the exporters' in the same precision."""
+    mine = rows.get(f"trtdsl, {kind}", {"refused": ""})
+    theirs = [rows.get(f"torch.onnx, {exporter}, {kind.removeprefix('all ')}", {}) for exporter in EXPORTERS]
+    theirs = [row for row in theirs if row and "refused" not in row]
+    return mine, {key: min(row[key] for row in theirs) for key in COMPARED} if theirs else None
+
+
+def ratios(found, kinds):
+    """Our figures divided by the better exporter's, one row for a network and a kind."""
+    heads = "launches | bytes moved | activation memory | engine | rearranged, of our bytes"
+    lines = [f"| network | | {heads} |", "|---" * 7 + "|"]
+    for name, rows in found.items():
+        for kind in kinds:
+            mine, theirs = beside(rows, kind)
+            if "refused" in mine:
+                lines.append(f"| {name} | {kind} | refused | | | | |")
+                continue
+            cells = [f"{mine[key] / theirs[key]:.3f}" for key in COMPARED] if theirs else ["no exporter", "", "", ""]
+            lines.append(f"| {name} | {kind} | {' | '.join(cells)} | {mine['rearranged'] / mine['bytes']:.1%} |")
+    return "\n".join(lines)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--only", default="", help="roads whose names this pattern finds, of those not known")
     parser.add_argument("--device", default="rtx-4090")
-    parser.add_argument("--exporters", nargs="*", choices=EXPORTERS, default=EXPORTERS)
-    options = parser.parse_args()
-    tool = load_module(ROOT / "tools" / "make_weights.py")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="what is not measured by then is named")
+    parser.add_argument("--results", type=Path, help="a file of results: what it has is not measured again")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/benchmarks.md")
+    options = parser.parse_args(arguments)
     backend = get_backend()
-    print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, ", end="")
-    print(f"{backend.name} {backend.version}, no GPU needed; floors are estimates for {options.device}.")
+    head = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, "
+    head += f"{backend.name} {backend.version}, no GPU needed; floors are estimates for {options.device}."
+    found, texts = {}, []
     with tempfile.TemporaryDirectory() as folder:
+        until = time.monotonic() + 60 * options.minutes
+        networks = Networks(options.names, options.device, options.results, folder, until)
         for name in options.names:
-            spec = td.load_spec(str(ROOT / "networks" / f"{name}.py"))
-            weights = None if spec.weights and spec.weights.exists() else tool.make(name, Path(folder))
-            sizes = (spec.profiles[0] if spec.profiles else td.Profile()).within(spec.dims).at("opt")
-            at = ", ".join(f"{key} = {size}" for key, size in sizes.items())
-            print(f"\n| {name}, {at} | " + " | ".join(HEADS[1:]) + " |\n|" + "---|" * len(HEADS), flush=True)
-            for precision in (None, "fp16", "bf16"):
-                ours(spec, weights, sizes, precision, options.device)
-            for precision in ("fp16", "bf16"):
-                ours(spec, weights, sizes, precision, options.device, whole=True)
-            for exporter in options.exporters:
-                for precision in (None, "fp16", "bf16"):
-                    exported(spec, weights, sizes, exporter, precision, options.device)
+            found[name] = dict(networks.rows(name, options.only))
+            at = ", ".join(f"{key} = {size}" for key, size in networks.sizes(name).items())
+            texts.append(table(f"{name}, {at}", found[name]))
+            print(f"\n{texts[-1]}", flush=True)
+    for kinds in (("fp32",), OURS[-2:]):
+        print(f"\n{ratios(found, kinds)}")
+    if networks.missed:
+        print(f"\nNot measured: {', '.join(networks.missed)}.")
+    if options.write:
+        if networks.missed or tuple(options.names) != NAMES:
+            raise SystemExit("only whole tables are written")
+        write_part(DOCUMENT, *PARTS["networks"], "\n\n".join([head, *texts, ratios(found, ("fp32",))]))
+        write_part(DOCUMENT, *PARTS["half precision"], ratios(found, OURS[-2:]))
 
 
 if __name__ == "__main__":
