@@ -73,7 +73,7 @@ ALIASES = {
     "special_ndtr": "ndtr",
     "special_xlog1py": "xlog1py",
     **{f"fft_{name}": name for name in FOURIER},
-    "conj_physical": "positive",
+    "conj_physical": "conj",
     # Functions that give uninitialized memory; zeros replace its values.
     "empty": "zeros",
     "empty_like": "zeros_like",
@@ -176,6 +176,8 @@ def narrowed(dtype: torch.dtype) -> torch.dtype:
 def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
     """Whether the result is the operand's value, so that the call needs not be written."""
     if not isinstance(result, torch.Tensor):
+        return False
+    if op.name == "conj" and given.is_complex():
         return False
     if op.name in CONVERSIONS:
         return narrowed(result.dtype) == narrowed(given.dtype)

@@ -17,11 +17,13 @@ from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
 from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
 from .frames import authors_frame, bound, helper_frames, here, place_of
+from .memory import Memory, layout
 from .modes import hooks_of, modes, storage_of, tensors_of
-from .names import FOLDED, PEEKS, RANDOM, canonical, in_place, keeps_value, narrowed
+from .names import FOLDED, PEEKS, RANDOM, canonical, keeps_value, narrowed
 from .scalars import READ, number_of
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
 from .unknown import sized
+from .writes import check_writes, refuse_set, target_of, writes_itself
 
 
 class Recorder:
@@ -37,7 +39,7 @@ class Recorder:
         self.helpers: list[list[tuple[FrameType, Call]]] = []  # open functions of each module on the stack
         self.values: dict[int, Value] = {}  # by the identity of the tensor
         self.kept: list[Any] = []  # so that no identity is used twice
-        self.stale: dict[int, Location | None] = {}
+        self.memory = Memory(self.values, self.kept, self._note)
         self.known_names: dict[int, list[str]] = {}
         self.state = set(module.state_dict(keep_vars=True))
         for name, tensor in tensors_of(module):
@@ -49,7 +51,6 @@ class Recorder:
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
         self.emitted: dict[tuple[int, int], Value] = {}  # constants by tensor and by the call that has them
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
-        self.views: dict[int, tuple[torch.Tensor, Any]] = {}  # the tensor and the index of what shares its memory
         self.numbers: dict[int, Any] = {}  # traced numbers by the identity of the tensor that holds one
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
@@ -120,9 +121,12 @@ class Recorder:
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that the tensor is now."""
         key = id(tensor)
-        if key in self.stale:
+        if key in self.memory.stale:
+            again = self.memory.again(tensor, self.value, self._path()) if key in self.values else None
+            if again is not None:
+                return again
             raise UnsupportedError(
-                f"this tensor shares memory with one that {self.stale[key]} changed in place: "
+                f"this tensor shares memory with one that {self.memory.stale[key]} changed in place: "
                 "write that line without changing in place",
                 location=here(),
             )
@@ -171,6 +175,7 @@ class Recorder:
         if self.inside:
             return function(*args, **kwargs)
         if is_overload(function):
+            refuse_set(function)
             public = public_call(function, args, kwargs)
             if public is not None:
                 with modes(self):
@@ -182,11 +187,17 @@ class Recorder:
             return self._numel(args[0])
         self.names()
         before = list(_tensors((args, kwargs)))
-        target = self._target(function, name, args, kwargs)
+        target = target_of(self, function, name, args, kwargs)
         versions = [tensor._version for tensor in before]
-        written = _tree_without_stale(self, args) if name == "setitem" else None
+        itself = target is not None and writes_itself(self, name, qualified, target, args, kwargs)
+        former = None if target is None else layout(target)
+        written = tuple(self.tree(args)) if name == "setitem" else None
         result = self._made(function, name, args, kwargs)
-        self._check_writes(qualified, before, versions, target)
+        check_writes(qualified, before, versions, target)
+        if itself:  # y[:2] *= 3 ends with y[:2] = y[:2]
+            return result
+        if name in ("numpy", "array"):
+            self._expose(args[0])
         number = number_of(name, args, kwargs, result, self.numbers)
         if number is not None:
             self.numbers[id(result)] = number
@@ -198,25 +209,25 @@ class Recorder:
             name, options = name.removesuffix("_with_indices"), {**options, "return_indices": True}
         given = tuple(self.tree(args)) if written is None else written
         op = Op(name, qualified, form, given, {} if written is not None else options, None, here(), self._path())
+        if name in RANDOM:
+            raise UnsupportedError(
+                f"{qualified} draws random numbers, and a network computes the same each time: give them as an input",
+                location=here(),
+            )
         if self._folds(op, args, kwargs, result if target is None else target):
             return result
         if target is not None:
-            self._changed(target, op)
+            self._changed(target, op, layout(target) != former)
         elif before and keeps_value(op, before[0], result):
             self.values[id(result)] = self.value(before[0])
             self.kept.append(result)
+            self.memory.made(before[0], None, [result])
         else:
-            if name in RANDOM:
-                raise UnsupportedError(
-                    f"{qualified} draws random numbers, and a network computes the same each time: "
-                    "give them as an input",
-                    location=here(),
-                )
             known = _known(op)
             op.results = _map_tensors(result, lambda tensor: self._new(tensor, op, known))
             self._note(op)
-            if name == "getitem" and storage_of(result) == storage_of(args[0]):
-                self.views[id(result)] = args[0], given[1]
+            if len(before) == 1 and args and args[0] is before[0]:
+                self.memory.made(before[0], op, list(_tensors(result)))
         return result
 
     def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -241,71 +252,27 @@ class Recorder:
         finally:
             self.inside = False
 
-    def _target(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-        """The tensor that the call writes to."""
-        if name == "set" and getattr(function, "__name__", "") == "__set__":
-            attribute = getattr(getattr(function, "__self__", None), "__name__", "")
-            if attribute in ("requires_grad", "grad"):
-                return None
-            raise UnsupportedError(f"a tensor's .{attribute} cannot be set in a network", location=here())
-        target = kwargs.get("out")
-        if target is None and (name == "setitem" or in_place(function, args, kwargs)):
-            target = args[0] if args else next(iter(kwargs.values()))
-        if target is None:
-            return None
-        if not isinstance(target, torch.Tensor):
-            raise UnsupportedError(
-                f"{canonical(function)[1]} writes to several tensors: write it without changing in place",
-                location=here(),
-            )
-        if isinstance(target, torch.nn.Parameter):
-            raise UnsupportedError(
-                f"forward changes the parameter {self.owners.get(storage_of(target), '')}: a network's weights stay "
-                "as they are",
-                location=here(),
-            )
-        return target
-
-    def _check_writes(
-        self, qualified: str, before: list[torch.Tensor], versions: list[int], target: torch.Tensor | None
-    ) -> None:
-        """Raises UnsupportedError where an unknown tensor was written to, so that no write is dropped."""
-        storage = None if target is None else storage_of(target)
-        for tensor, version in zip(before, versions):
-            if tensor._version != version and storage_of(tensor) != storage:
-                raise UnsupportedError(
-                    f"{qualified} changes an operand in place, which a network cannot: write it anew", location=here()
-                )
-
     def _new(self, tensor: torch.Tensor, op: Op, known: bool) -> Value:
         value = self.take(tensor, known=known)
         value.producer = op
         return value
 
-    def _changed(self, target: torch.Tensor, op: Op) -> None:
-        """Gives the tensor, and the tensor that it is a view of, a new value; other views become invalid."""
-        known, former, stale = _known(op), self.values.get(id(target)), set(self.stale)
+    def _changed(self, target: torch.Tensor, op: Op, reshaped: bool) -> None:
+        """Gives the tensor, and the tensors that it is a view of, new values."""
+        known, former = _known(op), self.values.get(id(target))
         storage = storage_of(target)
-        if storage in self.owners:
+        if storage in self.owners and not reshaped:
             self.updated.setdefault(self.owners[storage], op.location)
-        for other in self.kept:
-            if other is not target and storage_of(other) == storage:
-                self.stale[id(other)] = op.location
-        self.stale.pop(id(target), None)
         op.results = self._new(target, op, known)
         op.results.name = former.name if former is not None else None
         self._note(op)
-        while id(target) in self.views:  # what it is a view of has changed as well
-            base, index = self.views[id(target)]
-            if id(base) not in self.values or id(base) in stale:
-                break
-            former = self.values[id(base)]
-            operands = former, index, self.values[id(target)]
-            write = Op("setitem", op.qualified, "setitem", operands, {}, None, op.location, op.path)
-            self.stale.pop(id(base), None)
-            write.results, target = self._new(base, write, known), base
-            write.results.name = former.name
-            self._note(write)
+        if reshaped:
+            self.memory.reshaped(target)
+        else:
+            others = [*self.kept, *self.held.values()]
+            self.memory.changed(
+                target, op, others, self.value, lambda base, write: self._new(base, write, _known(write))
+            )
 
     # -- what is known while tracing -----------------------------------------------------------------------------------
 
@@ -335,6 +302,14 @@ class Recorder:
             self.kept.append(tensor)
         return True
 
+    def _expose(self, tensor: torch.Tensor) -> None:
+        """From now on a known tensor is what it holds when it is read, since numpy may write to its memory."""
+        for each in [tensor, *self.kept]:
+            value = self.values.get(id(each))
+            if value is not None and value.known and storage_of(each) == storage_of(tensor):
+                self.folded.add(id(each))
+                del self.values[id(each)]
+
     def _constant(self, tensor: torch.Tensor) -> Value:
         """A value for a tensor that is not the module's: its numbers, or, of many, a weight of the network's own."""
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
@@ -344,6 +319,9 @@ class Recorder:
         self.kept.append(tensor)
         container = self._container()
         key = (id(tensor), id(container))
+        held = self.emitted.get(key)
+        if held is not None and not self._holds(held, tensor):
+            del self.emitted[key]  # it was written to since
         if key not in self.emitted:
             if tensor.numel() > MOST_NUMBERS:
                 path = f"constant_{len(self.constants)}"
@@ -364,6 +342,12 @@ class Recorder:
                 op.results = self.emitted[key] = Value(tuple(tensor.shape), dtype, known=True, producer=op)
                 container.body.append(op)
         return self.emitted[key]
+
+    def _holds(self, constant: Value, tensor: torch.Tensor) -> bool:
+        """Whether a constant has a tensor's numbers still."""
+        if isinstance(constant, Weight):
+            return torch.equal(self.constants[constant.path], tensor.to(constant.dtype))
+        return constant.producer is not None and repr(constant.producer.args[0]) == repr(tensor.tolist())
 
     def _narrowed(self, tensor: torch.Tensor, name: str) -> Value:
         """A tensor of the module in a dtype that a network has."""
@@ -487,12 +471,3 @@ def _tensors(tree: Any) -> Any:
 
 def _map_tensors(tree: Any, change: Any) -> Any:
     return rebuilt(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
-
-
-def _tree_without_stale(recorder: Recorder, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments of ``x[index] = y``; x keeps its earlier value where y is a view of x that was changed in place."""
-    target, _, given = args
-    storage = storage_of(target)
-    if isinstance(given, torch.Tensor) and storage_of(given) == storage:
-        recorder.stale.pop(id(target), None)
-    return tuple(recorder.tree(args))

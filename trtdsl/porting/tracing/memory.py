@@ -1,0 +1,221 @@
+"""Tensors that share memory: what one of them is made of, and what a write to one does to the others.
+
+torch's views share the memory of the tensor that they are made from. A network has no memory to share: a write gives
+the tensor that is written to a new value, and the tensors that it is a view of, back to the first, each a new value
+with that part in its place. Every other view is stale; it is made again from its tensor's new value when it is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.errors import Location
+from ...core.lazy import torch
+from ..calls import Op, SizeOf, Value, leaves
+from .modes import storage_of
+
+
+@dataclass(eq=False)
+class View:
+    """How a tensor is made of another one that shares its memory."""
+
+    base: torch.Tensor
+    op: Op | None
+    """The call that made it; None where it has the same value."""
+    parts: list[torch.Tensor]
+    """All that the call made, in order."""
+
+    def place(self, tensor: torch.Tensor) -> int:
+        return next(place for place, part in enumerate(self.parts) if part is tensor)
+
+
+def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Which elements of its memory a tensor has."""
+    return tensor.storage_offset(), tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride()))
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two of its elements are one place in memory, as after ``expand``."""
+    if tensor.layout != torch.strided or not tensor.numel():
+        return False
+    reach = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size > 1):
+        if stride < reach:
+            return not _distinct(tensor)
+        reach += stride * (size - 1)
+    return False
+
+
+def _distinct(tensor: torch.Tensor) -> bool:
+    """Whether each element has its own place, counted one by one."""
+    marks = marked(tensor)
+    return int(marks.sum()) == tensor.numel()
+
+
+def marked(tensor: torch.Tensor) -> torch.Tensor:
+    marks = torch.zeros(tensor.untyped_storage().nbytes() // tensor.element_size(), dtype=torch.bool)
+    marks.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(True)
+    return marks
+
+
+RESHAPED = {
+    *("view", "reshape", "flatten", "ravel", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as"),
+    *("atleast_1d", "atleast_2d", "atleast_3d"),
+}
+ARGUMENTS = {
+    "select": ("dim", "index"),
+    "unbind": ("dim",),
+    "narrow": ("dim", "start", "length"),
+    "transpose": ("dim0", "dim1"),
+    "movedim": ("source", "destination"),
+}
+SELF_INVERSE = {"t", "T", "mT", "transpose"}
+
+
+def written_back(view: View, tensor: torch.Tensor, base: Value, value: Any) -> tuple[str, str, tuple[Any, ...]] | None:
+    """Name, form and arguments of the call that gives the base with the view's new value in its place.
+
+    ``base`` is the base's former value and ``value`` gives the value that a part of the view has now. None where there
+    is no such call.
+    """
+    op = view.op
+    assert op is not None
+    now = value(tensor)
+    rest = op.args[1:]
+    if op.name in RESHAPED and now.dtype == base.dtype:
+        return "reshape", "method", (now, *(SizeOf(base, axis, size) for axis, size in enumerate(base.shape)))
+    if op.name in ("view_as_real", "view_as_complex"):
+        return {"view_as_real": "view_as_complex"}.get(op.name, "view_as_real"), "function", (now,)
+    if op.name in ARGUMENTS:
+        rest = (*rest, *(op.kwargs[name] for name in ARGUMENTS[op.name][len(rest) :] if name in op.kwargs))
+    elif op.kwargs and op.name not in PARTS:
+        return None
+    if op.name == "getitem":
+        return "setitem", "setitem", (base, rest[0], now)
+    if op.name in ("select", "unbind"):
+        dim = rest[0] if rest else 0
+        place = rest[1] if op.name == "select" else view.place(tensor)
+        return "setitem", "setitem", (base, _along(base, dim, place), now)
+    if op.name == "narrow" and isinstance(rest[1], int) and isinstance(rest[2], int):
+        end = rest[1] + rest[2]
+        place = slice(rest[1], end if end or rest[1] >= 0 else None)
+        return "setitem", "setitem", (base, _along(base, rest[0], place), now)
+    if op.name in PARTS:
+        dim = PARTS[op.name](base, (*rest, *(op.kwargs[key] for key in ("dim",) if key in op.kwargs)))
+        return "cat", "function", ([value(part) for part in view.parts], dim)
+    if op.name in SELF_INVERSE:
+        return op.name, op.form, (now, *rest)
+    if op.name == "permute":
+        order = rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
+        order = [place % len(order) for place in order]
+        return "permute", "method", (now, *(order.index(axis) for axis in range(len(order))))
+    if op.name == "movedim":
+        return "movedim", "function", (now, rest[1], rest[0])
+    return None
+
+
+def _second(_: Value, rest: tuple[Any, ...]) -> int:
+    return rest[1] if len(rest) > 1 else 0
+
+
+PARTS: dict[str, Callable[[Value, tuple[Any, ...]], int]] = {
+    **dict.fromkeys(("chunk", "split", "tensor_split", "split_with_sizes"), _second),
+    "vsplit": lambda *_: 0,
+    "hsplit": lambda base, _: min(1, len(base.shape) - 1),
+    "dsplit": lambda *_: 2,
+}
+
+
+def _along(base: Value, dim: int, place: Any) -> tuple[Any, ...]:
+    return (*(slice(None),) * (dim % len(base.shape)), place)
+
+
+class Memory:
+    """Views and stale tensors of one trace. ``values`` and ``kept`` are the recorder's; ``note`` writes a call down."""
+
+    def __init__(self, values: dict[int, Value], kept: list[Any], note: Callable[[Op], None]):
+        self.values, self.kept, self.note = values, kept, note
+        self.stale: dict[int, Location | None] = {}
+        self.views: dict[int, View] = {}
+
+    def made(self, base: torch.Tensor, op: Op | None, results: list[torch.Tensor]) -> None:
+        """Keeps which of the results of a call are views of its operand."""
+        storage = storage_of(base)
+        for tensor in results:
+            if tensor is not base and storage_of(tensor) == storage:
+                self.views[id(tensor)] = View(base, op, results)
+
+    def again(self, tensor: torch.Tensor, value: Callable[[torch.Tensor], Value], path: str) -> Value | None:
+        """The value of a stale view, made from that of its base; None where there is no way to make it."""
+        view = self.views.get(id(tensor))
+        if view is None:
+            return None
+        base = value(view.base)  # which may be stale itself
+        former = self.values[id(tensor)]
+        if view.op is None:
+            made = base
+        else:
+            made = Value(former.shape, former.dtype, former.known and base.known, former.name)
+            results: Any = made
+            if not isinstance(view.op.results, Value):
+                results = [
+                    made if part is tensor else Value(tuple(part.shape), former.dtype, made.known)
+                    for part in view.parts
+                ]
+            op = dataclasses.replace(view.op, args=(base, *view.op.args[1:]), results=results, path=path)
+            for result in leaves(results):
+                result.producer = op
+            self.note(op)
+        self.values[id(tensor)] = made
+        del self.stale[id(tensor)]
+        return made
+
+    def changed(
+        self,
+        target: torch.Tensor,
+        op: Op,
+        others: list[torch.Tensor],
+        value: Callable[[torch.Tensor], Value],
+        new: Callable[[torch.Tensor, Op], Value],
+    ) -> None:
+        """Writes the target's new value into the tensors that it is a view of; ``others`` are all that may be stale."""
+        storage, before, line = storage_of(target), set(self.stale), op.location
+        chain = [target]
+        formers: list[Value] = []  # of the tensors in the chain after the first
+        parts: dict[int, Value] = {}  # values of parts that stay as they are, taken before their base changes
+        while (view := self.views.get(id(chain[-1]))) is not None and id(view.base) not in before:
+            for part in view.parts if view.op is not None and view.op.name in PARTS else ():
+                if part is not chain[-1]:
+                    parts[id(part)] = value(part)
+            chain.append(view.base)
+            formers.append(value(view.base))
+        for other in others:
+            if other is not target and storage_of(other) == storage:
+                self.stale[id(other)] = line
+        self.stale.pop(id(target), None)
+        for inner, base, former in zip(chain, chain[1:], formers):
+            view = self.views[id(inner)]
+            if overlaps_itself(base):
+                break
+            if view.op is None:
+                self.values[id(base)] = self.values[id(inner)]
+            else:
+                call = written_back(view, inner, former, lambda part: parts.get(id(part)) or self.values[id(part)])
+                if call is None:
+                    break
+                name, form, args = call
+                write = Op(name, op.qualified, form, args, {}, None, line, op.path)
+                write.results = new(base, write)
+                write.results.name = former.name
+                self.note(write)
+            self.stale.pop(id(base), None)
+
+    def reshaped(self, target: torch.Tensor) -> None:
+        """Forgets what the target is a view of, and what views it has, where its own shape changed in place."""
+        self.views.pop(id(target), None)
+        for key, view in list(self.views.items()):
+            if view.base is target:
+                del self.views[key]
