@@ -136,15 +136,16 @@ class _Recorded(_State):
     def _repeat(self, step: Step) -> None:
         """A layer evaluated again, unless it has the operands that it had in this turn."""
         values, before = self.values, self._past_of(id(step.part), self.past.made)
-        new = before is None or step.part is self.changed or step.part is self.node
-        if not new and all(values[slot] is given for slot, given in zip(step.inputs, before[0], strict=True)):
-            for slot, result in zip(step.outputs, before[1], strict=True):
+        operands, results = before or ([], [])
+        still = before is not None and step.part is not self.changed and step.part is not self.node
+        if still and all(values[slot] is given for slot, given in zip(step.inputs, operands, strict=True)):
+            for slot, result in zip(step.outputs, results, strict=True):
                 values[slot] = result
             return
         if step.part is self.node:
             step = replace(step, run=self.evaluate)
         super().execute([step])
-        for slot, result in zip(step.outputs, () if before is None or self.apart else before[1], strict=False):
+        for slot, result in zip(step.outputs, () if self.apart else results, strict=False):
             if same(values[slot], result):
                 values[slot] = result
 
