@@ -210,3 +210,74 @@ def test_a_sum_that_cancels_has_the_error_of_its_terms(error, passes):
     got = own.clone()
     got[0, 35, 7] = truth[0, 35, 7] + error
     assert judge("y", got, own, truth, others).passed == passes
+
+
+def _scales(shape, **of):
+    """Truth of order one, parts of it in another scale: the scale of the elements of an index, by its name."""
+    truth = normal(*shape)
+    for index, scale in of.values():
+        truth[index] *= scale
+    return truth
+
+
+SAMPLE, CHANNELS, FEW = (3,), (0, slice(8, 16)), (slice(None), 20)
+ATTACKS = {
+    "a small sample beside great ones": (_scales((8, 32), a=(SAMPLE, 1e-2)), SAMPLE, 2e-5),
+    "a small sample of images": (_scales((8, 16, 4, 4), a=(SAMPLE, 1e-2)), SAMPLE, 2e-5),
+    "small channels of one sample": (_scales((4, 32, 64), a=(CHANNELS, 1e-2)), CHANNELS, 2e-5),
+    "a small place of the last axis": (_scales((2, 32, 64), a=((..., 9), 1e-2)), (..., 9), 2e-5),
+    "small rows beside a great last axis": (_scales((1, 64, 4), a=((0, 5), 1e-2)), (0, 5), 2e-4),
+    "the middle one of three scales": (
+        _scales((1, 100, 84), a=((0, slice(0, 60)), 1e-5), b=((0, slice(96, 100)), 500.0)),
+        (0, slice(60, 96)),
+        2e-5,
+    ),
+    "a channel of the greatest of three scales": (
+        _scales((1, 100, 84), a=((0, slice(0, 60)), 1e-5), b=((0, slice(96, 99)), 500.0)),
+        (0, 99),
+        2e-5,
+    ),
+    "a sample of what is much greater": (_scales((6, 40, 30), a=((slice(None), slice(0, 30)), 1e-5)), SAMPLE, 2e-5),
+    "a tenth of the tiny channels": (
+        _scales((1, 100, 84), a=((0, slice(0, 60)), 1e-5)),
+        (0, slice(0, 60), slice(0, 84, 10)),
+        2e-5,
+    ),
+    "one element of each channel": (_scales((1, 64, 16)), (0, slice(None), 3), 2e-5),
+    "one great element of each sample": (_scales((32, 40), a=(FEW, 30.0)), FEW, 2e-5),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_scale_hides_an_error_in_another(name):
+    """Torch's own error is a rounding, and measured eight times; the network is off by many times that."""
+    truth, index, part = ATTACKS[name]
+    torch.manual_seed(1)
+    own, *others = ((truth * (1 + 5e-8 * torch.randn(truth.shape))).float() for _ in range(8))
+    got = truth.clone()
+    assert judge("y", got.float(), own, truth, others).passed
+    got[index] *= 1 + part
+    assert not judge("y", got.float(), own, truth, others).passed
+    assert not judge("y", got.float(), own, truth).passed
+
+
+def test_zeros_of_a_sparse_output_are_exact_in_their_slices():
+    """A sample, a channel and a channel of a sample that are 0 beside others that are not."""
+    for index in ((2,), (slice(None), 5), (1, 7)):
+        truth = torch.relu(normal(4, 12, 32))
+        truth[index] = 0
+        own, *others = ((truth * (1 + 5e-8 * torch.randn(truth.shape))).float() for _ in range(8))
+        got = truth.float().clone()
+        got[index] += 1e-7
+        assert not judge("y", got, own, truth, others).passed
+
+
+def test_every_element_is_judged_in_some_group():
+    """Where each great element's channel or column is great for the most part, and no ordinary one is left."""
+    truth = torch.full((1, 12, 12), torch.nan).double()
+    truth[0, :4, 4:7] = truth[0, 4:7, :4] = 1e-6
+    truth[0, :4, :4] = 1.0
+    got = truth.float()
+    assert judge("y", got, truth.float(), truth).passed
+    got[0, 1, 5] *= 1.5
+    assert not judge("y", got, truth.float(), truth).passed

@@ -278,7 +278,7 @@ class _Verdict:
     def _noise(self, o: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Torch's own error at each element: the root mean square and the greatest of its results."""
         if self.known is not None:
-            counts = ~exact & self._ordinary(b.abs(), ~exact)
+            counts = ordinary(b.abs(), ~exact)
             noise = self.known.at(b, counts)
             noise = torch.zeros_like(b) if noise is None else torch.where(counts, noise, 0.0)
             return noise, noise
@@ -289,30 +289,17 @@ class _Verdict:
             greatest = torch.maximum(greatest, own)
             squares += own.square_()
             count += self.truth is not None or result is not o  # without a truth, torch's own result is it
-        noise = (squares / max(count, 1)).sqrt_()
-        if self.others:
-            noise, greatest = (torch.where(exact, part, _as_its_channel(part)) for part in (noise, greatest))
-        return noise, greatest
-
-    def _ordinary(self, size: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """The elements that are not much greater than the others."""
-        nonzero = size[counts & (size > 0)]
-        return counts & (size <= OUTLIER * float(nonzero.median())) if nonzero.numel() else counts
+        return (squares / max(count, 1)).sqrt_(), greatest
 
     def _slices(
         self, error: torch.Tensor, noise: tuple[torch.Tensor, torch.Tensor], size: torch.Tensor, counts: torch.Tensor
     ) -> tuple[str | None, float, torch.Tensor]:
         """The slice that exceeds its allowed error most, by how much, and the allowed error of each element."""
-        judged_by = _as_its_channel(size) if self.others else size
         allowed = torch.full_like(error, math.inf)
         worst: tuple[str | None, float] = (None, 0.0)
-        ordinary = self._ordinary(size, counts)
-        groups = [("", ordinary)]
-        if bool((counts & ~ordinary).any()):
-            groups.append((" of what is much greater than the rest", counts & ~ordinary))
-        for text, mask in groups:
-            for label, kept in _kinds(error.ndim) if mask is ordinary else [("the whole", ())]:
-                sums = _sums(error, noise, judged_by, mask, kept)
+        for text, mask in _groups(size, counts):
+            for label, kept in _kinds(error.ndim):
+                sums = _sums(error, noise, size, mask, kept)
                 if self.others:
                     sums.expect_typical()
                 ratio, limit = self._ratio(sums, label == "the whole")
@@ -416,12 +403,28 @@ def _sums(
     return _Sums(total(mask.double()), *sums, *(greatest(part) for part in (error, worst, size)))
 
 
-def _as_its_channel(values: torch.Tensor) -> torch.Tensor:
-    """The values, none below its channel's median: a sum that cancels has the error of its terms."""
-    if values.ndim < 2:
-        return values
-    usual = values.transpose(0, 1).flatten(1).median(1).values
-    return torch.maximum(values, usual.reshape(-1, *[1] * (values.ndim - 2)))
+def ordinary(size: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Those elements of ``counts`` that are not much greater than most of them."""
+    nonzero = size[counts & (size > 0)]
+    return counts & (size <= OUTLIER * float(nonzero.median())) if nonzero.numel() else counts
+
+
+def _groups(size: torch.Tensor, counts: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """The elements that are judged together: the ordinary ones, and those much greater than these, by themselves.
+
+    A channel, or a place on the last axis, belongs where most of it does: a sum of great terms that cancel is small by
+    chance, and has the error of its terms.
+    """
+    text = ""
+    while bool(counts.any()):
+        mask = ordinary(size, counts)
+        great = counts & ~mask
+        for axis in {1, size.ndim - 1} if size.ndim > 1 and bool(great.any()) else ():
+            over = [other for other in range(size.ndim) if other != axis]
+            mask = mask & ~(2 * great.sum(over, keepdim=True) > counts.sum(over, keepdim=True))
+        mask = mask if bool(mask.any()) else counts
+        yield text, mask
+        counts, text = counts & ~mask, " of what is much greater than the rest"
 
 
 def _over(value: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
