@@ -70,6 +70,14 @@ def _as_tensor(result):
     return torch.tensor(result) if isinstance(result, bool) else result
 
 
+def _grouped_samples():
+    rows, matrices = _tensors((6, 4), (3, 4, 8))
+    for ends in ([2, 2, 6], [0, 5, 6]):
+        yield Call(rows, (matrices,), {"offs": torch.tensor(ends, dtype=torch.int32)})
+    yield Call(rows[:2], (matrices,), {"offs": torch.tensor([1, 1, 2], dtype=torch.int32)})
+    yield Call(matrices, (matrices.mT.contiguous(),))
+
+
 def _inference(function):
     """torch's dropouts, where training is True unless said otherwise; ours are for inference."""
     return lambda input, p=0.5, training=False, inplace=False: function(input, p, training, inplace)
@@ -284,7 +292,7 @@ INDEXING = [
         "argsort argwhere gather index_add index_copy index_fill index_put index_select masked_select msort nonzero "
         "scatter scatter_add scatter_reduce sort take take_along_dim"
     ),
-    *_same("bucketize masked_scatter searchsorted"),
+    *_same("bucketize histc masked_scatter searchsorted"),
     Record("unravel_index", dtypes=(INT,)),
     Record("bincount", dtypes=(INT,), constants=("input",)),
     Record(
@@ -306,6 +314,7 @@ INDEXING = [
 PRODUCTS = [
     *_same("addbmm addmm addmv addr baddbmm bmm cdist cross dot inner kron matmul mm mv outer tensordot vdot"),
     *_same("bilinear cosine_similarity linear pairwise_distance pdist", "nn.functional."),
+    Record("grouped_mm", samples=_grouped_samples, reference=torch.nn.functional.grouped_mm, opinfo="none"),
     Record("det", "linalg.det", tolerance=1e-4),
     Record("inverse", "linalg.inv", tolerance=1e-4),
     Record("solve", "linalg.solve", tolerance=1e-4),

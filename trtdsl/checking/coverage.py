@@ -34,8 +34,8 @@ class Coverage:
         if reached is None or not all(reached.values()):
             masks = sides()
             reached = self.seen.setdefault((site, what, location), dict.fromkeys(masks, False))
-            for side, mask in masks.items():
-                reached[side] = reached[side] or bool(mask.any())
+            for side, mask in masks.items():  # a bound that is made of sizes has another name at other sizes
+                reached[side] = reached.get(side, False) or bool(mask.any())
 
     def missed(self) -> list[str]:
         """One line for each side of a choice that no value reached, without repetition."""

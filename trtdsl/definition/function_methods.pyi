@@ -368,6 +368,11 @@ class FunctionMethods:
         ISelectLayer.
         """
 
+    def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+        """How many elements are in each of ``bins`` equal parts of the range from ``min`` to ``max``, which it
+        includes.
+        """
+
     def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
         """:func:`tensor_split` along dimension 1 (0 for vectors); sections must divide it."""
 

@@ -53,6 +53,7 @@ from .indexing.gather import take_along_dim as take_along_dim
 from .indexing.index import getitem as getitem
 from .indexing.search import bincount as bincount
 from .indexing.search import bucketize as bucketize
+from .indexing.search import histc as histc
 from .indexing.search import isin as isin
 from .indexing.search import searchsorted as searchsorted
 from .losses.classes import cross_entropy as cross_entropy
@@ -217,6 +218,7 @@ from .products.linalg import det as det
 from .products.linalg import inverse as inverse
 from .products.linalg import matrix_norm as matrix_norm
 from .products.linalg import solve as solve
+from .products.matmul import grouped_mm as grouped_mm
 from .products.matmul import linear as linear
 from .products.matmul import matmul as matmul
 from .products.products import addbmm as addbmm
@@ -628,6 +630,7 @@ __all__ = [
     "greater_equal",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gru",
     "gru_cell",
     "gt",
@@ -637,6 +640,7 @@ __all__ = [
     "hardtanh",
     "heaviside",
     "hinge_embedding_loss",
+    "histc",
     "hsplit",
     "hstack",
     "huber_loss",

@@ -35,6 +35,7 @@ from trtdsl.functional.indexing.gather import take_along_dim as take_along_dim
 from trtdsl.functional.indexing.index import getitem as getitem
 from trtdsl.functional.indexing.search import bincount as bincount
 from trtdsl.functional.indexing.search import bucketize as bucketize
+from trtdsl.functional.indexing.search import histc as histc
 from trtdsl.functional.indexing.search import isin as isin
 from trtdsl.functional.indexing.search import searchsorted as searchsorted
 from trtdsl.functional.losses.classes import cross_entropy as cross_entropy
@@ -170,6 +171,7 @@ from trtdsl.functional.products.linalg import det as det
 from trtdsl.functional.products.linalg import inverse as inverse
 from trtdsl.functional.products.linalg import matrix_norm as matrix_norm
 from trtdsl.functional.products.linalg import solve as solve
+from trtdsl.functional.products.matmul import grouped_mm as grouped_mm
 from trtdsl.functional.products.matmul import linear as linear
 from trtdsl.functional.products.matmul import matmul as matmul
 from trtdsl.functional.products.products import addbmm as addbmm
@@ -567,6 +569,7 @@ __all__ = [
     "greater_equal",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gru",
     "gru_cell",
     "gt",
@@ -576,6 +579,7 @@ __all__ = [
     "hardtanh",
     "heaviside",
     "hinge_embedding_loss",
+    "histc",
     "hsplit",
     "hstack",
     "huber_loss",

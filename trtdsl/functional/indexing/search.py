@@ -10,7 +10,7 @@ from ...core.lazy import torch
 from ...definition.operation import operation, require_network
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
-from ..operands import align, as_tensor, binary, promote
+from ..operands import align, as_tensor, binary, numeric, promote
 
 
 @operation
@@ -113,3 +113,39 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise UnsupportedError(f"bincount: weights of {weights.dtype} are summed in float64 by torch: use float32")
     places = input.network.constant((torch.arange(bins)[:, None] == input.data[None, :]).float())
     return L.reduce(binary(places, weights, "PROD"), "SUM", [1])
+
+
+@operation
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements are in each of ``bins`` equal parts of the range from ``min`` to ``max``, which it includes.
+
+    Elements outside of the range, and NaN, are not counted; where both ends are equal, the range is the input's own.
+    Gives the input's dtype. IElementWiseLayers and IReduceLayer SUM over all pairs of elements and bins.
+
+    >>> F.histc(td.Network().input("x", ("N", 3)), bins=4, min=0, max=3).shape
+    (4,)
+    """
+    if bins <= 0 or max < min:
+        raise DefinitionError(f"histc: bins must be positive and max at least min, not {bins}, from {min} to {max}")
+    network = input.network
+    x = L.shuffle(numeric(input), reshape=(input.numel(),))
+    wide = x if x.dtype == torch.float32 else L.cast(x, torch.float32)
+    if min == max:
+        low, high = (as_tensor(end, network, torch.float32) for end in _ends(wide))
+    else:
+        low, high = (network.constant(torch.tensor([float(end)])) for end in (min, max))
+    part = binary(binary(binary(wide, low, "SUB"), float(bins), "PROD"), binary(high, low, "SUB"), "DIV")
+    last = binary(L.unary(part, "FLOOR"), float(bins - 1), "MIN")  # the upper end is in the last bin
+    inside = L.elementwise(
+        L.unary(binary(wide, low, "LESS"), "NOT"), L.unary(binary(wide, high, "GREATER"), "NOT"), "AND"
+    )
+    places = network.constant(torch.arange(bins, dtype=torch.float32)[:, None])
+    found = binary(binary(last, places, "EQUAL"), inside, "AND")
+    return L.reduce(L.cast(found, x.dtype), "SUM", [1])
+
+
+def _ends(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the greatest element, each a unit further out where they are one number."""
+    low, high = L.reduce(x, "MIN", [0], True), L.reduce(x, "MAX", [0], True)
+    one = L.cast(L.elementwise(low, high, "EQUAL"), x.dtype)
+    return L.elementwise(low, one, "SUB"), L.elementwise(high, one, "SUM")

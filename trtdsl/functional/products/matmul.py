@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ... import layers as L
-from ...core.errors import ShapeError
+from ...core.errors import ShapeError, UnsupportedError
+from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
-from ...sizes.size import is_static
+from ...sizes.size import bounds, is_static
 from ..operands import align, binary, promote
 
 
@@ -72,3 +73,55 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if input.ndim == 1:
             result = L.squeeze(result, [0])
     return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")
+
+
+@operation
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """The rows of ``mat_a`` (S, K), each times the matrix of its group in ``mat_b`` (G, K, N): a mixture of experts.
+
+    Group g ends before row ``offs[g]``; rows after the last group have no meaning. Two batches of matrices, without
+    ``offs``, are multiplied in pairs. torch's groups of columns (``mat_b`` of rank 2) have sizes that depend on data:
+    UnsupportedError. IMatrixMultiplyLayer of all rows with all groups, or, where there are no more rows than groups, of
+    each row with the matrix that IGatherLayer gives it.
+
+    >>> net = td.Network()
+    >>> F.grouped_mm(net.input("x", ("S", 3)), net.input("w", (4, 3, 5)), offs=net.input("ends", (4,), "int32")).shape
+    (S, 5)
+    """
+    if bias is not None:
+        raise UnsupportedError("grouped_mm: torch has no bias here either: add bias[group] to the result")
+    if mat_b.ndim == 3 and mat_a.ndim == 3 and offs is None:
+        result = matmul(mat_a, mat_b)
+    elif mat_b.ndim == 3 and mat_a.ndim == 2 and offs is not None:
+        result = _rows_by_group(mat_a, mat_b, offs)
+    else:
+        raise UnsupportedError(
+            f"grouped_mm of {shape_text(mat_a.shape)} and {shape_text(mat_b.shape)}"
+            f"{'' if offs is None else ' with offs'}: groups are parts of the rows of mat_a (S, K), and mat_b is "
+            "(G, K, N); other groups have sizes that depend on data"
+        )
+    return result if out_dtype in (None, result.dtype) else L.cast(result, out_dtype)
+
+
+def _rows_by_group(rows: Tensor, groups: Tensor, ends: Tensor) -> Tensor:
+    """Each row times the matrix of its group, the first that ends behind it."""
+    count, number = rows.shape[0], groups.shape[0]
+    zero, one = (rows.network.constant(torch.tensor(number)) for number in (0, [1]))
+    place = L.linspace(rows.network, (count,), zero, one, dtype=torch.int64)
+    after = L.elementwise(*align([L.unsqueeze(place, [1]), L.cast(ends, torch.int64)]), op="LESS")
+    group = L.reduce(L.cast(L.unary(after, "NOT"), torch.int64), "SUM", [1])
+    group = binary(group, number - 1, "MIN")  # rows after the last group
+    dtype = promote(rows, groups)[0].dtype
+    a, b = L.cast(rows, dtype), L.cast(groups, dtype)
+    if bounds(count)[1] <= bounds(number)[0]:
+        return L.squeeze(L.matrix_multiply(L.unsqueeze(a, [1]), L.gather(b, group, 0)), [1])
+    every = L.matrix_multiply(L.unsqueeze(a, [0]), b)
+    pairs = L.concatenation([L.unsqueeze(group, [1]), L.unsqueeze(place, [1])], 1)
+    return L.gather(every, pairs, mode="ND")

@@ -16,13 +16,14 @@ from ...definition.spec.reference import call_reference
 from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
 from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
+from ..translating.spellings import python_type, respelled
 from .frames import authors_frame, bound, helper_frames, here, place_of
 from .memory import Memory, layout
 from .modes import hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, PEEKS, RANDOM, canonical, keeps_value, narrowed
 from .scalars import READ, number_of
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
-from .unknown import sized
+from .unknown import sized, unlike_itself
 from .writes import check_writes, refuse_set, target_of, writes_itself
 
 
@@ -162,6 +163,7 @@ class Recorder:
         if dataclasses.is_dataclass(given) and not isinstance(given, type):
             fields = dataclasses.fields(given)
             return {field.name: self.tree(getattr(given, field.name)) for field in fields}
+        given = python_type(given) if isinstance(given, type) else given
         if isinstance(given, torch.dtype):
             return narrowed(given)
         if isinstance(given, slice):
@@ -204,9 +206,8 @@ class Recorder:
             self.kept.append(result)
         if target is None and not any(True for _ in _tensors(result)):
             return self._fact(name, args, result)
+        name, form, args, kwargs = respelled(name, form, args, kwargs, result)
         options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
-        if name.endswith("_with_indices"):  # what torch calls for return_indices
-            name, options = name.removesuffix("_with_indices"), {**options, "return_indices": True}
         given = tuple(self.tree(args)) if written is None else written
         op = Op(name, qualified, form, given, {} if written is not None else options, None, here(), self._path())
         if name in RANDOM:
@@ -224,7 +225,9 @@ class Recorder:
             self.memory.made(before[0], None, [result])
         else:
             known = _known(op)
-            op.results = _map_tensors(result, lambda tensor: self._new(tensor, op, known))
+            op.results = rebuilt(
+                result, lambda leaf: self._new(leaf, op, known) if isinstance(leaf, torch.Tensor) else leaf
+            )
             self._note(op)
             if len(before) == 1 and args and args[0] is before[0]:
                 self.memory.made(before[0], op, list(_tensors(result)))
@@ -236,6 +239,9 @@ class Recorder:
 
         if name in ("numpy", "array") and not self._is_constant(args[0]) and type(args[0]) is not torch.nn.Parameter:
             self._fact(name, args, None)
+        result = unlike_itself(name, args, kwargs)
+        if result is not None:
+            return result
         self.inside = True
         try:
             return function(*args, **kwargs)
@@ -467,7 +473,3 @@ def _known(op: Op) -> bool:
 
 def _tensors(tree: Any) -> Any:
     return (leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor))
-
-
-def _map_tensors(tree: Any, change: Any) -> Any:
-    return rebuilt(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)

@@ -18,7 +18,7 @@ MADE = {"tensor", "as_tensor", "scalar_tensor"}
 COMPUTED: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil, "floor": math.floor, "round": round, "trunc": math.trunc, "neg": operator.neg,
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "floor_divide": operator.floordiv, "remainder": operator.mod,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "rsub": lambda x, other: other - x,
 }  # fmt: skip
 READ = {"item", "int", "float", "index"}
 

@@ -12,21 +12,21 @@ import copy
 import dataclasses
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 from ...core.dtypes import dtype_name
-from ...core.errors import TrtdslError, UnsupportedError, UsageError
+from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .guards import GUARDS, Guard
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import narrowed
 from .recorder import Recorder
-from .traced_sizes import pythons_functions
+from .traced_sizes import named_for_a_type, pythons_functions
 
 
 @dataclass
@@ -52,26 +52,36 @@ class Trace:
     """What forward gives that is no output, by the paths under which a check knows it."""
 
 
-def trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int = 3) -> Trace:
+Inputs = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+
+
+def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
     """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
 
     Where a value would decide what runs, forward is run as torch.compile runs it: libraries leave out what they do for
-    values alone. Raises UnsupportedError with the author's line where one decides then too, DefinitionError with it for
-    anything that forward raises.
+    values alone. A file that gives torch a type of Python (``dtype=int``) keeps Python's own. Raises UnsupportedError
+    with the author's line where a value decides then too, DefinitionError with it for anything that forward raises.
     """
     from torch._subclasses.fake_tensor import DataDependentOutputException
 
-    try:
-        return _trace(module, inputs, count)
-    except UnsupportedError as error:
-        if not isinstance(error.__cause__, DataDependentOutputException):
+    types_in: set[str] = set()
+    while True:
+        try:
+            return _trace(module, inputs, count, types_in)
+        except UnsupportedError as error:
+            if not isinstance(error.__cause__, DataDependentOutputException):
+                raise
+            with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
+                return _trace(module, inputs, count, types_in)
             raise
-        with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
-            return _trace(module, inputs, count)
-        raise
+        except DefinitionError as error:
+            place = error.location
+            if place is None or place.file in types_in or not named_for_a_type(error.__cause__):
+                raise
+            types_in.add(place.file)
 
 
-def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]], count: int) -> Trace:
+def _trace(module: torch.nn.Module, inputs: Inputs, count: int, types_in: Collection[str] = ()) -> Trace:
     module = copied(module, parameters=False)
     tensors = without_values(inputs)
     recorder, before = Recorder(module, count), numbers_of(module)
@@ -86,7 +96,7 @@ def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], 
                 stack.callback(handle.remove)
         stack.enter_context(modes_below(recorder))
         stack.enter_context(modes(recorder))
-        stack.enter_context(pythons_functions(module))
+        stack.enter_context(pythons_functions(module, types_in))
         token = GUARDS.set([])
         stack.callback(GUARDS.reset, token)
         returned = recorder.run(module, tensors)
@@ -98,6 +108,11 @@ def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], 
     changed = [name for name, number in numbers_of(module).items() if before.get(name, number) != number]
     remarks = [*_updates(recorder, module, changed), *_differences(recorder), *map(_remark, left_out.items())]
     for path, leaf in found.items():
+        if isinstance(leaf, torch.Tensor) and leaf.is_complex():
+            raise UnsupportedError(
+                f"forward gives complex numbers{f' ({path})' if path else ''}, which an engine does not: give "
+                "torch.view_as_real of them"
+            )
         if isinstance(leaf, torch.Tensor) and narrowed(leaf.dtype) != leaf.dtype:
             raise UnsupportedError(
                 f"forward gives {dtype_name(leaf.dtype)}{f' ({path})' if path else ''}, which TensorRT does not have: "
@@ -109,7 +124,7 @@ def _trace(module: torch.nn.Module, inputs: Mapping[str, tuple[tuple[int, ...], 
     return made
 
 
-def without_values(inputs: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> dict[str, torch.Tensor]:
+def without_values(inputs: Inputs) -> dict[str, torch.Tensor]:
     """Tensors that have shapes and dtypes, and no values."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -12,7 +12,7 @@ import math
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
@@ -368,14 +368,27 @@ class _Float(float, metaclass=_FloatType):
         return float(*given)
 
 
-NAMESAKES = {"int": _Int, "float": _Float, "min": _extremum("min"), "max": _extremum("max"), "range": _range}
+def _len(given: Any) -> int:
+    return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
+
+
+NAMESAKES = {
+    "int": _Int, "float": _Float, "min": _extremum("min"), "max": _extremum("max"), "range": _range, "len": _len,
+}  # fmt: skip
+
+
+def named_for_a_type(error: BaseException | None) -> bool:
+    """Whether torch was given what stands in for ``int`` or ``float``, and takes the types themselves alone."""
+    names = (_IntType.__name__, _FloatType.__name__)
+    return isinstance(error, TypeError) and any(name in str(error) for name in names)
 
 
 @contextmanager
-def pythons_functions(module: torch.nn.Module) -> Iterator[None]:
+def pythons_functions(module: torch.nn.Module, types_in: Collection[str] = ()) -> Iterator[None]:
     """A context in which Python's own functions support traced numbers.
 
-    ``int``, ``min``, ``max`` and ``range`` in the packages of the module's classes, and the functions of ``math``.
+    ``int``, ``min``, ``max``, ``range`` and ``len`` in the packages of the module's classes, and the functions of
+    ``math``. Files in ``types_in`` keep their ``int`` and ``float``.
     """
     changed: list[tuple[dict[str, Any], str]] = []
     packages = {kind.__module__.partition(".")[0] for part in module.modules() for kind in type(part).__mro__}
@@ -383,9 +396,10 @@ def pythons_functions(module: torch.nn.Module) -> Iterator[None]:
     for name, file in list(sys.modules.items()):
         if name.partition(".")[0] not in packages:
             continue
-        space = vars(file)
-        if not is_inside(str(space.get("__file__") or "<frozen")):
-            changed += [(space, key) for key in NAMESAKES if key not in space]
+        space, path = vars(file), str(getattr(file, "__file__", None) or "<frozen")
+        if not is_inside(path):
+            own = ("int", "float") if path in types_in else ()
+            changed += [(space, key) for key in NAMESAKES if key not in space and key not in own]
     with _ONE_AT_A_TIME:
         before = {name: getattr(math, name) for name in IN_MATH}
         sym = {name: getattr(torch, name) for name in ("sym_max", "sym_min", "sym_int")}

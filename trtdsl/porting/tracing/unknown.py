@@ -1,4 +1,4 @@
-"""Results whose size depends on a tensor's values: while tracing, a trial size stands in for it."""
+"""Results that torch does not make of tensors without values: a trial size stands in for one that depends on values."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ def _places(item: Any, count: int) -> list[Any]:
     if isinstance(item, torch.Tensor) and item.dtype == torch.bool:
         return [item.new_empty((count,), dtype=torch.int64) for _ in range(item.dim())]
     return [item]
+
+
+def unlike_itself(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a call that torch's functions without values refuse and those with values take; else None."""
+    if name == "grouped_mm":  # without values of bfloat16 alone
+        a, b = args[:2]
+        rows = a.shape[:-1] if a.dim() <= b.dim() else (b.shape[0], a.shape[-2])
+        return a.new_empty((*rows, b.shape[-1]), dtype=kwargs.get("out_dtype") or a.dtype)
+    return None

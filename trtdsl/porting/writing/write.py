@@ -68,7 +68,11 @@ class File:
         blocks = [self._function(function, Body(function, taken, counts)) for function in self.functions]
         results = self.trace.results
         names = [name for name, item in results.items() if isinstance(item, Value)] if isinstance(results, dict) else []
-        called = dict(zip(self.main.results, map(self._output, names)))
+        called = {
+            value: name
+            for value, name in zip(self.main.results, map(self._output, names))
+            if name.isidentifier() and not keyword.iskeyword(name)  # keys may be "0"
+        }
         blocks.append(self._network(Body(self.main, taken, counts, called)))
         body = "\n\n\n".join(blocks)
         return "\n\n\n".join([*self._head(body), body]) + "\n"

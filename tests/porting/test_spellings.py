@@ -1,0 +1,106 @@
+"""Modules that write torch's calls in its less usual ways; each is ported and equal to itself."""
+
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+
+X = "N,4"
+ROWS = {"N": (1, 2, 3)}
+
+
+class Written(nn.Module):
+    """A module whose forward is given."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+SPELLINGS = {
+    "axis of cat": lambda x: torch.cat([x, x], axis=1),
+    "concatenate": lambda x: torch.concatenate([x, x], axis=-1),
+    "axis and keepdims": lambda x: x.mean(axis=1, keepdims=True) * x.argmax(axis=1, keepdims=True),
+    "axis of unsqueeze": lambda x: torch.unsqueeze(x, axis=1),
+    "row_stack": lambda x: torch.row_stack([x, x]),
+    "sizes one by one": lambda x: x[:, None].broadcast_to(x.shape[0], 5, 4),
+    "type": lambda x: (4 * x).type(torch.int32),
+    "new_tensor": lambda x: x.new_tensor([1, 2, 3, 4]) * x,
+    "len": lambda x: torch.ones(len(x)) * x[:, 0],
+    "int as a dtype": lambda x: torch.zeros(x.shape[0], 4, dtype=int) + x,
+    "float as a dtype": lambda x: torch.ones_like(x, dtype=float).float() * x,
+    "a number of sizes as a tensor": lambda x: x[:, 4 - torch.tensor(min(x.shape[0], 2)) :],
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_each_spelling_is_the_usual_call(name):
+    spec = td.from_module(Written(SPELLINGS[name]), [X], dims=ROWS)
+    td.check(spec).raise_for_mismatch()
+
+
+class Levels(nn.Module):
+    """Results by the numbers of levels, as torchvision's backbones give them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        levels = [self.first(x).relu()]
+        levels.append(self.second(levels[0]))
+        return OrderedDict((str(number), level) for number, level in enumerate(levels))
+
+
+def test_outputs_may_be_called_by_numbers():
+    spec = td.from_module(Levels(), [X], dims=ROWS)
+    td.check(spec).raise_for_mismatch()
+    assert list(spec.define().outputs) == ["0", "1"]
+
+
+class Experts(nn.Module):
+    """A mixture of experts as transformers writes it: rows sorted by their expert, and one product for each."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x, expert):
+        order = expert.argsort(stable=True)
+        ends = torch.histc(expert.float(), bins=3, min=0, max=2).cumsum(0, dtype=torch.int32)
+        return nn.functional.grouped_mm(x[order], self.weights, offs=ends)[order.argsort()]
+
+
+@pytest.mark.parametrize("rows", [(1, 2, 3), (1, 4, 9)])
+def test_a_mixture_of_experts(rows):
+    spec = td.from_module(Experts(), {"x": X, "expert": "N:int64:0:3"}, dims={"N": rows})
+    td.check(spec).raise_for_mismatch()
+
+
+def test_groups_of_columns_are_refused():
+    network = td.Network()
+    x, y = network.input("x", (3, 8)), network.input("y", (8, 4))
+    with pytest.raises(td.UnsupportedError, match=r"groups are parts of the rows of mat_a \(S, K\)"):
+        td.functional.grouped_mm(x, y, offs=network.constant([4, 8]))
+
+
+class Bounded(nn.Module):
+    """A clamp whose bound is a size: what a check names it by differs from size to size."""
+
+    def forward(self, x):
+        return x.clamp(0, x.shape[0] / 2)
+
+
+def test_a_bound_that_is_a_size_is_checked_at_all_sizes():
+    assert td.check(td.from_module(Bounded(), [X], dims=ROWS)).passed
+
+
+def test_complex_results_are_refused_in_a_sentence():
+    with pytest.raises(td.UnsupportedError, match=r"forward gives complex numbers.*torch\.view_as_real"):
+        td.from_module(Written(torch.fft.fft), [X], dims=ROWS)
