@@ -177,6 +177,55 @@ def test_half_precision_is_one_fused_kernel(dtype, kind):
     assert any("mha" in launch.name for launch in td.program(net).launches)
 
 
+@pytest.mark.parametrize("width", [32, 64])
+@pytest.mark.parametrize("shape", [(2, 6, 99, 99), (1, 1, 1, 99), (99, 99)], ids=str)
+def test_a_bool_mask_in_float16_is_part_of_the_kernel(shape, width):
+    """Between projections: one launch each for q, k and v and one for attention, or two more that bring them to it."""
+    net = td.Network()
+    x, mask = (
+        net.input("x", (2 if shape[0] == 2 else 1, 99, 6 * width), torch.float16),
+        net.input("mask", shape, "bool"),
+    )
+    weight = net.constant(torch.ones(6 * width, 6 * width, dtype=torch.float16))
+    q, k, v = (F.linear(x, weight).reshape(x.shape[0], 99, 6, width).transpose(1, 2) for _ in range(3))
+    net.output(F.scaled_dot_product_attention(q, k, v, mask), "y")
+    launches = td.program(net).launches
+    assert any("mha" in launch.name for launch in launches)
+    assert len(launches) <= 6
+
+
+@pytest.mark.parametrize("kind", ["none", "padding", "padding added", "rows", "rows added", "both"])
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("width", [40, 64])
+def test_multi_head_attention_without_weights_is_one_fused_kernel(dtype, kind, width):
+    """Of any masks, 29 queries and 37 keys; equal to torch, also in rows that a mask hides wholly."""
+    torch.manual_seed(0)
+    shapes = {"padding": {"key_padding_mask": (2, 37)}, "rows": {"attn_mask": (29, 37)}}
+    wanted = {
+        name: shape for part, found in shapes.items() if part in kind or kind == "both" for name, shape in found.items()
+    }
+    masks = {name: torch.rand(shape) < 0.4 for name, shape in wanted.items()}
+    for mask in masks.values():
+        mask[0] = True
+    if "added" in kind:
+        masks = {name: torch.zeros(mask.shape).masked_fill(mask, -torch.inf).to(dtype) for name, mask in masks.items()}
+    size = 2 * width
+    weight, out = (torch.randn(3 * size, size) / 8).to(dtype), (torch.randn(size, size) / 8).to(dtype)
+    feeds = {"q": torch.randn(29, 2, size).to(dtype), "k": torch.randn(37, 2, size).to(dtype), **masks}
+
+    def attend(function, weight, out, q, k, **masks):
+        parts = (size, 2, weight, None, None, None, False, 0.0, out, None, False)
+        return function(q, k, k, *parts, need_weights=False, **masks)[0]
+
+    net = td.Network()
+    given = {name: net.input(name, feed.shape, feed.dtype) for name, feed in feeds.items()}
+    net.output(attend(F.multi_head_attention_forward, net.constant(weight), net.constant(out), **given), "y")
+    assert any("mha" in launch.name for launch in td.program(net).launches)
+    want = attend(torch.nn.functional.multi_head_attention_forward, weight, out, **feeds)
+    assert not want.isnan().any()
+    assert_close(td.interpret(net, feeds)["y"], want, 2e-2 if dtype == torch.float16 else 1e-1)
+
+
 @pytest.mark.parametrize("kind", ["none", "causal", "float", "bool"])
 @pytest.mark.parametrize("dtype", HALF)
 def test_half_precision_of_any_length_is_one_fused_kernel(dtype, kind):

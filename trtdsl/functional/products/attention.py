@@ -42,11 +42,12 @@ def scaled_dot_product_attention(
 
     One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
     do no worse (half precision with no mask or one that is added, float32 with a mask that is not constant, a bool mask
-    that is constant or in float32) and where the layer cannot express the case. In half precision the builder makes one
-    fused kernel of either. Where ``scale`` makes scores greater than by default, these stay in float32, as in torch: in
-    the layer, or in products that are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies
-    above the diagonal. ``enable_gqa`` repeats the heads of dimension -3 of key and value. An odd number of keys in
-    float32 gets one more, which the mask rules out. ``dropout_p`` above 0 is refused.
+    that is constant, in float32, or in float16 for up to 512 tokens of 32 or 64 numbers) and where the layer cannot
+    express the case. In half precision the builder makes one fused kernel of either. Where ``scale`` makes scores
+    greater than by default, these stay in float32, as in torch: in the layer, or in products that are not fused.
+    ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats the
+    heads of dimension -3 of key and value. An odd number of keys in float32 gets one more, which the mask rules out.
+    ``dropout_p`` above 0 is refused.
 
     ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
     as in torch. For a constant mask this is decided while the network is defined and costs nothing without such rows.
@@ -67,16 +68,15 @@ def scaled_dot_product_attention(
         attn_mask = L.cast(attn_mask, query.dtype)  # first of all: what half precision has no number for becomes -inf
     mask, open_rows = attn_mask, None if attn_mask is None else _open_rows(attn_mask)
     chosen = mask is not None and mask.dtype == torch.bool and is_low(query) and not mask.is_constant
-    if mask is not None and chosen:
-        # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses a mask made by ISelectLayer for
-        # some sizes only, and in front of IAttention it turns one into a search for padding that takes seven launches.
+    inside = chosen and scale is None and not enable_gqa and _keeps_choices(query, key, value)
+    if mask is not None and chosen and not inside:
+        # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses ISelectLayer for some sizes,
+        # and in front of IAttention it turns one into a search for padding that takes seven launches.
         mask = L.unary(L.cast(mask, query.dtype), "LOG")
-    # The builder makes one kernel of unmasked attention in half precision either way; for the products it finds better
-    # ways to and from the projections around it.
+    # Unmasked attention in half precision is one kernel either way, with better ways to and from it for the products.
     sharpness = _sharpness(query, scale) if is_low(query) else 0
     plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
-    # In float32 the products, too, are a launch for the scores, one for the softmax, and one for the values: the rows
-    # that are hidden wholly become part of the softmax, where after the layer they take a launch of their own.
+    # In float32 hidden rows become part of the products' softmax; after the layer they take a launch of their own.
     wholly = open_rows is not None and not is_low(query) and not enable_gqa
     fits = _is_for_layer(query, key, value, mask, enable_gqa)
     way = lowering_of(
@@ -86,16 +86,16 @@ def scaled_dot_product_attention(
         key,
         value,
         cannot={} if fits else {"layer": "IAttention takes floats of one width in one batch, and a mask that is added"},
-        default="products" if plain or wholly or sharpness == 2 else "layer",
+        default="products" if plain or inside or wholly or sharpness == 2 else "layer",
     )
     if way == "layer":
         return _opened(_by_layer(scaled(query, factor), key, value, mask, is_causal), open_rows)
     key, value = (repeat_interleave(x, n, -3) if n > 1 else x for x, n in zip((key, value), groups, strict=True))
     if sharpness:  # scores in float32, as torch has them
         query, key = L.cast(query, torch.float32), L.cast(key, torch.float32)
-    if is_low(value):  # a choice between the products keeps them from being fused
-        return _opened(_by_products(scaled(query, factor), key, value, attn_mask, is_causal, None), open_rows)
-    return _by_products(scaled(query, factor), key, value, attn_mask, is_causal, open_rows)
+    within = None if is_low(value) and not inside else open_rows  # a choice there keeps products from being fused
+    result = _by_products(scaled(query, factor), key, value, attn_mask, is_causal, within)
+    return result if within is open_rows else _opened(result, open_rows)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> None:
@@ -140,6 +140,18 @@ def _sharpness(query: Tensor, scale: float | Tensor | None) -> int:
         return 1
     deviation = abs(scale) * math.sqrt(width)  # of the scores, where query and key have a deviation of 1
     return 0 if deviation < 1.01 else 2 if deviation > 8 and abs(math.frexp(scale)[0]) != 0.5 else 1
+
+
+def _keeps_choices(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the builder fuses products with choices between them, of a mask and of rows that it hides wholly.
+
+    Seen in TensorRT-RTX 1.7 in float16, with at most 512 queries and as many keys of 32 or 64 numbers: the mask is then
+    part of the kernel. It does not fuse 1024, nor bfloat16 or other widths.
+    """
+    length, width = query.shape[-2:]
+    same = isinstance(length, int) and (length, width) == tuple(key.shape[-2:]) == tuple(value.shape[-2:])
+    low = query.dtype == key.dtype == value.dtype == torch.float16
+    return low and same and isinstance(length, int) and length <= 512 and width in (32, 64)
 
 
 def _even(
@@ -256,9 +268,10 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """torch.nn.MultiheadAttention's function: (L, N, E), (S, N, E), (S, N, E) to (L, N, E) and the attention weights.
 
-    The projections as IMatrixMultiplyLayers, attention by head, the output projection. Tensors without the batch
-    dimension N are taken too. Dropout is refused. A row that the masks hide wholly is NaN with ``need_weights`` and 0
-    without, as in torch's function; torch's module in evaluation gives NaN for either where the masks are bool.
+    The projections as IMatrixMultiplyLayers, attention by head, the output projection. In half precision attention
+    without ``need_weights`` is :func:`scaled_dot_product_attention`. Tensors without the batch dimension N are taken
+    too. Dropout is refused. A row that the masks hide wholly is NaN with ``need_weights`` and 0 without, as in torch's
+    function; torch's module in evaluation gives NaN for either where the masks are bool.
 
     >>> net = td.Network()
     >>> x, w = net.input("x", (5, "N", 8)), net.constant(torch.ones(24, 8))
@@ -289,10 +302,10 @@ def multi_head_attention_forward(
     attn_mask, key_padding_mask = _by_head(_open(attn_mask, added), _open(key_padding_mask, added), batch, num_heads)
     if attn_mask is None and is_causal:
         raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
-    attention = _attention_weights(q, k, attn_mask, key_padding_mask, keep_hidden=need_weights or added > 0)
-    joined = L.shuffle(matmul(attention, v), (2, 0, 1, 3), (length, batch, width))
+    attended, weights = _attended(q, k, v, attn_mask, key_padding_mask, need_weights, added)
+    joined = L.shuffle(attended, (2, 0, 1, 3), (length, batch, width))
     result = linear(joined, out_proj_weight, out_proj_bias)
-    weights = None if not need_weights else L.reduce(attention, "AVG", [1]) if average_attn_weights else attention
+    weights = L.reduce(weights, "AVG", [1]) if weights is not None and average_attn_weights else weights
     if not batched:
         return L.squeeze(result, [1]), None if weights is None else L.squeeze(weights, [0])
     return result, weights
@@ -311,6 +324,18 @@ def _heads(x: Tensor, heads: int, weight: Tensor | None, bias: Tensor | None, ex
     return L.shuffle(L.shuffle(x, reshape=(length, batch, heads, width // heads)), (1, 2, 0, 3))
 
 
+def _attended(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, padding: Tensor | None, need_weights: bool, added: int
+) -> tuple[Tensor, Tensor | None]:
+    """Attention by head and, if they are needed, its weights; the last ``added`` keys are hidden by no mask."""
+    floats = any(each is not None and each.dtype != torch.bool for each in (mask, padding))
+    if is_low(q) and not (need_weights or added or (floats and _keeps_choices(q, k, v))):
+        return scaled_dot_product_attention(q, k, v, _one_mask(mask, padding, q.dtype)), None
+    # In float32 the products take a launch less with such masks.
+    weights = _attention_weights(q, k, mask, padding, keep_hidden=need_weights or added > 0)
+    return matmul(weights, v), weights if need_weights else None
+
+
 def _attention_weights(
     q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None, *, keep_hidden: bool
 ) -> Tensor:
@@ -324,6 +349,18 @@ def _attention_weights(
         scores = _masked(scores, each)
     weights = softmax(scores, -1)
     return weights if keep_hidden else _without_hidden_rows(weights, masks)
+
+
+def _one_mask(mask: Tensor | None, padding: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Both masks as :func:`scaled_dot_product_attention` takes one: bool where they are, True where it takes part."""
+    masks = [each for each in (mask, padding) if each is not None]
+    if all(each.dtype == torch.bool for each in masks):
+        return functools.reduce(logical_and, map(logical_not, masks)) if masks else None
+    # The logarithm of True and False is 0 and -inf.
+    added = [
+        L.unary(L.cast(logical_not(x), dtype), "LOG") if x.dtype == torch.bool else L.cast(x, dtype) for x in masks
+    ]
+    return functools.reduce(lambda a, b: binary(a, b, "SUM", dtype), added)
 
 
 def _by_head(
