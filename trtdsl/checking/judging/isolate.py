@@ -64,7 +64,8 @@ class Reference:
     def perturbed(self, feeds: Feeds, seed: int, *, inputs: bool = True, within: Within = None) -> Any | None:
         """As a call, of feeds (where ``inputs``) and weights that are moved by a unit in their last place.
 
-        None where the reference does not run that way.
+        Convolutions have their operands in memory with channels first or last, by turns: torch sums in another order
+        then, and for small images its errors are three times as great. None where the reference does not run that way.
         """
         generator = torch.Generator().manual_seed(seed)
         try:
@@ -75,7 +76,7 @@ class Reference:
             moved = {name: feed.clone() for name, feed in feeds.items()}
             if inputs:
                 moved = {name: _moved(feed, generator, self.precision) for name, feed in moved.items()}
-            with _as_written(), self._autocast(), within or nullcontext():
+            with _as_written(), _convolved(channels_last=seed % 2 == 1), self._autocast(), within or nullcontext():
                 return call_reference(module, moved)
         except Exception:  # because of values that it was not made for, or because it cannot be copied
             return None
@@ -113,6 +114,26 @@ def _as_written() -> Iterator[None]:
     from torch.overrides import BaseTorchFunctionMode
 
     with torch.no_grad(), BaseTorchFunctionMode():
+        yield
+
+
+CONVOLUTIONS = {"conv2d": "channels_last", "conv3d": "channels_last_3d"}
+
+
+@contextmanager
+def _convolved(channels_last: bool) -> Iterator[None]:
+    """A context in which convolutions have their operands in one order in memory, whatever order they were made in."""
+    from torch.overrides import TorchFunctionMode
+
+    class Ordered(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            order = CONVOLUTIONS.get(getattr(func, "__name__", ""))
+            if order is not None and len(args) > 1 and args[0].ndim == args[1].ndim:
+                order = getattr(torch, order) if channels_last else torch.contiguous_format
+                args = (*(operand.contiguous(memory_format=order) for operand in args[:2]), *args[2:])
+            return func(*args, **(kwargs or {}))
+
+    with Ordered():
         yield
 
 
