@@ -2,21 +2,31 @@
 
 Swaps and simultaneous assignment, writing in place by every means, broadcasts, lists, sizes in arithmetic, repeated
 blocks with numbered weights, lists filled in rounds, helpers that are called more than once, values that nobody needs.
+Every second module has what `port_habits` adds to it as well; every sixteenth has a dynamic size.
 """
 
 import random
 
+from tests.support.port_habits import Habits
+
 N, M, K = 3, 4, 6  # of (N, M, K), which all values broadcast to
 
 
-class Source:
-    """A module's source, written from the choices of one generator of random numbers."""
+class Source(Habits):
+    """A module's source, written from the choices of one generator of random numbers.
+
+    ``dynamic`` says that the second dimension is M, from 4 to 7.
+    """
 
     def __init__(self, seed):
         self.random = random.Random(seed)
+        self.wide, self.dynamic = seed % 2 == 1, seed % 16 == 1
+        self.length = "a.shape[1]" if self.dynamic else "4"
         self.lines = ["import torch", "import torch.nn.functional as F", "from torch import nn", ""]
         self.blocks = self.random.randint(2, 4)
         self.helper()
+        if self.wide:
+            self.helpers()
         self.block()
         self.module()
 
@@ -52,7 +62,7 @@ class Source:
         variables = ["a", "b", "c"]
         body = ["a, b, c = a * 1.5, b + a, a - b"] if self.random.random() < 0.5 else ["c = a * b"]
         for _ in range(self.random.randint(2, 5)):
-            kind = self.random.randrange(5)
+            kind = self.random.randrange(8 if self.wide else 5)
             if kind == 0:
                 inner = self.statements(variables, self.random.randint(1, 3), weights=False, depth=0)
                 body += [f"for _ in range({self.random.randint(2, 4)}):", *self.indented(inner)]
@@ -60,8 +70,12 @@ class Source:
                 body += self.through_blocks(variables)
             elif kind == 2:
                 body += self.through_lists(variables)
+            elif kind > 4:
+                body += self.habit(variables)
             else:
                 body += self.statements(variables, self.random.randint(1, 3), weights=False, depth=0)
+        if self.wide:
+            self.inner()
         self.lines += [
             "",
             "class Module(nn.Module):",
@@ -69,6 +83,7 @@ class Source:
             "        super().__init__()",
             f"        self.blocks = nn.ModuleList(Block({scales}) for number in range({self.blocks}))",
             "        self.register_buffer('table', torch.arange(6.0) - 2)",
+            *(self.parts() if self.wide else []),
             "    def forward(self, a, b):",
             *self.indented(body, 8),
             f"        return {self.random.choice(['a', 'a, b, c', '{1}', 'a, helper(b, c)', '[c, (b, a)]'])}".replace(
@@ -116,6 +131,8 @@ class Source:
         return lines
 
     def statement(self, variables, weights, depth):
+        if self.wide and self.random.random() < 0.3:
+            return self.writing(variables, weights, depth)
         x, y = self.random.choice(variables), self.random.choice(variables)
         z = self.random.choice(variables)
         e, f = self.expression(variables, weights, depth), self.expression(variables, weights, depth)
@@ -160,7 +177,7 @@ class Source:
                     f"for number in range({high}):",
                     f"    {x} = {e} + number",
                     f"    kept.append({x})",
-                    f"{y} = torch.cat(kept, 1)[:, -4:]",
+                    f"{y} = torch.cat(kept, 1)[:, -{x}.shape[1] :]",
                 ],
                 [f"scale = lambda t, by={number}: t * by + {y}", f"{x} = scale({e})"],
                 [

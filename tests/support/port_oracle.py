@@ -5,6 +5,7 @@ statements are rolled into loops and whose modules share functions; and the text
 have names. torch computes all of them, so that nothing but the passes is judged.
 """
 
+import copy
 import operator
 from dataclasses import dataclass, field
 
@@ -237,17 +238,26 @@ class Network:
     def Input(*_, **__):
         return None
 
-    Dim = Input
+    @staticmethod
+    def Dim(*_, max, **__):
+        """The size at which a dynamic module is executed."""
+        return max
+
+    @staticmethod
+    def require(condition, *_):
+        assert condition
 
 
-def stages(module, inputs, dims=None):
+def stages(module, inputs, dims=None, ranges=None, traced=None):
     """What the module gives, and after it what each stage gives, by name: lists of tensors.
 
-    ``inputs`` are tensors by name; ``dims`` may give texts of shapes in their places, such as "N,3".
+    ``inputs`` are tensors by name; ``dims`` may give texts of shapes in their places, such as "N,3", with ``ranges`` of
+    its dimensions. ``traced`` is what is traced in the place of the module: the same in another dtype.
     """
     module = module.eval()
-    given = checked_inputs(module, dims or {name: text_of(tensor) for name, tensor in inputs.items()}, DIMS)
-    trace = traced_at_all_sizes(module, given)
+    traced = traced or module
+    given = checked_inputs(traced, dims or {name: text_of(tensor) for name, tensor in inputs.items()}, ranges or {})
+    trace = traced_at_all_sizes(traced, given)
     state = {**dict(module.state_dict()), **dict(module.named_buffers()), **trace.constants}
     state = {name: tensor.clone() for name, tensor in state.items()}
     feeds = {name: tensor.clone() for name, tensor in inputs.items()}
@@ -275,9 +285,6 @@ def stages(module, inputs, dims=None):
         yield f"text\n{text}", flat(own)
 
 
-DIMS = {}
-
-
 def text_of(tensor):
     numbers = "" if tensor.dtype.is_floating_point or tensor.dtype == torch.bool else ":0:2"
     return ",".join(map(str, tensor.shape)) + f":{str(tensor.dtype).removeprefix('torch.')}{numbers}"
@@ -287,15 +294,29 @@ def flat(results):
     return [leaf for leaf in leaves(results) if isinstance(leaf, torch.Tensor)]
 
 
-def assert_every_pass_keeps_the_meaning(module, inputs, source="", dims=None):
-    """Executes every stage on the inputs and compares it with the module."""
+def assert_every_pass_keeps_the_meaning(module, inputs, source="", dims=None, ranges=None):
+    """Executes every stage on the inputs and compares it with the module, where they differ once more in float64."""
+    said = _difference(stages(module, inputs, dims, ranges))
+    if said:
+        double = copy.deepcopy(module).double()
+        wide = {name: given.double() if given.is_floating_point() else given for name, given in inputs.items()}
+        traced = dims or {name: text_of(tensor) for name, tensor in inputs.items()}
+        said = _difference(stages(double, wide, traced, ranges, traced=module))
+    assert not said, f"{said}\n{source}"
+
+
+def _difference(stages):
+    """What the first stage that differs from the module gives otherwise; empty where none does."""
     expected = None
-    for name, results in stages(module, inputs, dims):
+    for name, results in stages:
         if expected is None:
             expected = results
             continue
-        assert len(results) == len(expected), f"{name}: {len(results)} results of {len(expected)}\n{source}"
+        if len(results) != len(expected):
+            return f"{name}: {len(results)} results of {len(expected)}"
         for index, (own, its) in enumerate(zip(results, expected)):
             scale = max(1.0, float(its.abs().max())) if its.numel() and its.is_floating_point() else 1.0
             same = own.shape == its.shape and torch.allclose(own, its, 1e-5, 1e-6 * scale, equal_nan=True)
-            assert same, f"result {index} differs after: {name}\n{source}"
+            if not same:
+                return f"result {index} differs after: {name}"
+    return ""

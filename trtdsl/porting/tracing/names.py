@@ -190,9 +190,15 @@ def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
         return narrowed(result.dtype) == narrowed(given.dtype)
     if "dropout" in op.name:
         return op.name in UNCHANGED and not _drops(op)
-    if op.name in NEUTRAL and len(op.args) == 2 and not op.kwargs and type(op.args[1]) in (bool, int, float):
-        return op.args[1] == NEUTRAL[op.name] and result.dtype == given.dtype
+    if is_neutral(op.name, op.args, op.kwargs):
+        return result.dtype == given.dtype
     return op.name in UNCHANGED or result is given
+
+
+def is_neutral(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call computes with a number that changes nothing."""
+    number = name in NEUTRAL and len(args) == 2 and not kwargs and type(args[1]) in (bool, int, float)
+    return number and args[1] == NEUTRAL[name]
 
 
 def _drops(op: Op) -> bool:

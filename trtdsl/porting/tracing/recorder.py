@@ -20,7 +20,7 @@ from ..translating.spellings import python_type, respelled
 from .frames import authors_frame, bound, helper_frames, here, place_of
 from .memory import Memory, layout
 from .modes import hooks_of, modes, storage_of, tensors_of
-from .names import FOLDED, PEEKS, RANDOM, canonical, keeps_value, narrowed
+from .names import FOLDED, PEEKS, RANDOM, canonical, is_neutral, keeps_value, narrowed
 from .scalars import READ, number_of
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
 from .unknown import sized, unlike_itself
@@ -197,6 +197,8 @@ class Recorder:
         result = self._made(function, name, args, kwargs)
         check_writes(qualified, before, versions, target)
         if itself:  # y[:2] *= 3 ends with y[:2] = y[:2]
+            return result
+        if target is not None and is_neutral(name, args, kwargs):
             return result
         if name in ("numpy", "array"):
             self._expose(args[0])
