@@ -98,7 +98,8 @@ def raft(first: td.Tensor, second: td.Tensor, w: td.Scope, updates: int = 12, ev
 
     def update(state: tuple[td.Tensor, td.Tensor], _: td.Tensor):
         hidden, flow = state
-        features = motion(flow, look_up(pyramid, start + flow), w.update_block.motion_encoder)
+        correlations = look_up(pyramid, start + flow)
+        features = motion(flow.to(correlations.dtype), correlations, w.update_block.motion_encoder)
         hidden = gru(hidden, F.cat([context, features], 1), w.update_block.recurrent_block.convgru1)
         head = w.update_block.flow_head
         flow = flow + convolution(F.relu(convolution(hidden, head.conv1)), head.conv2)

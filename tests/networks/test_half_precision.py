@@ -81,3 +81,19 @@ def test_yolo_suppresses_scores_of_half_precision_as_torch_does(yolo, dtype):
     report = td.check(spec, feeds={"candidates": boxes, "ratings": scores.to(dtype)})
     assert report.passed, str(report)
     assert len(report.cases) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_raft_with_weights_and_frames_of_half_precision_keeps_its_points_in_float32(dtype):
+    """The flow after 12 updates beside torch's in float32, of the same rounded weights and frames."""
+    halved = load_module(NETWORKS.parent / "tools" / "bench" / "networks.py").halved
+    spec, sizes = td.load_spec(str(NETWORKS / "raft_small.py")), {"N": 1, "H8": 16, "W8": 16}
+    low, weights = halved(spec, None, dtype)
+    feeds = {name: x.to(dtype) for name, x in td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0)).items()}
+    module = spec.reference_module(spec.open_weights({name: x.float() for name, x in weights.items()}))
+    with torch.no_grad():
+        want = module(*(x.float() for x in feeds.values()))
+    net = low.define(weights=weights, dims=sizes)
+    got = td.interpret(net, feeds)["flow"]
+    assert got.dtype == torch.float32  # pixels: float16 has no fractions of them above 1024
+    assert (got - want).abs().max() < 16 * torch.finfo(dtype).eps * want.abs().max()
