@@ -19,6 +19,7 @@ def rand(*shape):
 
 
 X, IMAGE, HEADS = rand(2, 4, 5), rand(2, 4, 6, 8), rand(2, 3, 6, 8)
+SMALL = rand(2, 4, 2, 2)
 KERNEL, MEAN, VAR, SLOPES = rand(5, 4, 3, 3), rand(5), rand(5).square() + 0.5, rand(4)
 GRID = TF.affine_grid(torch.tensor([[[1.0, 0, 0], [0, 1, 0]]]), (1, 1, 6, 8), align_corners=False).expand(2, 6, 8, 2)
 
@@ -51,7 +52,13 @@ def spread(x, conv2d):
 
 # function -> (call, operands, torch's result)
 CASES = {
+    "amax": (
+        lambda x, **how: F.amax(F.conv2d(x, KERNEL), (2, 3), **how),
+        [IMAGE],
+        TF.conv2d(IMAGE, KERNEL).amax((2, 3)),
+    ),
     "associative_scan": (lambda x, **how: F.associative_scan(F.maximum, x, 2, **how), [X], X.cummax(2).values),
+    "avg_pool": (lambda x, **how: F.avg_pool2d(x, (2, 2), **how), [SMALL], TF.avg_pool2d(SMALL, 2)),
     "batch_norm": (
         lambda x, **how: F.batch_norm(F.conv2d(x, KERNEL), MEAN, VAR, **how),
         [IMAGE],
@@ -76,6 +83,12 @@ CASES = {
         lambda a, b, **how: F.linear_recurrence(a, b, 2, **how),
         [X.sigmoid(), X],
         decayed(X.sigmoid(), X),
+    ),
+    "max_pool": (lambda x, **how: F.max_pool2d(x, (2, 2), **how), [SMALL], TF.max_pool2d(SMALL, 2)),
+    "mean": (
+        lambda x, **how: F.mean(F.conv2d(x, KERNEL), (2, 3), True, **how),
+        [IMAGE],
+        TF.conv2d(IMAGE, KERNEL).mean((2, 3), True),
     ),
     "prelu": (lambda x, **how: F.prelu(x, SLOPES, **how), [X], TF.prelu(X, SLOPES)),
     "scaled_dot_product_attention": (
@@ -124,7 +137,10 @@ def test_auto_takes_a_way_of_the_table(function):
 def test_the_table_has_each_function_that_takes_a_lowering():
     functions = {name: getattr(F, name) for name in dir(F) if inspect.isfunction(getattr(F, name))}
     taking = {name for name, function in functions.items() if "lowering" in inspect.signature(function).parameters}
-    assert taking - {"einops_einsum"} == set(LOWERINGS)
+    rows = {"einops_einsum": "einsum", "amin": "amax"} | {
+        f"{kind}_pool{ndim}d": f"{kind}_pool" for kind in ("avg", "max") for ndim in (1, 2, 3)
+    }
+    assert {rows.get(name, name) for name in taking} == set(LOWERINGS)
 
 
 def test_a_way_that_cannot_express_a_call_is_refused_with_the_reason():

@@ -28,6 +28,13 @@ CASES = {
     "a concatenation": lambda x: F.cat([conv(x, 32), F.relu(conv(x, 8))], 1),
     "a concatenation with pooling": lambda x: F.cat([conv(x, 32), F.max_pool2d(conv(x, 8), 3, 1, 1)], 1),
     "a concatenation of batches": lambda x: F.cat([conv(x, 32), F.sin(conv(x, 32, 1))], 0),
+    "nearest, twice the size": lambda x: F.interpolate(conv(x, 32), scale_factor=2),
+    "bilinear, to another size": lambda x: F.interpolate(conv(x, 32), size=(12, 10), mode="bilinear"),
+    "rows": lambda x: conv(x, 32)[:, :, 3:17],
+    "every other row and column": lambda x: conv(x, 32)[:, :, ::2, ::2],
+    "padding": lambda x: F.sin(F.pad(conv(x, 32), (1, 2, 1, 2))),
+    "softmax": lambda x: F.softmax(conv(x, 32), 1),
+    "prelu": lambda x: F.prelu(F.sin(conv(x, 32)), x.network.constant(torch.rand(32)), lowering="layer"),
     "a half": lambda x: conv(x.half(), 32),
 }
 
@@ -74,6 +81,35 @@ def test_transposing_first_does_the_same(chain):
     shape, (steps, *_) = chain
     x = torch.arange(torch.Size(shape).numel()).reshape(shape)
     assert torch.equal(apply(x, steps.transposed_first(shape)), apply(x, steps))
+
+
+@given(chains(), st.randoms(use_true_random=False))
+@settings(max_examples=300, deadline=None)
+def test_reshaping_along_the_order_does_the_same(chain, random):
+    shape, (steps, *_) = chain
+    order = list(range(len(shape)))
+    random.shuffle(order)
+    x = torch.arange(torch.Size(shape).numel()).reshape(shape)
+    along = steps.along(shape, tuple(order))
+    assert torch.equal(apply(x, along), apply(x, steps))
+    if along != steps:  # what is transposed first then lies as it is written
+        places = [order.index(axis) for axis in along.first if shape[axis] != 1]
+        assert places == sorted(places)
+
+
+@given(chains(), st.randoms(use_true_random=False))
+@settings(max_examples=300, deadline=None)
+def test_merging_along_the_order_permutes_the_last_dimension(chain, random):
+    shape, (steps, *_) = chain
+    order = list(range(len(shape)))
+    random.shuffle(order)
+    found = steps.merged_along(shape, tuple(order))
+    if found is None:
+        return
+    other, sizes, places = found
+    x = torch.arange(torch.Size(shape).numel()).reshape(shape)
+    columns = torch.arange(torch.Size(sizes).numel()).reshape(sizes).permute(places).flatten()
+    assert torch.equal(apply(x, other), apply(x, steps)[..., columns])
 
 
 def test_a_permute_that_splits_joins_the_next_reshape():

@@ -54,10 +54,10 @@ class FunctionMethods:
         ICastLayers.
         """
 
-    def amax(self, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    def amax(self, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
         """The greatest element over ``dim`` (all dimensions when empty)."""
 
-    def amin(self, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    def amin(self, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
         """The least element over ``dim`` (all dimensions when empty)."""
 
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
@@ -530,8 +530,10 @@ class FunctionMethods:
     def maximum(self, other: Any) -> Tensor:
         """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool)."""
 
-    def mean(self, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-        """The mean over ``dim`` (all dimensions when None: a true scalar): IReduceLayer AVG."""
+    def mean(self, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, lowering: str = "auto") -> Tensor:
+        """The mean over ``dim`` (all dimensions when None: a true scalar): IReduceLayer AVG
+        (``lowering="reduce"``).
+        """
 
     def median(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Selected:
         """The lower median of all elements, or (values, indices) along ``dim``: ITopKLayer and ISliceLayer."""

@@ -337,11 +337,11 @@ class Network:
             scope = name.rpartition(".")[0]
             layer.metadata = f"{place} in {scope}" if scope else place
 
-    def materialize(self, tensor: Tensor) -> Any:
+    def materialize(self, tensor: Tensor, *, shared: bool = True) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
         data = contiguous(tensor.data)
         key = None
-        if data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
+        if shared and data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
             key = ("constant", data.dtype, tuple(data.shape), bytes(_flat(data).view(torch.uint8).tolist()))
         if key in self.cache and not tensor.weight_names:
             return self.cache[key]

@@ -128,6 +128,10 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
                 self._handle, self.name, self.scope = made.trt, made.name, made.scope
         return self._handle
 
+    def as_own_layer(self) -> None:
+        """Becomes an IConstantLayer that equal constants do not share, so that its values can be changed."""
+        self._handle = self.network.materialize(self, shared=False)
+
     def move_to(self, other: Tensor) -> None:
         """Stands for the ITensor of another Tensor from now on."""
         self._handle, self.name = other.trt, other.name

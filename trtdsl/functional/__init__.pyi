@@ -360,7 +360,7 @@ from trtdsl.functional.spectral.fourier import rfftn as rfftn
 from trtdsl.functional.spectral.short_time import istft as istft
 from trtdsl.functional.spectral.short_time import stft as stft
 from trtdsl.functional.windows.convolution import Sizes
-from trtdsl.functional.windows.pooling import Window
+from trtdsl.functional.windows.extent import Window
 from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d
 
 from .aliases import absolute as absolute
@@ -1065,19 +1065,21 @@ def floor(input: Tensor) -> Tensor:
     (2, 3)
     """
 
-def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     """The greatest element over ``dim`` (all dimensions when empty).
 
-    IReduceLayer MAX, which skips NaN where torch gives NaN.
+    IReduceLayer MAX (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
+    (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
     >>> F.amax(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
     """
 
-def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     """The least element over ``dim`` (all dimensions when empty).
 
-    IReduceLayer MIN, which skips NaN where torch gives NaN.
+    IReduceLayer MIN (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
+    (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
     >>> F.amin(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
@@ -1510,10 +1512,15 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """Averages over windows of the last two dimensions.
 
-    IPoolingLayer AVERAGE, IReduceLayer AVG where a window is the whole.
+    IPoolingLayer AVERAGE (``lowering="pooling"``). Where the input does not lie channels last in memory, as it does
+    after a convolution: IReduceLayer AVG of a window that is the whole (``"reduce"``); an ISliceLayer and an
+    IElementWiseLayer SUM in float32 for each element along a side of the window, up to 9 elements without padding
+    (``"slices"``).
 
     A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
     windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
@@ -1531,6 +1538,8 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
 
@@ -1546,6 +1555,8 @@ def max_pool1d(
     dilation: Window = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    *,
+    lowering: str = "auto",
 ) -> Any:
     """Maxima over windows of the last dimension, as :func:`max_pool2d`.
 
@@ -1561,13 +1572,16 @@ def max_pool2d(
     dilation: Window = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    *,
+    lowering: str = "auto",
 ) -> Any:
     """Maxima over windows of the last two dimensions.
 
-    IPoolingLayer MAX; IReduceLayer MAX where a window is the whole. An ISliceLayer and an IElementWiseLayer MAX for
-    each element along a side of the window with ``dilation``, and for windows of up to 9 elements without padding
-    over what does not lie channels last in memory, as it does after a convolution, or is bfloat16.
-    ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
+    IPoolingLayer MAX (``lowering="pooling"``). IReduceLayer MAX of a window that is the whole of what does not lie
+    channels last in memory, as it does after a convolution (``"reduce"``). An ISliceLayer and an IElementWiseLayer
+    MAX for each element along a side of the window (``"slices"``) with ``dilation``, and for windows of up to 9
+    elements without padding over what does not lie channels last or is bfloat16. ``return_indices``
+    takes an ISliceLayer for each element of the window, and ITopKLayer.
 
     >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
     (N, 3, 4, 4)
@@ -1581,6 +1595,8 @@ def max_pool3d(
     dilation: Window = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    *,
+    lowering: str = "auto",
 ) -> Any:
     """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
 

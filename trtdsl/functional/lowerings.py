@@ -27,11 +27,17 @@ class Way:
 
 
 _SMALLER = "it is for comparison: few bytes and poor arithmetic, which the bytes do not show"
+_REDUCED = Way("IReduceLayer")
+_POOLED = Way("IPoolingLayer, which wants the channels fastest in memory")
+_BY_USE = Way("IPoolingLayer where a convolution or a linear product uses it, otherwise IReduceLayer")
+_SLICED = Way("slices that start at each element of a window, put together by IElementWiseLayers")
 LOWERINGS: dict[str, dict[str, Way]] = {
+    "amax": {"by_use": _BY_USE, "reduce": _REDUCED, "pooling": _POOLED},
     "associative_scan": {
         "parallel": Way("log2(length) passes over the whole of the operands"),
         "loop": Way("ILoop over the elements"),
     },
+    "avg_pool": {"pooling": _POOLED, "reduce": _REDUCED, "slices": _SLICED},
     "batch_norm": {
         "folded": Way("no layer: the weights of the convolution before it take it in"),
         "scale": Way("IScaleLayer"),
@@ -62,6 +68,8 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "parallel": Way("log2(length) passes over the whole of the operands"),
         "loop": Way("ILoop over the elements"),
     },
+    "max_pool": {"pooling": _POOLED, "reduce": _REDUCED, "slices": _SLICED},
+    "mean": {"by_use": _BY_USE, "reduce": _REDUCED, "pooling": _POOLED},
     "prelu": {
         "fused": Way("relu(x) + weight * min(x, 0), which the builder makes part of a convolution"),
         "layer": Way("IParametricReLULayer"),

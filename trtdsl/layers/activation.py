@@ -114,7 +114,9 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
     >>> parametric_relu(net.input("x", (2, 3, 4)), net.constant(torch.ones(1, 3, 1))).shape
     (2, 3, 4)
     """
-    return add_layer(lambda target, x, slope: target.definition.add_parametric_relu(x, slope), x, slope, shape=x.shape)
+    return add_layer(
+        lambda target, x, slope: target.definition.add_parametric_relu(x, slope), x, slope, shape=x.shape, order="kept"
+    )
 
 
 @evaluates("PARAMETRIC_RELU", flops=2)

@@ -104,7 +104,7 @@ def softmax(x: Tensor, axis: int) -> Tensor:
             layer.axes = 1 << axis
         return layer
 
-    return add_layer(add, x, shape=x.shape)
+    return add_layer(add, x, shape=x.shape, order="kept")
 
 
 def _softmax_flops(node: Node, shapes: Shapes) -> int:

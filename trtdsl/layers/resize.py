@@ -70,7 +70,7 @@ def resize(
             layer.scales = [float(scale) for scale in scales or ()]
         return layer
 
-    return add_layer(add, x, dynamic, shape=sizes)
+    return add_layer(add, x, dynamic, shape=sizes, order=x.order)
 
 
 def _scaled_sizes(shape: Sequence[SizeLike], scales: Sequence[float]) -> tuple[SizeLike, ...] | None:

@@ -76,6 +76,63 @@ class ShuffleSteps(NamedTuple):
         first = tuple(self.first[axis] for number in sequence for axis in groups[number][0])
         return ShuffleSteps(first, _permuted(self.reshape, self.second), identity)
 
+    def along(self, shape: Shape, order: tuple[int, ...]) -> ShuffleSteps:
+        """The same for a tensor of that shape whose dimensions lie in memory in that order, reshaped as they lie there.
+
+        A transpose that follows the order moves nothing, and a reshape of what then lies as it is written is a view;
+        what is left is the transpose after it. The steps themselves where a reshape tears the order apart.
+
+        >>> ShuffleSteps((0, 1, 2, 3), (2, 64, 48), (0, 2, 1)).along((2, 64, 6, 8), (0, 2, 3, 1))  # channels last
+        ShuffleSteps(first=(0, 2, 3, 1), reshape=(2, 48, 64), second=(0, 1, 2))
+        """
+        if self.reshape is None:
+            return self
+        before = _permuted(shape, self.first)
+        groups = regrouped(before, self.reshape)
+        lying = None if groups is None else _as_they_lie(groups, before, tuple(map(self.first.index, order)))
+        if lying is None:
+            return self
+        first = tuple(self.first[axis] for sources, _ in lying for axis in sources)
+        if [axis for axis in first if shape[axis] != 1] == [axis for axis in self.first if shape[axis] != 1]:
+            return self
+        axes = [axis for _, results in lying for axis in results]
+        return ShuffleSteps(
+            first,
+            _permuted(self.reshape, axes),
+            tuple(axes.index(axis) for axis in self.second),
+        )
+
+    def merged_along(self, shape: Shape, order: tuple[int, ...]) -> tuple[ShuffleSteps, Shape, tuple[int, ...]] | None:
+        """The same, but that the last dimension merges others in the order in which they lie in memory.
+
+        Also the sizes of those, as they were merged, and the permutation of them. None where the last dimension merges
+        none, or as they lie, or where more would have to move.
+
+        >>> flat = ShuffleSteps((0, 1, 2, 3), (2, 3072), (0, 1))  # of what lies channels last
+        >>> flat.merged_along((2, 64, 6, 8), (0, 2, 3, 1))
+        (ShuffleSteps(first=(0, 2, 3, 1), reshape=(2, 3072), second=(0, 1)), (64, 6, 8), (1, 2, 0))
+        """
+        if self.reshape is None or not self.second:
+            return None
+        before, lies = _permuted(shape, self.first), tuple(map(self.first.index, order))
+        place = self.second[-1]
+        sources = next(
+            (sources for sources, results in regrouped(before, self.reshape) or () if results == (place,)), ()
+        )
+        merged = [axis for axis in sources if before[axis] != 1]
+        lying = sorted(merged, key=lies.index)
+        if lying == merged or not is_static(sizes := _permuted(before, merged)):
+            return None
+        first = list(self.first)
+        for axis, other in zip(merged, lying, strict=True):
+            first[axis] = self.first[other]
+        before = _permuted(shape, first)
+        groups = regrouped(before, self.reshape)
+        if groups is None or _as_they_lie(groups, before, tuple(map(first.index, order))) is None:
+            return None
+        steps = ShuffleSteps(tuple(first), self.reshape, self.second)
+        return steps, sizes, tuple(map(merged.index, lying))
+
     def order(self, shape: Shape, order: tuple[int, ...]) -> tuple[int, ...]:
         """In which order the result's dimensions lie in memory, where those of a tensor of that shape lie in ``order``.
 
@@ -102,7 +159,20 @@ class PendingShuffle:
 
     def __call__(self) -> Tensor:
         with self.operation:
-            return _added(self.source, self.steps)
+            return _added(self.source, self._along())
+
+    def _along(self) -> ShuffleSteps:
+        """The steps, reshaping in the order of memory where that is no worse.
+
+        In half precision the builder has its own way from channels last to a product whose result attention takes
+        apart, which moves less. What lies as it is written is left as the author has it, too.
+        """
+        source, steps = self.source, self.steps
+        if source.dtype.itemsize < 4 or source.order == tuple(range(source.ndim)):
+            return steps
+        along = steps.along(source.shape, source.order)
+        needs_tensor = _dims(source.shape, along) is None and _dims(source.shape, steps) is not None
+        return steps if needs_tensor else along
 
     def order(self) -> tuple[int, ...]:
         """In which order the result's dimensions lie in memory."""
@@ -243,15 +313,24 @@ def _equal_parts(before: Shape, after: Shape) -> tuple[int, int] | None:
 
 def _carried(groups: Groups, before: Shape, lies: tuple[int, ...]) -> tuple[int, ...]:
     """The order of a reshape's result; row-major where dimensions are merged that do not lie together."""
+    lying = _as_they_lie(groups, before, lies)
+    if lying is None:
+        return tuple(range(sum(len(results) for _, results in groups)))
+    return tuple(axis for _, results in lying for axis in results)
+
+
+def _as_they_lie(groups: Groups, before: Shape, lies: tuple[int, ...]) -> Groups | None:
+    """The groups in the order in which they lie in memory; None where dimensions of one do not lie together."""
     solid = [axis for axis in lies if before[axis] != 1]
-    places: list[tuple[int, tuple[int, ...]]] = []
-    for sources, results in groups:
+    places: list[tuple[int, int]] = []
+    start = -1
+    for number, (sources, _) in enumerate(groups):
         whole = [axis for axis in sources if before[axis] != 1]
-        start = solid.index(whole[0]) if whole else -1
+        start = solid.index(whole[0]) if whole else start  # what is of size 1 stays beside its neighbour
         if whole and solid[start : start + len(whole)] != whole:
-            return tuple(range(sum(len(results) for _, results in groups)))
-        places.append((start, results))
-    return tuple(axis for _, results in sorted(places) for axis in results)
+            return None
+        places.append((start, number))
+    return [groups[number] for _, number in sorted(places)]
 
 
 def _permuted(values: Sequence[T], permutation: Sequence[int]) -> tuple[T, ...]:

@@ -55,7 +55,7 @@ def slice(
                 layer.set_input(index, handle)
         return layer
 
-    return add_layer(add, x, *dynamic, fill, shape=tuple(size))
+    return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=x.order)
 
 
 @evaluates("SLICE")

@@ -169,3 +169,80 @@ def test_the_program_has_a_plain_convolution():
     net.output(F.relu(author.norm(author.conv(y, (torch.randn(16, 16, 3, 3), None)), statistics(16))), "y")
     kinds = {launch.kind for launch in td.program(net).launches if not launch.rearranges}
     assert kinds == {"convolution"}
+
+
+LINEAR, AFTER = torch.nn.Linear(20, 24), torch.nn.Linear(24, 10, bias=False)
+
+
+def into_norm(net, x, bias, used=None):
+    """A linear product and its batch norm, then another product; the first one's plain result is output if ``used``."""
+    y = F.linear(x, LINEAR.weight.detach(), LINEAR.bias.detach() if bias else None)
+    early = F.sigmoid(y) if used == "before" else None
+    z = F.batch_norm(y, *map(net.constant, NORM))
+    net.output(F.linear(F.relu(z), AFTER.weight.detach()), "z")
+    if used is not None:
+        net.output(F.sigmoid(y) if early is None else early, "y")
+
+
+NORM = statistics(24)
+
+
+@pytest.mark.parametrize("used", [None, "before", "afterwards"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_linear_product_takes_in_its_norm(bias, used):
+    """As BatchNorm1d after a linear layer: no layer more than of the bias. A result that is used too stays as it is."""
+    net, value = td.Network(), torch.randn(3, 20)
+    with net.current():
+        into_norm(net, net.input("x", (3, 20)), bias, used)
+    got = td.interpret(net, {"x": value})
+    y = torch.nn.functional.linear(value, LINEAR.weight, LINEAR.bias if bias else None).detach()
+    z = torch.nn.functional.batch_norm(y, *NORM)
+    assert_close(got["z"], AFTER(z.relu()).detach())
+    types = layer_types(net)
+    assert types.count("MATRIX_MULTIPLY") == 2
+    if used is None:
+        assert [kind for kind in types if kind != "CONSTANT"] == [
+            "MATRIX_MULTIPLY", "ELEMENTWISE", "ACTIVATION", "MATRIX_MULTIPLY"
+        ]  # fmt: skip
+        assert td.program(net).launch_count == 2  # 3 with a norm of its own
+    else:
+        assert_close(got["y"], y.sigmoid())
+
+
+def test_a_linear_product_of_sequences_takes_in_its_norm():
+    """BatchNorm1d over (N, C, T) of what a linear layer gave as (N, T, C)."""
+    net, value = td.Network(), torch.randn(3, 7, 20)
+    with net.current():
+        y = F.linear(net.input("x", ("N", "T", 20)), LINEAR.weight.detach(), LINEAR.bias.detach())
+        net.output(F.batch_norm(y.transpose(1, 2), *map(net.constant, NORM)), "y")
+    assert "SCALE" not in layer_types(net)
+    want = torch.nn.functional.batch_norm(LINEAR(value).transpose(1, 2).detach(), *NORM)
+    assert_close(td.interpret(net, {"x": value})["y"], want)
+
+
+def test_two_heads_of_a_few_channels_do_not_share_what_is_changed():
+    """Constants of up to 16 values are shared; those of a folded product are its own, and given back alone."""
+    weight, norm = torch.ones(2, 3), (torch.zeros(2), torch.ones(2), torch.full((2,), 2.0), torch.ones(2))
+    net, value = td.Network(), torch.randn(4, 3)
+    with net.current():
+        x = net.input("x", (4, 3))
+        y = F.linear(x, weight)
+        net.output(F.batch_norm(y, *map(net.constant, norm)), "norm")
+        net.output(x[:, :2] * 2.0 + torch.ones(2), "other")
+        net.output(F.relu(y), "plain")
+    got = td.interpret(net, {"x": value})
+    plain = value @ weight.T
+    assert_close(got["norm"], torch.nn.functional.batch_norm(plain, *norm))
+    assert_close(got["plain"], plain.relu())
+    assert_close(got["other"], value[:, :2] * 2 + 1)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_a_linear_product_in_half_precision_takes_in_its_norm(dtype):
+    weight, bias = LINEAR.weight.detach(), LINEAR.bias.detach()
+    types = compare(
+        lambda author, x: author.norm(author.F.linear(x, author.constant(weight), author.constant(bias)), NORM),
+        torch.randn(3, 20),
+        dtype,
+    )
+    assert types == ["MATRIX_MULTIPLY", "ELEMENTWISE"]

@@ -17,6 +17,7 @@ from ...definition.tensor import Tensor, weight_names_of
 from ...layers.evaluation import Node
 from ...layers.shuffle import PendingShuffle, ShuffleSteps, regrouped
 from ...sizes.shape import Shape
+from ..reducing.spatial import taken_by_product
 from .fusion import in_dtype, made_of, scaled_weight, values_of
 
 
@@ -25,7 +26,8 @@ class Weighted:
 
     ``axis`` is the kernel's dimension of output channels, ``channel`` the result's. The bias has one value a channel,
     or is of the result's rank, to be broadcast. ``pointwise``: the result is ``kernel @ input`` along the channels, and
-    every other dimension is the input's. ``owns``: the weights belong to the layer, which can be given others.
+    every other dimension is the input's. ``owns``: the weights belong to the layer, which can be given others, and
+    its own again by ``restore`` where they are layers themselves.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class Weighted:
         channel: int,
         pointwise: bool = False,
         owns: bool = False,
+        restore: Callable[[], None] | None = None,
     ):
         operation = input.network.current_operation
         assert operation is not None
         self.add, self.input, self.kernel, self.bias = add, input, kernel, bias
         self.axis, self.channel, self.pointwise, self.owns, self.operation = axis, channel, pointwise, owns, operation
+        self._restore = restore
         self.result: Tensor | None = None
         self.used: PendingProduct | None = None
         self._layer = 0
@@ -77,6 +81,9 @@ class Weighted:
 
     def restore(self) -> None:
         """Gives the layer its own weights again."""
+        if self._restore is not None:
+            self._restore()
+            return
         network = self.kernel.network
         layer = Node(network.backend, network.definition.get_layer(self._layer)).layer
         layer.kernel = network.target.weights(self.kernel)
@@ -208,6 +215,7 @@ def deferred(
 
     ``facts`` are those of :class:`Weighted`.
     """
+    taken_by_product(input)
     constant = kernel.is_constant and (bias is None or bias.is_constant)
     if input.is_constant or not constant or input.dtype != kernel.dtype:
         return add(kernel, bias)

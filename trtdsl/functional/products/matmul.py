@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ...layers.evaluation import Node
+from ...layers.shuffle import PendingShuffle
 from ...sizes.shape import shape_text
 from ...sizes.size import bounds, is_static
 from ..operands import align, binary, promote
+from .folding import deferred
 
 
 @operation
@@ -58,7 +63,8 @@ def _by_sums(a: Tensor, b: Tensor) -> Tensor:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias`` for ``weight`` (out, in): IMatrixMultiplyLayer and IElementWiseLayer SUM.
 
-    The layer transposes the weight, which stays as it lies in its file.
+    The layer transposes the weight, which stays as it lies in its file: but where ``input`` is flattened otherwise than
+    it lies in memory, as it is after a convolution, the weight's columns are put in the order of memory instead.
 
     >>> net = td.Network()
     >>> F.linear(net.input("x", ("N", 3)), net.constant(torch.ones(5, 3))).shape
@@ -66,13 +72,67 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if weight.ndim == 1 or not input.dtype.is_floating_point:  # torch: weight (in,) gives a dot product
         result = matmul(input, weight if weight.ndim == 1 else L.shuffle(weight, (1, 0)))
-    else:
-        x = L.unsqueeze(input, [0]) if input.ndim == 1 else input
-        a, b = align([x, weight])
+        return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")
+    x = L.unsqueeze(input, [0]) if input.ndim == 1 else input
+    result = _LinearProduct(*(_merged_as_it_lies(x, weight) or (x, weight))).result(bias)
+    return L.squeeze(result, [0]) if input.ndim == 1 else result
+
+
+class _LinearProduct:
+    """``x @ weight.T``, added where it is first used: a batch norm may become part of its weights."""
+
+    def __init__(self, x: Tensor, weight: Tensor):
+        self.x, self.weight = x, weight
+        self._own: list[int] = []  # the layers of weights that were changed
+
+    def result(self, bias: Tensor | None) -> Tensor:
+        x, weight = self.x, self.weight
+        fits = weight.ndim == 2 and x.shape[-1] == weight.shape[1] and is_static(weight.shape)
+        plain = bias is None or (bias.shape == weight.shape[:1] and bias.dtype == weight.dtype)
+        if not fits or not plain:
+            return self.add(weight, bias)
+        shape, order = (*x.shape[:-1], weight.shape[0]), tuple(range(x.ndim))
+        restore = functools.partial(self.restore, bias)
+        return deferred(self.add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1, owns=True, restore=restore)
+
+    def add(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        a, b = align([self.x, weight])
+        changed = weight is not self.weight
+        if changed:
+            self._apart(b)
         result = L.matrix_multiply(a, b, "NONE", "TRANSPOSE")
-        if input.ndim == 1:
-            result = L.squeeze(result, [0])
-    return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")
+        if bias is None:
+            return result
+        result, bias = promote(result, bias)
+        if changed:
+            self._apart(bias)
+        return L.elementwise(result, bias, "SUM")
+
+    def _apart(self, values: Tensor) -> None:
+        """Gives constants a layer of their own, whose values can be changed."""
+        values.as_own_layer()
+        self._own.append(values.network.definition.num_layers - 1)
+
+    def restore(self, bias: Tensor | None) -> None:
+        """Gives the layers their weights before the batch norm again; a bias that there was not is 0."""
+        network = self.x.network
+        shift = torch.zeros(int(self.weight.shape[0]), dtype=self.weight.dtype) if bias is None else bias.data
+        for index, data in zip(self._own, (self.weight.data, shift), strict=True):
+            Node(network.backend, network.definition.get_layer(index)).layer.weights = network.target.buffer(data)
+
+
+def _merged_as_it_lies(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor] | None:
+    """A flattened operand in the order in which it lies in memory, and the weight with its columns in that order."""
+    pending = x.pending
+    if x.is_layer or not isinstance(pending, PendingShuffle) or not weight.is_constant or weight.ndim != 2:
+        return None
+    found = pending.steps.merged_along(pending.source.shape, pending.source.order)
+    if found is None:
+        return None
+    steps, sizes, places = found
+    parts = L.shuffle(weight, reshape=(weight.shape[0], *sizes))
+    columns = L.shuffle(parts, (0, *(1 + place for place in places)), weight.shape)
+    return L.shuffle(pending.source, *steps), columns
 
 
 @operation

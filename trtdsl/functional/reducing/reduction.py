@@ -15,6 +15,7 @@ from ...sizes.shape import shape_text
 from ..family import family
 from ..operands import axes_of, axis_of, binary, choose
 from ..pointwise.arithmetic import maximum, minimum
+from .spatial import reduced
 
 
 def _reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
@@ -41,8 +42,13 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @operation
-def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The mean over ``dim`` (all dimensions when None: a true scalar): IReduceLayer AVG.
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, lowering: str = "auto"
+) -> Tensor:
+    """The mean over ``dim`` (all dimensions when None: a true scalar): IReduceLayer AVG (``lowering="reduce"``).
+
+    IPoolingLayer AVERAGE (``"pooling"``) over all dimensions after (N, C) where the channels are the fastest in memory,
+    as they are after a convolution, and another convolution or :func:`linear` uses it (``"by_use"``); not for bfloat16.
 
     >>> F.mean(td.Network().input("x", (2, "T", 4))).shape
     ()
@@ -51,7 +57,8 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
         input = L.cast(input, as_dtype(dtype))
     if not input.dtype.is_floating_point:
         raise UnsupportedError(f"mean of {input.dtype}: as in torch, give dtype=torch.float32")
-    return _reduce(input, "AVG", dim, keepdim)
+    axes = axes_of(dim, input.ndim)
+    return reduced("mean", input, "AVG", axes, keepdim, lowering) if axes else input
 
 
 @operation
@@ -98,20 +105,21 @@ def _without_nan(x: Tensor) -> Tensor:
 # -- extremes ----------------------------------------------------------------------------------------------------------
 
 
-def _extreme(op: str, input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+def _extreme(op: str, input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     axes = axes_of(dim, input.ndim)
     if 0 in [input.shape[axis] for axis in axes]:
         raise ShapeError(f"there is no extreme of no elements: dimension {axes} of {shape_text(input.shape)}")
     if input.dtype == torch.bool:
         return L.cast(_reduce(L.cast(input, torch.int32), op, dim, keepdim), torch.bool)
-    return _reduce(input, op, dim, keepdim)
+    return reduced("amax", input, op, axes, keepdim, lowering) if axes else input
 
 
 amax, amin = family(
     _extreme,
     """The {} element over ``dim`` (all dimensions when empty).
 
-    IReduceLayer {key}, which skips NaN where torch gives NaN.
+    IReduceLayer {key} (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
+    (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
     >>> F.{name}(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)

@@ -10,7 +10,6 @@ from ...core.errors import ShapeError
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.tensor import Tensor
-from ...layers.base import channels_last
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, is_static, product
 from ..family import family
@@ -46,9 +45,6 @@ def _average(ndim: int, input: Tensor, output_size: Any) -> Tensor:
     x = input
     outputs = _outputs(ndim, x, output_size)
     uniform = _uniform(x, outputs)
-    # The builder has what it pools channels last; a reduction takes it as it is.
-    if x.order != channels_last(x.ndim) and all(number == 1 for number in outputs):
-        return L.reduce(x, "AVG", range(x.ndim - ndim, x.ndim), keep_dims=True)
     if uniform is not None:
         return (avg_pool1d, avg_pool2d, avg_pool3d)[ndim - 1](x, uniform)
     for axis, number in enumerate(outputs, x.ndim - ndim):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ... import layers as L
@@ -14,18 +11,18 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import channels_last
-from ...layers.windows import check_positive, require_windows
-from ...sizes.shape import shape_text
-from ...sizes.size import SizeLike, floor_divide, is_static, size_min
+from ...sizes.size import is_static
 from ..family import family
+from ..lowerings import AUTO, lowering_of
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
 from .deferred import PendingMaximum
+from .extent import Window, Windows, check_rank, windows_over
+from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
 
-SLICES = 9  # elements of the largest window whose maxima are taken by slices
-Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
+SLICES = 9  # elements of the largest window that is pooled by slices unasked
 
 
 @operation
@@ -36,13 +33,15 @@ def avg_pool1d(
     padding: Window = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """Averages over windows of the last dimension; as :func:`avg_pool2d`, with a dimension put in and taken out.
 
     >>> F.avg_pool1d(td.Network().input("x", ("N", 3, 8)), 2).shape
     (N, 3, 4)
     """
-    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, lowering=lowering)
 
 
 def _power(
@@ -92,77 +91,6 @@ lp_pool1d, lp_pool2d, lp_pool3d = family(
 
 
 # -- windows -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Windows:
-    """Windows over the spatial dimensions of ``x`` (N, C, *spatial), of which there are two or three."""
-
-    x: Tensor
-    size: list[Any]
-    stride: list[int]
-    padding: list[int]
-    dilation: list[int]
-    ceil_mode: bool
-
-    @property
-    def axes(self) -> range:
-        return range(len(self.size))
-
-    def length(self, axis: int) -> SizeLike:
-        return self.x.shape[2 + axis]
-
-    def extent(self, axis: int) -> int:
-        """From the first to the last element of a window."""
-        return self.dilation[axis] * (self.size[axis] - 1) + 1
-
-    def count(self, axis: int) -> SizeLike:
-        """How many windows torch has: with ``ceil_mode``, those that start in the input or the padding before it."""
-        stride, room = self.stride[axis], self.length(axis) + (2 * self.padding[axis] - self.extent(axis))
-        if not self.ceil_mode:
-            return floor_divide(room, stride) + 1
-        starting = floor_divide(self.length(axis) + (self.padding[axis] - 1), stride) + 1
-        return size_min(floor_divide(room + (stride - 1), stride) + 1, starting)
-
-    def after(self, axis: int) -> int:
-        """Padding at the end: enough for the last window. Rounding up needs at most stride - 1 more."""
-        padding, stride, length = self.padding[axis], self.stride[axis], self.length(axis)
-        if not self.ceil_mode:
-            return padding
-        count = self.count(axis)
-        if isinstance(length, int) and isinstance(count, int):
-            return max(padding, (count - 1) * stride + self.extent(axis) - length - padding)
-        return padding + stride - 1
-
-
-def _windows(
-    ndim: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Windows:
-    size = list(per_axis(kernel_size, ndim, "kernel_size"))
-    given = stride is not None and (isinstance(stride, int) or len(stride) > 0)
-    steps: list[Any] = list(per_axis(stride, ndim, "stride")) if given else list(size)
-    pads, gaps = list(per_axis(padding, ndim, "padding")), list(per_axis(dilation, ndim, "dilation"))
-    for axis in range(ndim):
-        check_positive(size[axis], "kernel_size")
-        check_positive(steps[axis], "stride")
-        check_positive(gaps[axis], "dilation")
-        if isinstance(size[axis], int) and 2 * pads[axis] > gaps[axis] * (size[axis] - 1) + 1:
-            raise ShapeError(f"padding {pads[axis]} is more than half the window {size[axis]}")
-    if ndim == 1:
-        x = L.unsqueeze(x, [2])
-        size, steps, pads, gaps = [1, *size], [1, *steps], [0, *pads], [1, *gaps]
-    windows = Windows(x, size, steps, pads, gaps, ceil_mode)
-    for axis in windows.axes:
-        length, padding = windows.length(axis), 2 * windows.padding[axis]
-        require_windows(x.network, windows.count(axis), length, windows.extent(axis), padding)
-    return windows
-
-
-def _check_rank(ndim: int, x: Tensor) -> None:
-    if x.ndim not in (ndim + 1, ndim + 2):
-        raise ShapeError(
-            f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1}), not {shape_text(x.shape)}"
-        )
 
 
 def _whole(windows: Windows, op: str) -> None:
@@ -239,34 +167,47 @@ def _average(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     x = input
-    _check_rank(ndim, x)
+    check_rank(ndim, x)
     if divisor_override == 0:
         raise ShapeError("divisor_override must not be 0")
     if x.ndim == ndim + 1:
         arguments = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        return L.squeeze(_average(ndim, L.unsqueeze(x, [0]), *arguments), [0])
+        return L.squeeze(_average(ndim, L.unsqueeze(x, [0]), *arguments, lowering=lowering), [0])
     if ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding")):
         kernel_size, stride = _within(ndim, x, kernel_size, stride)
-    windows = _windows(ndim, x, kernel_size, stride, padding, 1, ceil_mode)
+    windows = windows_over(ndim, x, kernel_size, stride, padding, 1, ceil_mode)
+    way = _way("avg_pool", windows, lowering, plain=divisor_override is None, sliced=not _in_last(windows.x))
+    if way == "reduce":
+        result = L.reduce(windows.x, "AVG", range(2, windows.x.ndim), keep_dims=True)
+    elif not x.dtype.is_floating_point:
+        result = integer_average(windows, count_include_pad, divisor_override)
+    elif way == "slices":
+        windows.x = L.cast(windows.x, torch.float32)
+        total = by_slices(windows, "SUM", as_tensor(0.0, x.network, torch.float32))
+        result = L.cast(binary(total, math.prod(windows.size), "DIV", torch.float32), x.dtype)
+    else:
+        result = _pooled_average(windows, count_include_pad, divisor_override)
+    return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _pooled_average(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> Tensor:
+    """Averages by IPoolingLayer, and by IReduceLayer over dynamic dimensions that one window is the whole of."""
     length = [windows.length(axis) for axis in windows.axes]
     padded = any(windows.padding)
     beyond = any(windows.after(axis) > windows.padding[axis] for axis in windows.axes)
-    if not x.dtype.is_floating_point:
-        result = _integer_average(windows, count_include_pad, divisor_override)
-    elif divisor_override is not None:
+    if divisor_override is not None:
         _whole(windows, "SUM")
         total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
-        result = binary(total, divisor_override, "DIV", total.dtype)
-    elif beyond and ((padded and count_include_pad) or _too_wide(windows)):
-        _whole(windows, "AVG")
+        return binary(total, divisor_override, "DIV", total.dtype)
+    _whole(windows, "AVG")
+    if beyond and ((padded and count_include_pad) or _too_wide(windows)):
         total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
-        result = L.elementwise(total, _counts(windows, length, padding=count_include_pad), "DIV")
-    else:
-        _whole(windows, "AVG")
-        result = _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
-    return L.squeeze(result, [2]) if ndim == 1 else result
+        return L.elementwise(total, counts_of(windows, length, padding=count_include_pad), "DIV")
+    return _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
 
 
 avg_pool2d, avg_pool3d = family(
@@ -275,7 +216,10 @@ avg_pool2d, avg_pool3d = family(
         2,
         """Averages over windows of the last two dimensions.
 
-        IPoolingLayer AVERAGE, IReduceLayer AVG where a window is the whole.
+        IPoolingLayer AVERAGE (``lowering="pooling"``). Where the input does not lie channels last in memory, as it does
+        after a convolution: IReduceLayer AVG of a window that is the whole (``"reduce"``); an ISliceLayer and an
+        IElementWiseLayer SUM in float32 for each element along a side of the window, up to 9 elements without padding
+        (``"slices"``).
 
         A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
         windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
@@ -302,34 +246,6 @@ def _too_wide(windows: Windows) -> bool:
     return any(isinstance(size, int) and after >= size for after, size in sizes)
 
 
-def _integer_average(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> Tensor:
-    """The sum by slices, divided with truncation: IPoolingLayer takes no integers."""
-    length = [windows.length(axis) for axis in windows.axes]
-    total = _by_slices(windows, "SUM", as_tensor(0, windows.x.network, windows.x.dtype))
-    if divisor_override is not None:
-        return binary(total, divisor_override, "DIV", total.dtype)
-    return L.elementwise(total, _counts(windows, length, padding=count_include_pad), "DIV")
-
-
-def _counts(windows: Windows, length: list[SizeLike], *, padding: bool) -> Tensor:
-    """The number of elements of each window that are in the input (or its padding), (1, 1, *counts)."""
-    network, dtype = windows.x.network, windows.x.dtype
-    result: Tensor | None = None
-    for axis in windows.axes:
-        number, pad, step = windows.count(axis), windows.padding[axis], windows.stride[axis]
-        start = L.linspace(
-            network, (number,), network.constant(float(-pad)), network.constant(torch.tensor([float(step)]))
-        )
-        end = binary(start, float(windows.size[axis]), "SUM")
-        end = binary(end, as_tensor(length[axis] + (pad if padding else 0), network, torch.float32), "MIN")
-        start = start if padding else binary(start, 0.0, "MAX")
-        shape = [number if other == axis + 2 else 1 for other in range(windows.x.ndim)]
-        factor = L.shuffle(L.cast(L.elementwise(end, start, "SUB"), dtype), reshape=shape)
-        result = factor if result is None else L.elementwise(result, factor, "PROD")
-    assert result is not None
-    return result
-
-
 # -- maximum -----------------------------------------------------------------------------------------------------------
 
 
@@ -342,22 +258,28 @@ def _maximum(
     dilation: Window = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    *,
+    lowering: str = "auto",
 ) -> Any:
     x = input
-    _check_rank(ndim, x)
+    check_rank(ndim, x)
     if x.ndim == ndim + 1:
         arguments = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        results = _maximum(ndim, L.unsqueeze(x, [0]), *arguments)
+        results = _maximum(ndim, L.unsqueeze(x, [0]), *arguments, lowering=lowering)
         return tuple(L.squeeze(r, [0]) for r in results) if return_indices else L.squeeze(results, [0])
-    windows = _windows(ndim, x, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = windows_over(ndim, x, kernel_size, stride, padding, dilation, ceil_mode)
+    plain = all(gap == 1 for gap in windows.dilation) and not return_indices
+    way = _way("max_pool", windows, lowering, plain=plain, sliced=_maxima_by_slices(windows))
     if return_indices:
-        results = _with_indices(windows)
+        results = with_indices(windows)
         return tuple(L.squeeze(r, [2]) for r in results) if ndim == 1 else results
-    if all(gap == 1 for gap in windows.dilation) and x.dtype.is_floating_point and not _sliced(windows):
+    if way == "reduce":
+        result = L.reduce(windows.x, "MAX", range(2, windows.x.ndim), keep_dims=True)
+    elif way == "slices":
+        result = by_slices(windows, "MAX", lowest_of(x))
+    else:
         _whole(windows, "MAX")
         result = _maxima(windows)
-    else:
-        result = _by_slices(windows, "MAX", _lowest(x))
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
@@ -375,10 +297,11 @@ max_pool1d, max_pool2d, max_pool3d = family(
         2,
         """Maxima over windows of the last two dimensions.
 
-        IPoolingLayer MAX; IReduceLayer MAX where a window is the whole. An ISliceLayer and an IElementWiseLayer MAX for
-        each element along a side of the window with ``dilation``, and for windows of up to 9 elements without padding
-        over what does not lie channels last in memory, as it does after a convolution, or is bfloat16.
-        ``return_indices`` takes an ISliceLayer for each element of the window, and ITopKLayer.
+        IPoolingLayer MAX (``lowering="pooling"``). IReduceLayer MAX of a window that is the whole of what does not lie
+        channels last in memory, as it does after a convolution (``"reduce"``). An ISliceLayer and an IElementWiseLayer
+        MAX for each element along a side of the window (``"slices"``) with ``dilation``, and for windows of up to 9
+        elements without padding over what does not lie channels last or is bfloat16. ``return_indices``
+        takes an ISliceLayer for each element of the window, and ITopKLayer.
 
         >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
         (N, 3, 4, 4)
@@ -395,100 +318,53 @@ max_pool1d, max_pool2d, max_pool3d = family(
 )
 
 
-def _sliced(windows: Windows) -> bool:
-    """Whether maxima of floats are taken by slices: of few elements, of what is not channels last or is bfloat16.
+# -- ways --------------------------------------------------------------------------------------------------------------
+
+
+def _way(function: str, windows: Windows, lowering: str, *, plain: bool, sliced: bool) -> str:
+    """The lowering of a pooling.
+
+    It is ``plain`` where IPoolingLayer gives it as it is; ``sliced`` where slices are the better way, if they can be.
+    """
+    x = windows.x
+    cannot: dict[str, str] = {}
+    if not x.dtype.is_floating_point:
+        cannot["pooling"] = "IPoolingLayer takes no integers"
+    elif not plain and function == "max_pool":
+        cannot["pooling"] = "IPoolingLayer has no dilation, and gives no indices"
+    whole = all(
+        not pad and size == windows.length(k) for k, (size, pad) in enumerate(zip(windows.size, windows.padding))
+    )
+    if not whole or cannot or not plain:
+        cannot["reduce"] = "no window is the whole of its dimensions"
+    static = is_static((*windows.size, *x.shape[2:])) and not windows.ceil_mode
+    if not cannot.get("pooling") and not (static and math.prod(windows.size) > 1):
+        cannot["slices"] = "slices are of static sizes, without ceil_mode"
+    elif function == "avg_pool" and x.dtype.is_floating_point and (not plain or any(windows.padding)):
+        cannot["slices"] = "padding that counts, and a divisor, are for IPoolingLayer"
+    few = static and math.prod(windows.size) <= SLICES
+    if lowering == AUTO and len(cannot) == 2:
+        return next(way for way in ("pooling", "slices") if way not in cannot)
+    best = "pooling" if not sliced or not few else "slices"
+    if whole and best == "pooling" and not _in_last(x):
+        best = "reduce"
+    return lowering_of(function, lowering, x, cannot=cannot, default=best)
+
+
+def _in_last(x: Tensor) -> bool:
+    """Whether the channels are the fastest dimension in memory."""
+    return x.order == channels_last(x.ndim)
+
+
+def _maxima_by_slices(windows: Windows) -> bool:
+    """Whether slices are the better way of maxima: of what is not channels last or is bfloat16.
 
     The builder has the input and the result of IPoolingLayer rearranged then, or cast from and to float32; slices and
     maxima are one kernel, which what is around it may join. Where padding meets no stride, or what is not channels
     last, it makes more launches of them.
     """
-    x = windows.x
-    if windows.ceil_mode or not is_static((*windows.size, *x.shape[2:])) or not 1 < math.prod(windows.size) <= SLICES:
-        return False
-    last, low = x.order == channels_last(x.ndim), x.dtype == torch.bfloat16
+    last, low = _in_last(windows.x), windows.x.dtype == torch.bfloat16
     if any(windows.padding):
         strided = all(step > 1 or not pad for step, pad in zip(windows.stride, windows.padding, strict=True))
         return last and low and strided
     return low or not last
-
-
-def _by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
-    """Each side of the window in turn, by slices that start at each of its elements.
-
-    IPoolingLayer takes no dilation, no integers.
-    """
-    x = windows.x
-    for axis in windows.axes:
-        if windows.size[axis] == windows.stride[axis] == 1 and not windows.padding[axis]:
-            continue
-        total: Tensor | None = None
-        for k in range(_static(windows.size[axis])):
-            part = _offset(x, windows, {axis: k}, padding)
-            total = part if total is None else L.elementwise(total, part, op)
-        assert total is not None
-        x = total
-    return x
-
-
-def _lowest(x: Tensor) -> Tensor:
-    value = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-    return as_tensor(value, x.network, x.dtype)
-
-
-def _static(size: SizeLike) -> int:
-    if not isinstance(size, int):
-        raise UnsupportedError(f"this pooling needs a window of static size, not {size}")
-    return size
-
-
-def _offset(x: Tensor, windows: Windows, offsets: dict[int, int], lowest: Tensor) -> Tensor:
-    """The elements at ``offsets`` (by spatial axis) of all windows; the other dimensions whole."""
-    start, size, stride = [0] * x.ndim, list(x.shape), [1] * x.ndim
-    inside = True
-    for axis, k in offsets.items():
-        start[2 + axis] = k * windows.dilation[axis] - windows.padding[axis]
-        size[2 + axis], stride[2 + axis] = windows.count(axis), windows.stride[axis]
-        inside = inside and not windows.padding[axis] and not windows.ceil_mode
-    return L.slice(x, start, size, stride, "STRICT_BOUNDS" if inside else "FILL", None if inside else lowest)
-
-
-def _with_indices(windows: Windows) -> tuple[Tensor, Tensor]:
-    """Maxima, and where they are in the flattened spatial dimensions.
-
-    The elements of a window along a new dimension.
-    """
-    x, network = windows.x, windows.x.network
-    lowest = _lowest(x)
-    places = list(itertools.product(*(range(_static(size)) for size in windows.size)))
-    parts = [_offset(x, windows, dict(enumerate(place)), lowest) for place in places]
-    stacked = L.concatenation([L.unsqueeze(part, [x.ndim]) for part in parts], x.ndim)
-    values, chosen = L.topk(stacked, 1, x.ndim, "MAX", indices_dtype=torch.int64)
-    values, chosen = L.squeeze(values, [x.ndim]), L.squeeze(chosen, [x.ndim])
-    # The flat index is linear in the window's number and in the element's place within the window.
-    below: list[SizeLike] = [1]
-    for axis in reversed(windows.axes):
-        below.insert(0, below[0] * windows.length(axis))
-    steps = below[1:]
-    counts = tuple(windows.count(axis) for axis in windows.axes)
-    first: SizeLike = 0
-    for axis in windows.axes:
-        first = first - steps[axis] * windows.padding[axis]
-    deltas = [step * windows.stride[axis] for axis, step in enumerate(steps)]
-    base = L.linspace(
-        network, counts, as_tensor(first, network, torch.int64), _vector(network, deltas), dtype=torch.int64
-    )
-    table: list[SizeLike] = []
-    for place in places:
-        offset: SizeLike = 0
-        for axis, k in enumerate(place):
-            offset = offset + steps[axis] * (k * windows.dilation[axis])
-        table.append(offset)
-    within = L.gather(_vector(network, table), chosen)
-    return values, binary(within, base, "SUM")
-
-
-def _vector(network: Any, sizes: Sequence[SizeLike]) -> Tensor:
-    """Sizes as an int64 vector."""
-    if is_static(sizes):
-        return network.constant(torch.tensor(sizes, dtype=torch.int64))
-    return L.concatenation([L.unsqueeze(as_tensor(size, network, torch.int64), [0]) for size in sizes], 0)

@@ -1,0 +1,88 @@
+"""Windows over spatial dimensions: their sizes, steps and padding, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import layers as L
+from ...core.errors import ShapeError
+from ...definition.tensor import Tensor
+from ...layers.windows import check_positive, require_windows
+from ...sizes.shape import shape_text
+from ...sizes.size import SizeLike, floor_divide, size_min
+from ..operands import per_axis
+
+Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
+
+
+@dataclass
+class Windows:
+    """Windows over the spatial dimensions of ``x`` (N, C, *spatial), of which there are two or three."""
+
+    x: Tensor
+    size: list[Any]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    ceil_mode: bool
+
+    @property
+    def axes(self) -> range:
+        return range(len(self.size))
+
+    def length(self, axis: int) -> SizeLike:
+        return self.x.shape[2 + axis]
+
+    def extent(self, axis: int) -> int:
+        """From the first to the last element of a window."""
+        return self.dilation[axis] * (self.size[axis] - 1) + 1
+
+    def count(self, axis: int) -> SizeLike:
+        """How many windows torch has: with ``ceil_mode``, those that start in the input or the padding before it."""
+        stride, room = self.stride[axis], self.length(axis) + (2 * self.padding[axis] - self.extent(axis))
+        if not self.ceil_mode:
+            return floor_divide(room, stride) + 1
+        starting = floor_divide(self.length(axis) + (self.padding[axis] - 1), stride) + 1
+        return size_min(floor_divide(room + (stride - 1), stride) + 1, starting)
+
+    def after(self, axis: int) -> int:
+        """Padding at the end: enough for the last window. Rounding up needs at most stride - 1 more."""
+        padding, stride, length = self.padding[axis], self.stride[axis], self.length(axis)
+        if not self.ceil_mode:
+            return padding
+        count = self.count(axis)
+        if isinstance(length, int) and isinstance(count, int):
+            return max(padding, (count - 1) * stride + self.extent(axis) - length - padding)
+        return padding + stride - 1
+
+
+def windows_over(
+    ndim: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Windows:
+    size = list(per_axis(kernel_size, ndim, "kernel_size"))
+    given = stride is not None and (isinstance(stride, int) or len(stride) > 0)
+    steps: list[Any] = list(per_axis(stride, ndim, "stride")) if given else list(size)
+    pads, gaps = list(per_axis(padding, ndim, "padding")), list(per_axis(dilation, ndim, "dilation"))
+    for axis in range(ndim):
+        check_positive(size[axis], "kernel_size")
+        check_positive(steps[axis], "stride")
+        check_positive(gaps[axis], "dilation")
+        if isinstance(size[axis], int) and 2 * pads[axis] > gaps[axis] * (size[axis] - 1) + 1:
+            raise ShapeError(f"padding {pads[axis]} is more than half the window {size[axis]}")
+    if ndim == 1:
+        x = L.unsqueeze(x, [2])
+        size, steps, pads, gaps = [1, *size], [1, *steps], [0, *pads], [1, *gaps]
+    windows = Windows(x, size, steps, pads, gaps, ceil_mode)
+    for axis in windows.axes:
+        length, padding = windows.length(axis), 2 * windows.padding[axis]
+        require_windows(x.network, windows.count(axis), length, windows.extent(axis), padding)
+    return windows
+
+
+def check_rank(ndim: int, x: Tensor) -> None:
+    if x.ndim not in (ndim + 1, ndim + 2):
+        raise ShapeError(
+            f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1}), not {shape_text(x.shape)}"
+        )
