@@ -254,3 +254,14 @@ def test_a_port_reports_the_verdict_of_its_check(monkeypatch, old, new, code, te
     monkeypatch.setattr(write.File, "text", lambda self: whole(self).replace(old, new))
     verdict = ported("torch.nn:ReLU", {"input": "N,3"}, check=True).verdict
     assert (verdict.exit_code, verdict.passed) == (code, code == 0) and verdict.text.startswith(text)
+
+
+def test_a_function_draws_the_values_of_an_input():
+    def drawn(shape, generator):
+        return torch.rand(shape, generator=generator) + 5
+
+    given = {"input": td.Input(("N", 3), sample=drawn)}
+    spec = equal(nn.Linear(3, 2), given, dims={"N": (1, 2, 4)})
+    assert spec.inputs["input"].sample is drawn
+    with pytest.raises(td.UsageError, match="sample of input 'input' is a function.*td.from_module"):
+        td.port("torch.nn:Linear", given, arguments={"in_features": 3, "out_features": 2})

@@ -104,3 +104,25 @@ def test_a_bound_that_is_a_size_is_checked_at_all_sizes():
 def test_complex_results_are_refused_in_a_sentence():
     with pytest.raises(td.UnsupportedError, match=r"forward gives complex numbers.*torch\.view_as_real"):
         td.from_module(Written(torch.fft.fft), [X], dims=ROWS)
+
+
+def _corners(x):
+    return torch.tensor([[x.max(), 0.5], [2.0, x.min()]]) * x[:1, :2]
+
+
+def _filled(x):
+    y = torch.ones(1, 4)
+    y[0, 2] = 1 / (x.shape[0] + 1)
+    y[..., 1] = x.shape[0]
+    return y * x
+
+
+def _windows(x):
+    padded, rows = nn.functional.pad(x, (0, 0, 2, 2)), x.shape[0]
+    return torch.stack([padded[start : start + rows] for start in range(5)], 1)
+
+
+@pytest.mark.parametrize("function", [_corners, _filled, _windows], ids=lambda function: function.__name__)
+def test_numbers_of_every_origin_are_written(function):
+    spec = td.from_module(Written(function), [X], dims=ROWS)
+    td.check(spec).raise_for_mismatch()

@@ -142,7 +142,7 @@ def ported(
     check: bool = False,
 ) -> Ported:
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
-    from ..core.errors import UnsupportedError
+    from ..core.errors import UnsupportedError, UsageError
     from .given import checked_inputs
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
@@ -152,6 +152,12 @@ def ported(
     found = Origin.find(target, dict(arguments or {}))
     module = found.make()
     given = checked_inputs(module, inputs, dict(dims or {}))
+    for key, each in given.inputs.items():
+        if callable(each.sample):
+            raise UsageError(
+                f"the sample of input {key!r} is a function, which a text cannot hold: give (low, high), and write "
+                "sample=FUNCTION into the file that is written, or use td.from_module"
+            )
     trace = traced_at_all_sizes(module, given)
     for path, constant in trace.constants.items():
         raise UnsupportedError(

@@ -45,6 +45,10 @@ def spec_of(
     for path, constant in trace.constants.items():
         setattr(module, path, constant)
     spec = executed(written.text(), written.name, {written.maker: lambda: copied(module)})
+    drawn = {key: each.sample for key, each in given.inputs.items() if callable(each.sample)}  # no text can name these
+    if drawn:
+        inputs = {key: replace(each, sample=drawn.get(key, each.sample)) for key, each in spec.inputs.items()}
+        spec = replace(spec, inputs=inputs)
     return replace(spec, weights=dict(module.state_dict())) if written.main.scoped else spec
 
 

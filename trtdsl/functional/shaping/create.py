@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -376,6 +377,7 @@ def tensor(
 ) -> Tensor:
     """A constant of numbers in (nested) lists; a shape tensor where dynamic sizes are among them.
 
+    Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
     ``device`` and ``pin_memory`` have no meaning in an engine.
 
     >>> net = td.Network()
@@ -387,6 +389,9 @@ def tensor(
     refuse_storage(None, requires_grad)
     wanted = None if dtype is None else as_dtype(dtype)
     shape, numbers = _nested(data)
+    if any(isinstance(number, Tensor) for number in numbers):
+        row = _row(numbers, wanted)
+        return L.shuffle(row, reshape=shape)
     sizes = [number for number in numbers if isinstance(number, Size)]
     if not sizes:
         return require_network().constant(torch.tensor(data, dtype=wanted))
@@ -396,6 +401,17 @@ def tensor(
     else:
         row = L.concatenation([L.shuffle(as_tensor(x, network, torch.float32), reshape=(1,)) for x in numbers], 0)
     return L.shuffle(row if wanted is None else L.cast(row, wanted), reshape=shape)
+
+
+def _row(numbers: list[Any], dtype: torch.dtype | None) -> Tensor:
+    """Numbers, sizes and Tensors of one element as a vector."""
+    network = require_network(*numbers)
+    kinds = [x.dtype if isinstance(x, Tensor) else result_type(x) for x in numbers]
+    wanted = dtype or functools.reduce(torch.promote_types, kinds)
+    tensors = [as_tensor(x, network, wanted) for x in numbers]
+    if any(x.numel() != 1 for x in tensors):
+        raise ShapeError("tensor takes Tensors of one element in a list: F.stack takes greater ones")
+    return L.concatenation([L.shuffle(x, reshape=(1,)) for x in tensors], 0)
 
 
 def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:

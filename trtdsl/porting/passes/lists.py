@@ -64,8 +64,9 @@ def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
         if all(value is first for value in given):  # it would differ in later rounds only
             continue
         if isinstance(first, Literal):
-            made = next(value for statement in loop.body for value in statement.results if _has(statement, first))
-            element = Value((), torch.float32, name=first.name or "number", hint=made.hint)
+            made = (value for statement in flat(loop.body) if _has(statement, first) for value in statement.results)
+            hint = next((value.hint for value in made), None)
+            element = Value((), torch.float32, name=first.name or "number", hint=hint)
         else:
             names = {value.name for value in given}
             stem = (first.name or "").rstrip("0123456789_")

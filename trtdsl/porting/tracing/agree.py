@@ -102,8 +102,8 @@ class Lines:
             a, b = next(((a, b) for a, b in zip(_flat(mine), _flat(its)) if a != b), ("?", "?"))
             raise UnsupportedError(
                 f"{op.qualified} gets {a} at {here} and {b} at {there}: the size became a number on its way (by "
-                "int(), a comparison, or outside of torch). Fix that dimension, narrow its range, or compute it "
-                "from shapes with + - * // alone",
+                "int(), a comparison, outside of torch, or by a float before it: 0.5 * n, not n * 0.5). Fix that "
+                "dimension, narrow its range, or compute it from shapes with + - * // alone",
                 location=op.location,
             )
         else:

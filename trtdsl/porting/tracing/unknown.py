@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ...core.lazy import torch
+from ..calls import leaves
 
 
 def sized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> Any:
@@ -38,4 +40,20 @@ def unlike_itself(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         a, b = args[:2]
         rows = a.shape[:-1] if a.dim() <= b.dim() else (b.shape[0], a.shape[-2])
         return a.new_empty((*rows, b.shape[-1]), dtype=kwargs.get("out_dtype") or a.dtype)
+    if name == "tensor" and isinstance(args[0], (list, tuple)):
+        return _listed(args[0], kwargs.get("dtype"))
     return None
+
+
+def _listed(data: Any, dtype: torch.dtype | None) -> torch.Tensor | None:
+    """The result of ``torch.tensor`` where nested lists have tensors without values; None where they have none."""
+    parts = list(leaves(data))
+    given = [part for part in parts if isinstance(part, torch.Tensor) and type(part) is not torch.Tensor]
+    if not given:
+        return None
+    shape, inner = [], data
+    while isinstance(inner, (list, tuple)):
+        shape.append(len(inner))
+        inner = inner[0]
+    kinds = [part.dtype if isinstance(part, torch.Tensor) else torch.tensor(part).dtype for part in parts]
+    return given[0].new_empty(shape, dtype=dtype or functools.reduce(torch.promote_types, kinds))

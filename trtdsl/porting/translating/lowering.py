@@ -73,10 +73,15 @@ def _written(op: Op) -> Expression:
 
 
 def _assigned(target: Any, index: Any, given: Any) -> Expression:
-    tree = given if isinstance(given, Value) else Literal(given, "value")
+    tree = _number(given)
     return Expression(
         "function", "setitem", [Argument(None, target), Argument(None, _plain(index)), Argument(None, tree)]
     )
+
+
+def _number(given: Any, name: str = "value") -> Any:
+    """What is written: a value, a number that is computed from sizes, or a literal."""
+    return given if isinstance(given, (Value, SizeOf, SizeOp)) else Literal(given, name)
 
 
 def _written_along(target: Any, items: list[Any], given: Any) -> Expression | None:
@@ -120,7 +125,7 @@ def _filled(target: Any, given: Any, dtype: torch.dtype) -> Expression | None:
         if given.dtype == dtype:
             return whole
         return Expression("method", "to", [Argument(None, whole), Argument(None, Literal(dtype))])
-    return Expression("function", "full_like", [Argument(None, target), Argument(None, Literal(given))])
+    return Expression("function", "full_like", [Argument(None, target), Argument(None, _number(given, ""))])
 
 
 def _written_at_tensors(target: Value, items: list[Any], given: Any) -> Expression | None:
@@ -129,13 +134,13 @@ def _written_at_tensors(target: Value, items: list[Any], given: Any) -> Expressi
     if isinstance(item, Value) and item.dtype == torch.bool:
         if isinstance(given, Value) and len(given.shape) > 0:
             return None
-        tree = given if isinstance(given, Value) else Literal(given, "value")
+        tree = _number(given)
         mask = _widened(item, target)
         return Expression("method", "masked_fill", [Argument(None, target), Argument(None, mask), Argument(None, tree)])
     if all(isinstance(item, Value) and item.dtype != torch.bool for item in items):
         if isinstance(given, Value) and given.dtype != target.dtype:
             return None
-        tree = given if isinstance(given, Value) else Literal(given, "value")
+        tree = _number(given)
         return Expression(
             "function", "index_put", [Argument(None, target), Argument(None, tuple(items)), Argument(None, tree)]
         )

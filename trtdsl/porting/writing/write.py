@@ -169,7 +169,7 @@ class File:
         sizes = ", ".join(str(size).replace("*", " * ") for size in spec.shape)
         shape = f"({sizes}{',' if len(spec.shape) == 1 else ''})"
         dtype = dtype_name(as_dtype(spec.dtype))
-        sample = spec.sample
+        sample = None if callable(spec.sample) else spec.sample  # a spec without a file gets the function itself
         if sample is None and dtype != "bool" and not as_dtype(dtype).is_floating_point:
             sample = self._vocabulary(name)
         more = [f'"{dtype}"'] if dtype != "float32" else []
