@@ -166,6 +166,22 @@ def test_harmful_mutants_are_caught_and_not_excused(write, shape):
     assert report.survivors == report.equivalent == []
 
 
+def test_a_mask_that_is_moved_as_a_whole_changes_nothing():
+    """Softmax undoes it, up to the rounding of the fused attention in float32; to move a part of it is a change."""
+    mask = torch.zeros(1, 1, 1, 40)
+    mask[..., -1] = float("-inf")
+    for part, found in ((mask, SAME), (mask + torch.linspace(0, 1, 40), None)):
+        net = td.Network()
+        with net.current():
+            x = net.input("x", (1, 4, 40, 16))
+            net.output(F.scaled_dot_product_attention(x, x * 2, x + 1, net.constant(part)), "y")
+        feeds = {"x": torch.randn(1, 4, 40, 16, generator=torch.Generator().manual_seed(0))}
+        report = hunted(net, [feeds, {"x": feeds["x"] * 3}, {"x": feeds["x"] * 1e-3}])
+        moved_masks = [one for one in report.equivalent if (one.type, one.change) == ("CONSTANT", "moved")]
+        assert report.survivors == []
+        assert (found in [one.reason for one in moved_masks]) == (found == SAME)
+
+
 @pytest.mark.parametrize("limit", [6.0, 1e3, 1e4])
 def test_a_bound_that_no_feed_reaches_is_not_excused(limit):
     net = td.Network()

@@ -61,20 +61,22 @@ class Sameness:
         Up to three layers before the changed one are fed random values of the shapes of the cases, and up to 24 after
         it compared: what agrees for all of them is the same function there, as ``|b - a|`` is ``|a - b|``. Constants,
         indices and sizes stay the same. float32 is computed in float64 where the evaluators can, so that what differs
-        by rounding alone (a softmax with another shift) is told from what differs.
+        by rounding alone (a softmax with another shift) is told from what differs. Great values may be rounded much:
+        then the change may have four times the effect that moving the operands by a unit in their last place has.
         """
         node = mutant.node
         if node.type not in KINDS:
             return False
         few = list(dict.fromkeys((*replays[:1], *replays[-2:])))
-        return any(self._agrees(mutant, few, up, wide) for wide in (True, False) for up in range(UP + 1))
+        ways = [(wide, up, False) for wide in (True, False) for up in range(UP + 1)]
+        return any(self._agrees(mutant, few, *way) for way in (*ways, *((False, up, True) for up in range(UP + 1))))
 
-    def _agrees(self, mutant: Mutant, replays: Sequence[Replay], up: int, wide: bool) -> bool:
+    def _agrees(self, mutant: Mutant, replays: Sequence[Replay], wide: bool, up: int, rounded: bool) -> bool:
         generator = torch.Generator().manual_seed(up)
         try:
             changed = mutant.evaluate()
             return all(
-                self._agrees_once(mutant.node, changed, _Draw(self, replay, scale, generator, wide), up)
+                self._agrees_once(mutant.node, changed, _Draw(self, replay, scale, generator, wide), up, rounded)
                 for replay in replays
                 for scale in SCALES
                 for _ in range(repeats(sum(value.numel() for value in _kept(mutant.node, replay))))
@@ -82,16 +84,19 @@ class Sameness:
         except (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError):
             return False
 
-    def _agrees_once(self, node: Node, changed: Evaluate, draw: _Draw, up: int) -> bool:
+    def _agrees_once(self, node: Node, changed: Evaluate, draw: _Draw, up: int, rounded: bool) -> bool:
         operands = draw.operands(node, up)
         before = dict(zip(node.makes, _called(self.evaluator(node), operands), strict=True))
         after = dict(zip(node.makes, _called(changed, operands), strict=True))
+        near = before
+        if rounded:
+            near = dict(zip(node.makes, _called(self.evaluator(node), draw.moved(operands)), strict=True))
         waiting: dict[int, Node] = {}
         fresh: Collection[str] = node.makes
         for _ in range(DOWN):
             if draw.scale > ORDINARY and not all(_finite(values[name]) for values in (before, after) for name in fresh):
                 return True
-            different = [name for name in fresh if not agree(after[name], before[name])]
+            different = [name for name in fresh if not agree(after[name], before[name], near[name])]
             if not self.results.isdisjoint(different):
                 return False
             waiting.update((self.places[id(user)], user) for name in different for user in self.users.get(name, ()))
@@ -101,8 +106,9 @@ class Sameness:
             if user.type not in KINDS:
                 return False
             rest = draw.operands(user, 0)
-            for values in (before, after):
-                given = [values.get(name or "", x) for name, x in zip(_names(user), rest, strict=False)]
+            names = list(zip(_names(user), rest, draw.moved(rest) if rounded else rest, strict=False))
+            for values in (before, after, near) if rounded else (before, after):
+                given = [values.get(name or "", moved if values is near else x) for name, x, moved in names]
                 values.update(zip(user.makes, _called(self.evaluator(user), given), strict=True))
             fresh = user.makes
         return False
@@ -135,6 +141,16 @@ class _Draw:
             self.values[name] = value.double() if wide and value is not None else value
         return self.values[name]
 
+    def moved(self, operands: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """Operands, of which each float is moved by a unit in its last place, up or down."""
+        return [
+            value
+            * (1 + torch.finfo(value.dtype).eps * (torch.rand(value.shape, generator=self.generator) - 0.5).sign())
+            if value is not None and value.is_floating_point()
+            else value
+            for value in operands
+        ]
+
     def _new(self, user: Node, place: int, name: str, up: int) -> torch.Tensor | None:
         kept = self.replay.values[self.network.slots[name]]
         maker = self.network.makers.get(name)
@@ -164,8 +180,8 @@ def _called(evaluate: Evaluate, operands: Sequence[torch.Tensor | None]) -> tupl
     return result if isinstance(result, tuple) else (result,)
 
 
-def agree(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two results differ by rounding alone."""
+def agree(a: torch.Tensor, b: torch.Tensor, near: torch.Tensor | None = None) -> bool:
+    """Whether two results differ by rounding alone; ``near`` is ``b`` with operands that were rounded otherwise."""
     if same(a, b):
         return True
     if a.dtype != b.dtype or a.shape != b.shape or not a.dtype.is_floating_point:
@@ -173,4 +189,8 @@ def agree(a: torch.Tensor, b: torch.Tensor) -> bool:
     part = 1e-9 if a.dtype == torch.float64 else 4 * torch.finfo(a.dtype).eps
     wide, other = a.double(), b.double()
     greatest = float(torch.where(torch.isfinite(wide), wide, 0.0).abs().max())
-    return torch.allclose(wide, other, rtol=part, atol=part * greatest, equal_nan=True)
+    rounding = 0.0
+    if near is not None and near.shape == b.shape:
+        moved = (near.double() - other).abs()
+        rounding = float(torch.where(torch.isfinite(moved), moved, 0.0).max())
+    return torch.allclose(wide, other, rtol=part, atol=part * greatest + 4 * rounding, equal_nan=True)
