@@ -256,3 +256,41 @@ def test_comparisons_inside_torch_and_outside_a_trace_are_not_recorded():
     assert min(3, 4) == 3
     assert math.sqrt(4.0) == 2.0
     assert "int" not in globals()
+
+
+class Repeated(torch.nn.Module):
+    """Repeats for each sample, where there are several: as transformers and diffusers do with positions."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        positions = torch.arange(4.0)[None]
+        if positions.shape[0] != x.shape[0]:
+            positions = positions.repeat(x.shape[0], 1) * self.factor
+        return torch.cat([x, positions], 1)
+
+
+@pytest.mark.parametrize("rows", [(1, 2, 3), (1, 1, 3), (2, 2, 6)])
+def test_repeating_once_is_no_other_path(rows):
+    td.check(td.from_module(Repeated(1), ["N,4"], dims={"N": rows})).raise_for_mismatch()
+
+
+@pytest.mark.parametrize("rows", [(1, 2, 3), (1, 1, 3)])
+def test_another_path_beside_repeating_is_one(rows):
+    with pytest.raises(td.UnsupportedError, match="the module takes another path where N = "):
+        td.from_module(Repeated(2), ["N,4"], dims={"N": rows})
+
+
+class RepeatedInParts(torch.nn.Module):
+    """Repeats a number of times that is 1 at some sizes of the range that take the other path, and 2 at others."""
+
+    def forward(self, x):
+        return x.repeat(x.shape[0] // 3, 1) if x.shape[0] > 2 else x
+
+
+def test_repeating_once_must_hold_at_every_size():
+    assert td.check(td.from_module(RepeatedInParts(), ["N,4"], dims={"N": (1, 2, 3)})).passed
+    with pytest.raises(td.UnsupportedError, match=r"the module takes another path where N = \d"):
+        td.from_module(RepeatedInParts(), ["N,4"], dims={"N": (1, 2, 6)})

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
+from ...sizes.proof import Env
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves
 from ..given import Given
-from .prove_guards import proven
+from .prove_guards import Asking, proven, repeats_once
 from .trace import Trace, live_operations, trace
 
 
@@ -20,37 +22,46 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
     Raises UnsupportedError with the author's line where the module takes another path at some size, or where a size
     becomes a number on its way.
     """
+    points = given.points()
     try:
-        return _traced_at_all_sizes(module, given)
-    except UnsupportedError:  # once more: what the module's functions cache of one run is there in all further ones
-        return _traced_at_all_sizes(module, given)
+        return _traced_at(points, module, given)
+    except UnsupportedError as error:  # once more: what the module's functions cache of one run is there from then on
+        refusal = error
+        with suppress(UnsupportedError):
+            return _traced_at(points, module, given)
+    if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
+        with suppress(TrtdslError):
+            return _traced_at(sorted(points, key=lambda env: -sum(env.values())), module, given)
+    raise refusal
 
 
-def _traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
-    first, *others = given.points()
+def _traced_at(points: list[Env], module: torch.nn.Module, given: Given) -> Trace:
+    first, *others = points
     result = _traced(module, given, first)
     mine = Lines(result)
     if result.tried:  # a size that depends on values must not become a number either
         mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")
 
-    def same(other: Trace) -> bool:
-        try:
-            mine.compare(Lines(other), _text(first), "another size")
-        except UnsupportedError:
-            return False
-        return True
+    def same(other: Trace, env: Env) -> list[Asking] | None:
+        """The conditions under which the other trace is this program; None where it is another."""
+        with suppress(UnsupportedError):
+            mine.compare(Lines(other), _text(first), _text(env))
+            return []
+        (own, here), (its, there) = (repeats_once(each, given, env) for each in (result, other))
+        with suppress(UnsupportedError):
+            Lines(result, own).compare(Lines(other, its), _text(first), _text(env))
+            return here + there
+        return None
 
     if not others:
         _check_steady(module, given, first, mine)
     result.requirements, remarks = proven(result, given, lambda env: trace(module, given.at(env)), same)
     result.remarks += remarks
     for env in others:
-        other = Lines(_traced(module, given, env))
-        try:
-            mine.compare(other, _text(first), _text(env))
-        except UnsupportedError:
+        other = _traced(module, given, env)
+        if same(other, env) is None:
             _check_steady(module, given, first, mine)
-            raise
+            mine.compare(Lines(other), _text(first), _text(env))
     return result
 
 
@@ -82,12 +93,14 @@ def _text(env: Mapping[str, int]) -> str:
 class Lines:
     """A trace's calls with values by number, so that two traces can be compared."""
 
-    def __init__(self, found: Trace):
+    def __init__(self, found: Trace, without: Collection[Op] = ()):
+        """``without`` are calls whose result is their operand."""
+        self.operands: dict[Value, Value] = {op.results: op.args[0] for op in without}
         self.numbers: dict[Value, int] = {}
         self.constants = {path: _digest(constant) for path, constant in found.constants.items()}
         for value in found.inputs.values():
             self._number(value)
-        self.ops = list(live_operations(found))
+        self.ops = [op for op in live_operations(found) if op not in without]
         self.lines = [self._line(op) for op in self.ops]
         self.results = self._tree(found.results)
 
@@ -128,12 +141,14 @@ class Lines:
         return (*line, self._tree(op.results))
 
     def _tree(self, tree: Any) -> Any:
+        while isinstance(tree, Value) and tree in self.operands:
+            tree = self.operands[tree]
         if isinstance(tree, Weight):
             return f"weight {tree.path}", self.constants.get(tree.path)
         if isinstance(tree, Value):
             return ("tensor", self._number(tree))
         if isinstance(tree, SizeOf):
-            return ("size", self._number(tree.value), tree.axis)
+            return ("size", self._tree(tree.value), tree.axis)
         if isinstance(tree, SizeOp):
             return (tree.symbol, *map(self._tree, tree.operands))
         if isinstance(tree, (list, tuple)):

@@ -12,6 +12,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ from ..translating.lowering import statements
 from .guards import Guard
 from .modes import tensors_of
 from .served_range import served_range
-from .trace import Trace
+from .trace import Trace, live_operations
 from .traced_sizes import ARITHMETIC, BITWISE, COMPARISONS, MATH
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -60,13 +61,13 @@ class Unknown(Exception):
 
 
 def proven(
-    trace: Trace, given: Given, retraced: Callable[[Env], Trace], same: Callable[[Trace], bool]
+    trace: Trace, given: Given, retraced: Callable[[Env], Trace], same: Callable[[Trace, Env], list[Asking] | None]
 ) -> tuple[list[Requirement], list[str]]:
     """The requirements under which the module does at all sizes what the trace does, and remarks on open comparisons.
 
     Sizes for which the module takes another path are traced by ``retraced``, until there are none left: that path must
-    come to the ``same`` program. Raises UnsupportedError with the module's line, the first sizes for which it does not,
-    and the range in which they are left out.
+    come to the ``same`` program, under the conditions that it gives (None: to another). Raises UnsupportedError with
+    the module's line, the first sizes for which it does not, and the range in which they are left out.
     """
     if not given.dims:
         return [], []
@@ -93,7 +94,7 @@ def _explored(
     columns: dict[str, Any],
     given: Given,
     retraced: Callable[[Env], Trace],
-    same: Callable[[Trace], bool],
+    same: Callable[[Trace, Env], list[Asking] | None],
 ) -> None:
     """Every path that the module takes in the range comes to the same program; raises UnsupportedError otherwise."""
     usual = {name: bounds[1] for name, bounds in _bounds(given).items()}
@@ -106,11 +107,12 @@ def _explored(
         env = {**usual, **{name: int(column[left[0]]) for name, column in columns.items()}}
         try:
             other = retraced(env)
-            if not same(other):
-                break
+            further = same(other, env)
         except TrtdslError:
             break
-        there = [each for each in Asked(other, given).conditions if not each.everywhere]
+        if further is None:
+            break
+        there = [each for each in [*Asked(other, given).conditions, *further] if not each.everywhere]
         if any(not set(each.names) <= set(columns) for each in there):
             break
         paths.append(there)
@@ -126,6 +128,34 @@ def _explored(
     )  # of the paths to the program, the one that was left at the fewest places
     whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
     raise nearest[0].refusal(env, _bounds(given), served_range(given, columns, covered) if whole else "")
+
+
+REPEATS = {"expand", "expand_as", "broadcast_to", "repeat", "tile"}
+
+
+def repeats_once(trace: Trace, given: Given, env: Env) -> tuple[set[Op], list[Asking]]:
+    """The calls that repeat their operand once at these sizes, so that it stays as it is, and when they do."""
+    sizes: dict[Op, list[Guard]] = {}
+    for op in live_operations(trace):
+        operand, result = (op.args or (None,))[0], op.results
+        if op.name in REPEATS and isinstance(operand, Value) and isinstance(result, Value) and op.location is not None:
+            pairs = zip(operand.shape, result.shape) if len(operand.shape) == len(result.shape) else ()
+            sizes[op] = [
+                Guard("==", SizeOf(operand, axis, own), SizeOf(result, axis, other), True, op.location)
+                for axis, (own, other) in enumerate(pairs)
+            ]
+    symbols = Symbols(trace, given, [guard for guards in sizes.values() for guard in guards])
+    once: set[Op] = set()
+    conditions: list[Asking] = []
+    for op, guards in sizes.items():
+        with suppress(Unknown):
+            asked = [Asking(guard, symbols, given) for guard in guards]
+            if asked and all(
+                each.outcomes({name: np.array([env[name]]) for name in each.names}).all() for each in asked
+            ):
+                once.add(op)
+                conditions += asked
+    return once, conditions
 
 
 def _all(masks: list[Any], count: int = 0) -> Any:
