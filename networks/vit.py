@@ -19,9 +19,8 @@ def norm(x: td.Tensor, w: td.Scope):
 
 
 def attention(x: td.Tensor, w: td.Scope):
-    q, k, v = linear(x, w.qkv).unflatten(2, (3, HEADS, -1)).permute(2, 1, 3, 0, 4)
-    x = F.scaled_dot_product_attention(q, k, v)
-    return linear(x.permute(2, 0, 1, 3).flatten(2), w.proj)
+    weights = (w.qkv.weight, w.qkv.bias, None, None, False, 0.0, w.proj.weight, w.proj.bias)
+    return F.multi_head_attention_forward(x, x, x, x.shape[-1], HEADS, *weights, need_weights=False)[0]
 
 
 def mlp(x: td.Tensor, w: td.Scope):

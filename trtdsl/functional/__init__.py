@@ -207,7 +207,6 @@ from .pointwise.special import entr as entr
 from .pointwise.special import ldexp as ldexp
 from .pointwise.special import ndtr as ndtr
 from .pointwise.special import xlog1py as xlog1py
-from .products.attention import multi_head_attention_forward as multi_head_attention_forward
 from .products.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from .products.distances import cdist as cdist
 from .products.distances import cosine_similarity as cosine_similarity
@@ -221,6 +220,7 @@ from .products.linalg import solve as solve
 from .products.matmul import grouped_mm as grouped_mm
 from .products.matmul import linear as linear
 from .products.matmul import matmul as matmul
+from .products.multi_head import multi_head_attention_forward as multi_head_attention_forward
 from .products.products import addbmm as addbmm
 from .products.products import addmm as addmm
 from .products.products import addmv as addmv

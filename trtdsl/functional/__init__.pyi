@@ -160,7 +160,6 @@ from trtdsl.functional.pointwise.special import entr as entr
 from trtdsl.functional.pointwise.special import ldexp as ldexp
 from trtdsl.functional.pointwise.special import ndtr as ndtr
 from trtdsl.functional.pointwise.special import xlog1py as xlog1py
-from trtdsl.functional.products.attention import multi_head_attention_forward as multi_head_attention_forward
 from trtdsl.functional.products.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from trtdsl.functional.products.distances import cdist as cdist
 from trtdsl.functional.products.distances import cosine_similarity as cosine_similarity
@@ -174,6 +173,7 @@ from trtdsl.functional.products.linalg import solve as solve
 from trtdsl.functional.products.matmul import grouped_mm as grouped_mm
 from trtdsl.functional.products.matmul import linear as linear
 from trtdsl.functional.products.matmul import matmul as matmul
+from trtdsl.functional.products.multi_head import multi_head_attention_forward as multi_head_attention_forward
 from trtdsl.functional.products.products import addbmm as addbmm
 from trtdsl.functional.products.products import addmm as addmm
 from trtdsl.functional.products.products import addmv as addmv

@@ -194,36 +194,39 @@ def test_a_bool_mask_in_float16_is_part_of_the_kernel(shape, width):
     assert len(launches) <= 6
 
 
-@pytest.mark.parametrize("kind", ["none", "padding", "padding added", "rows", "rows added", "both"])
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("width", [40, 64])
-def test_multi_head_attention_without_weights_is_one_fused_kernel(dtype, kind, width):
-    """Of any masks, 29 queries and 37 keys; equal to torch, also in rows that a mask hides wholly."""
+@pytest.mark.parametrize("kind", ["none", "padding", "padding added", "rows", "rows added", "both", "constant"])
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize(("keys", "width"), [(37, 40), (37, 64), (29, 64)])
+def test_multi_head_attention_without_weights_is_torchs_and_fused_in_half_precision(dtype, kind, keys, width):
+    """Of any masks and 29 queries, with biases; equal to torch, also in rows that a mask hides wholly."""
     torch.manual_seed(0)
-    shapes = {"padding": {"key_padding_mask": (2, 37)}, "rows": {"attn_mask": (29, 37)}}
-    wanted = {
-        name: shape for part, found in shapes.items() if part in kind or kind == "both" for name, shape in found.items()
-    }
-    masks = {name: torch.rand(shape) < 0.4 for name, shape in wanted.items()}
+    shapes = {"padding": ("key_padding_mask", (2, keys)), "rows": ("attn_mask", (29, keys))}
+    wanted = [shape for part, shape in shapes.items() if part in kind or kind == "both"]
+    masks = {name: torch.rand(shape) < 0.4 for name, shape in wanted}
     for mask in masks.values():
         mask[0] = True
     if "added" in kind:
         masks = {name: torch.zeros(mask.shape).masked_fill(mask, -torch.inf).to(dtype) for name, mask in masks.items()}
+    causal = {"attn_mask": torch.ones(29, keys, dtype=torch.bool).triu(1)} if kind == "constant" else {}
     size = 2 * width
-    weight, out = (torch.randn(3 * size, size) / 8).to(dtype), (torch.randn(size, size) / 8).to(dtype)
-    feeds = {"q": torch.randn(29, 2, size).to(dtype), "k": torch.randn(37, 2, size).to(dtype), **masks}
+    shapes = ((3 * size, size), (3 * size,), (size, size), (size,))
+    weights = [(torch.randn(shape) / (8 if len(shape) > 1 else 1)).to(dtype) for shape in shapes]
+    feeds = {"q": torch.randn(29, 2, size).to(dtype), "k": torch.randn(keys, 2, size).to(dtype), **masks}
 
-    def attend(function, weight, out, q, k, **masks):
-        parts = (size, 2, weight, None, None, None, False, 0.0, out, None, False)
+    def attend(function, weights, q, k, **masks):
+        weight, bias, out, shift = weights
+        k = q if keys == 29 else k
+        parts = (size, 2, weight, bias, None, None, False, 0.0, out, shift, False)
         return function(q, k, k, *parts, need_weights=False, **masks)[0]
 
     net = td.Network()
     given = {name: net.input(name, feed.shape, feed.dtype) for name, feed in feeds.items()}
-    net.output(attend(F.multi_head_attention_forward, net.constant(weight), net.constant(out), **given), "y")
-    assert any("mha" in launch.name for launch in td.program(net).launches)
-    want = attend(torch.nn.functional.multi_head_attention_forward, weight, out, **feeds)
+    fixed = {name: net.constant(mask) for name, mask in causal.items()}
+    net.output(attend(F.multi_head_attention_forward, [net.constant(w) for w in weights], **given, **fixed), "y")
+    assert dtype == torch.float32 or any("mha" in launch.name for launch in td.program(net).launches)
+    want = attend(torch.nn.functional.multi_head_attention_forward, weights, **feeds, **causal)
     assert not want.isnan().any()
-    assert_close(td.interpret(net, feeds)["y"], want, 2e-2 if dtype == torch.float16 else 1e-1)
+    assert_close(td.interpret(net, feeds)["y"], want, {torch.float32: 1e-4, torch.float16: 2e-2}.get(dtype, 2e-1))
 
 
 @pytest.mark.parametrize("kind", ["none", "causal", "float", "bool"])
