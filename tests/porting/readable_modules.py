@@ -187,9 +187,97 @@ class UNet(nn.Module):
 
 
 SIDES = {"H": (2, 8, 12), "W": (2, 8, 12), "N": (1, 2, 4)}
+
+
+class Rotary(nn.Module):
+    """Attention whose queries and keys are rotated by their places."""
+
+    def __init__(self, width=16, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
+        steps = torch.arange(0, width // heads, 2) / (width // heads)
+        self.register_buffer("freqs", 1.0 / 10000**steps)
+
+    @staticmethod
+    def rotate(x, cos, sin):
+        half = x.shape[-1] // 2
+        x1, x2 = x[..., :half], x[..., half:]
+        return x * cos + torch.cat((-x2, x1), dim=-1) * sin
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        angles = torch.arange(length, dtype=torch.float32)[:, None] * self.freqs[None, :]
+        angles = torch.cat([angles, angles], dim=-1)
+        cos, sin = angles.cos(), angles.sin()
+        q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class Windows(nn.Module):
+    """Mixes the pixels of windows, half of them shifted, and leaves a margin out."""
+
+    def __init__(self, channels=8, window=4):
+        super().__init__()
+        self.window = window
+        self.mix = nn.Linear(window * window, window * window)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        n, c, height, width = x.shape
+        rows, columns = height // self.window, width // self.window
+        y = self.norm(x).float().contiguous() * 1.0
+        y = y.view(n, c, rows, self.window, columns, self.window).permute(0, 1, 2, 4, 3, 5)
+        y = self.mix(y.reshape(n, c, rows * columns, -1))
+        y = y.view(n, c, rows, columns, self.window, self.window).permute(0, 1, 2, 4, 3, 5).reshape(x.shape)
+        keep = torch.ones(height, width, dtype=torch.bool) & True
+        keep[: self.window] = False
+        return torch.where(keep, y + x, x + 0)
+
+
+class Cache(nn.Module):
+    """Writes new keys and values into halves of one state, through views of it."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.key, self.value = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, state, x, place):
+        state = state.clone()
+        keys, values = state.chunk(2, dim=-1)
+        here = place.long()
+        keys[:, here] = self.key(x)[:, None]
+        values[:, here] = self.value(x)[:, None]
+        scores = torch.einsum("nd,ntd->nt", x, keys) / x.shape[-1] ** 0.5
+        return torch.einsum("nt,ntd->nd", scores.softmax(-1), values), state
+
+
+class Dense(nn.Module):
+    """Blocks of which each takes all features so far, and an early exit."""
+
+    def __init__(self, width=8, growth=4, blocks=3):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Conv1d(width + growth * number, growth, 3, padding=1) for number in range(blocks)
+        )
+        self.exit, self.head = nn.Linear(width, 5), nn.Linear(width + growth * blocks, 5)
+
+    def forward(self, x):
+        early = self.exit(x.mean(-1))
+        for block in self.blocks:
+            x = torch.cat([x, F.relu(block(x))], 1)
+        return {"early": early, "late": self.head(x.amax(-1))}
+
+
 PORTED = {
     "ResNetFPN": ({"image": "N,3,8*H,8*W"}, SIDES),
     "Detr": ({"memory": "N,T,16", "pos": "N,T,16"}, {"N": (1, 2, 4), "T": (4, 9, 20)}),
     "YoloHead": ({"p3": "N,8,4*H,4*W", "p4": "N,16,2*H,2*W", "p5": "N,32,H,W"}, SIDES),
     "UNet": ({"x": "N,3,4*H,4*W"}, SIDES),
+    "Rotary": ({"x": "N,T,16"}, {"N": (1, 2, 4), "T": (2, 9, 20)}),
+    "Windows": ({"x": "N,8,4*H,4*W"}, SIDES),
+    "Cache": ({"state": "N,12,16", "x": "N,8", "place": "1"}, {"N": (1, 2, 4)}),
+    "Dense": ({"x": "N,8,T"}, {"N": (1, 2, 4), "T": (4, 9, 20)}),
 }

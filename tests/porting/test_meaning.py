@@ -2,8 +2,10 @@
 
 import linecache
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import trtdsl as td
@@ -200,3 +202,53 @@ def test_operations_with_neutral_numbers_are_not_written():
     text = "".join(linecache.getlines(spec.function.__code__.co_filename))
     lines = ["a2 = a + 2", "mask = (a > 0).long() * 1.0", "x = a.long() / 1", "return a, a2, mask, x"]
     assert [line.strip() for line in text.splitlines()[-4:]] == lines
+
+
+class Padded(nn.Module):
+    """Pads to multiples of 4, which the ends of the range are."""
+
+    def forward(self, x):
+        height, width = x.shape[-2:]
+        return F.pad(x, (0, (4 - width % 4) % 4, 0, -height % 4)).relu()
+
+
+class PaddedByNumpy(nn.Module):
+    def forward(self, x):
+        return F.pad(x, (0, int(np.mod(-np.int64(x.shape[-1].__int__()), 4)))).relu()
+
+
+def test_what_is_nothing_at_the_ends_of_a_range_may_be_something_between():
+    td.check(
+        td.from_module(Padded(), ["N,H,W"], dims={"N": (1, 2, 3), "H": (4, 8, 12), "W": (4, 8, 12)})
+    ).raise_for_mismatch()
+    with pytest.raises(td.UnsupportedError, match="the size became a number on its way"):
+        td.from_module(PaddedByNumpy(), ["N,H"], dims={"N": (1, 2, 3), "H": (4, 8, 12)})
+
+
+def test_a_pad_by_nothing_at_any_size_is_not_written():
+    spec = td.from_module(Padded(), ["N,8,8"], dims={"N": (1, 2, 3)})
+    text = "".join(linecache.getlines(spec.function.__code__.co_filename))
+    assert text.rstrip().endswith('return {"output": x.relu()}')
+
+
+class Sided(nn.Module):
+    """Numbers on the left, and masks that change nothing."""
+
+    def forward(self, x, i):
+        m = x > 0
+        return True & m & True | False, False | (m ^ False), (i & 1) + (1 & i), i | 0, (0 + x) * 1 + 2, m & False
+
+
+def test_operators_with_a_number_on_the_left():
+    spec = td.from_module(Sided(), {"x": A, "i": torch.arange(12).reshape(3, 4)})
+    td.check(spec, trivial=["output_5"]).raise_for_mismatch()
+    text = "".join(linecache.getlines(spec.function.__code__.co_filename))
+    assert "True" not in text and "| 0" not in text and "* 1" not in text and text.count("False") == 1
+
+
+def test_a_scalar_is_an_input():
+    class Negated(nn.Module):
+        def forward(self, flag):
+            return torch.logical_not(flag)
+
+    td.check(td.from_module(Negated(), [torch.tensor(True)])).raise_for_mismatch()

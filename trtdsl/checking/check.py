@@ -228,8 +228,9 @@ class _Run:
             return 0
         tensors = (*self.network.inputs.values(), *self.network.outputs.values())
         batch = {shape[0] if shape else 1 for shape in (tensor.shape for tensor in tensors)}
-        size = self.network.input_shape(next(iter(self.network.inputs)), env)[0] if len(batch) == 1 else 1
-        return 0 if isinstance(next(iter(batch)), int) else size
+        if isinstance(next(iter(batch)), int):
+            return 0
+        return self.network.input_shape(next(iter(self.network.inputs)), env)[0] if len(batch) == 1 else 1
 
     # -- judging ---------------------------------------------------------------------------------------------------
 

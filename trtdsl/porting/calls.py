@@ -66,7 +66,9 @@ class SizeOp:
     operands: tuple[Any, ...]
     number: int | float
     varies: bool = False
-    """Whether it has another number at other sizes of the inputs."""
+    """Whether it, or a size that it is computed from, has another number at other sizes of the inputs."""
+    name: str | None = None
+    """What the author calls it."""
 
 
 SizeExpression = SizeOf | SizeOp

@@ -37,6 +37,13 @@ class Given:
             for name, spec in self.inputs.items()
         }
 
+    def between(self) -> list[dict[str, int]]:
+        """Sizes just above the least, where what is the same at the ends of the ranges may differ."""
+        points = self.points()
+        sizes = {name: [point[name] for point in points] for name in self.dims}
+        point = {name: min(min(given) + 1, max(given)) for name, given in sizes.items()}
+        return [point] if point not in points else []
+
     def points(self) -> list[dict[str, int]]:
         """The sizes to trace at, the one to tune for first; each dimension is once high while the others are low."""
         low, opt, high = (

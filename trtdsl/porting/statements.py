@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.errors import Location
@@ -67,6 +67,13 @@ class Unpack:
     """``n, c, _ = x.shape``: sizes by name."""
 
     sizes: list[SizeOf]
+
+
+@dataclass(eq=False)
+class SizeName:
+    """``half = height // 2``: a size that is used more than once."""
+
+    size: SizeOp
 
 
 @dataclass(eq=False)
@@ -165,7 +172,7 @@ def substitute(body: Iterable[Statement], values: Mapping[Any, Value]) -> None:
         if isinstance(leaf, SizeOf):
             return SizeOf(values.get(leaf.value, leaf.value), leaf.axis, leaf.number, leaf.name)
         if isinstance(leaf, SizeOp):
-            return SizeOp(leaf.symbol, tuple(map(change, leaf.operands)), leaf.number)
+            return replace(leaf, operands=tuple(map(change, leaf.operands)))
         if isinstance(leaf, Expression):
             enter(leaf)
         return leaf

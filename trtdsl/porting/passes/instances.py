@@ -11,6 +11,7 @@ from ..calls import Call, Helper, Op, SizeOf, SizeOp, Value, ValueList, Weight, 
 from ..statements import Argument, Expression, Literal, Statement, flat, parts, size_key, sizes_of
 from ..tracing.trace import Trace, live_operations
 from ..translating.lowering import statements
+from .idle import without_idle_pads
 
 
 @dataclass(eq=False)
@@ -35,6 +36,7 @@ class Builder:
     """Makes instances of a trace's calls, the innermost first."""
 
     def __init__(self, trace: Trace):
+        without_idle_pads(trace)
         self.trace = trace
         self.live = live_operations(trace)
         self.instances: list[Instance] = []

@@ -188,12 +188,12 @@ class Memory:
         parts: dict[int, Value] = {}  # values of parts that stay as they are, taken before their base changes
         while (view := self.views.get(id(chain[-1]))) is not None and id(view.base) not in before:
             for part in view.parts if view.op is not None and view.op.name in PARTS else ():
-                if part is not chain[-1]:
+                if part is not chain[-1]:  # which no write to the others changes
                     parts[id(part)] = value(part)
             chain.append(view.base)
             formers.append(value(view.base))
         for other in others:
-            if other is not target and storage_of(other) == storage:
+            if other is not target and id(other) not in parts and storage_of(other) == storage:
                 self.stale[id(other)] = line
         self.stale.pop(id(target), None)
         for inner, base, former in zip(chain, chain[1:], formers):

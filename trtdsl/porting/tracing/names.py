@@ -112,6 +112,7 @@ UNCHANGED = {
 }
 # Operations with a number that leaves a tensor as it is.
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
+NEUTRAL |= {"bitwise_and": True, "bitwise_or": 0, "bitwise_xor": 0}
 # What a network computes in where torch computes in a dtype that TensorRT does not have.
 NARROWED = {"float64": "float32", "complex128": "complex64"}
 # Functions that ask for a tensor's values.
@@ -150,6 +151,8 @@ def canonical(function: Any) -> tuple[str, str, str]:
     if name in ("double", "cdouble"):
         name = name.removesuffix("double") + "float"
     plain = name.strip("_") if name.startswith("__") else name.rstrip("_")
+    if name in ("__rand__", "__ror__", "__rxor__"):  # with a number on the left
+        plain = plain[1:]
     plain = ALIASES.get(plain, plain)
     return plain, qualified, "method" if method else "function"
 
@@ -198,6 +201,8 @@ def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
 def is_neutral(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a call computes with a number that changes nothing."""
     number = name in NEUTRAL and len(args) == 2 and not kwargs and type(args[1]) in (bool, int, float)
+    if number and name == "bitwise_and" and (type(args[1]) is not bool or args[0].dtype != torch.bool):
+        return False
     return number and args[1] == NEUTRAL[name]
 
 

@@ -456,7 +456,7 @@ class Recorder:
                 value = self.values.get(id(held))
                 if value is not None and value.name is None:
                     value.name = name
-            elif isinstance(held, TracedInt) and isinstance(held.expression, SizeOf) and held.expression.name is None:
+            elif isinstance(held, TracedInt) and held.expression.name is None:
                 held.expression.name = name
             elif isinstance(held, (list, tuple)):
                 for item in held[:MOST_NUMBERS]:

@@ -7,6 +7,7 @@ finds there, so that an argument that is not taken is noticed when the file is w
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -210,5 +211,5 @@ def _leaf(leaf: Any, name: str, usual: Any = ...) -> Any:
         operands = leaf.operands
         if leaf.symbol == "//":  # of floats too it gives a whole number
             operands = tuple(int(x) if isinstance(x, float) and x.is_integer() else x for x in operands)
-        return SizeOp(leaf.symbol, tuple(_leaf(operand, "") for operand in operands), leaf.number)
+        return replace(leaf, operands=tuple(_leaf(operand, "") for operand in operands))
     return leaf if isinstance(leaf, (Value, SizeOf)) else Literal(leaf, name, usual=usual)

@@ -11,11 +11,12 @@ from typing import Any
 
 from ..calls import SizeOf, SizeOp, Value, Weight, leaves, values_in
 from ..passes.functions import Function
-from ..statements import Copy, Expression, Loop, Statement, Unpack, expressions, flat, parts, size_key
+from ..statements import Copy, Expression, Loop, SizeName, Statement, Unpack, expressions, flat, parts, size_key
 from .heads import loop_head
 from .nest import WIDTH, nested
 from .render import Renderer
 from .roles import GENERIC, keeps_meaning, roles, singular
+from .size_names import usual_name, with_size_names
 
 RESERVED = {"F", "td", "torch", "math", "w", "range", "zip", "list", "self"}
 
@@ -50,6 +51,9 @@ class Body:
         self.items, self.results = nested(function.body, function.results, self.prefix), function.results
         self.called = called or {}
         self.input_keys = {_key(item) for item in function.inputs}
+        inputs = {item for item in function.inputs if isinstance(item, Value)}
+        self.items = with_size_names(self.items, self.input_keys, inputs)
+        self.size_names = {size_key(item.size) for item in self.items if isinstance(item, SizeName)}
         self._unpack()
         self.parent: dict[Any, Any] = {}
         self.spans: dict[Any, Span] = {}
@@ -63,12 +67,14 @@ class Body:
     def _unpack(self) -> None:
         found: dict[Value, dict[int, list[SizeOf]]] = {}
         changing = {first for item in self.items if isinstance(item, Loop) for first, _ in item.carried}
-        for statement in flat(self.items):
-            for size in _single_sizes(statement.expression, self.input_keys):
-                if size.value in changing:  # each round has its own
-                    continue
-                if not isinstance(size.value, Weight) and _key(size) not in self.input_keys:
-                    found.setdefault(size.value, {}).setdefault(size.axis, []).append(size)
+        named = self.input_keys | self.size_names
+        sizes = [size for each in flat(self.items) for size in _single_sizes(each.expression, named)]
+        defined = [item.size.operands for item in self.items if isinstance(item, SizeName)]
+        for size in [*sizes, *(size for operands in defined for each in operands for size in _tree_sizes(each, named))]:
+            if size.value in changing:  # each round has its own
+                continue
+            if not isinstance(size.value, Weight) and _key(size) not in self.input_keys:
+                found.setdefault(size.value, {}).setdefault(size.axis, []).append(size)
         self.unpacked: dict[Value, Unpack] = {}
         for value, axes in found.items():
             if len(axes) > 1 or sum(map(len, axes.values())) > 1:
@@ -87,7 +93,8 @@ class Body:
             result.append(item)
             if isinstance(item, Loop):
                 given = [self.unpacked[element] for element, _ in item.over if element in self.unpacked]
-                inside = {size.value for each in item.body for size in _single_sizes(each.expression, self.input_keys)}
+                named = self.input_keys | self.size_names
+                inside = {size.value for each in item.body for size in _single_sizes(each.expression, named)}
                 own = [value for each in item.body for value in each.results if value in self.unpacked]
                 later = [value for value in own if value not in inside]
                 item.body = [*given, *self._with_unpacks(item.body, set(later))]
@@ -187,6 +194,8 @@ class Body:
                 axes = AXES.get(len(size.value.shape), [])
                 usual = axes[size.axis] if size.axis < len(axes) else f"size{size.axis}"
                 self._define(size_key(size), position, size.name or usual)
+        elif isinstance(item, SizeName):
+            self._define(size_key(item.size), position, item.size.name or usual_name(item.size))
         elif isinstance(item, Copy):
             self._define(self._find(item.target), position, item.target.name)
         else:
@@ -198,6 +207,9 @@ class Body:
     def _needs(self, item: Any) -> Iterator[Any]:
         if isinstance(item, Unpack):
             yield self._find(item.sizes[0].value)
+        elif isinstance(item, SizeName):
+            for operand in item.size.operands:
+                yield from self._leaf_needs(operand)
         elif isinstance(item, Copy):
             yield self._find(item.source)
         else:
@@ -209,7 +221,7 @@ class Body:
             if not self._own(leaf):
                 yield self._find(leaf)
         elif isinstance(leaf, (SizeOf, SizeOp)):
-            if size_key(leaf) in self.input_keys:
+            if size_key(leaf) in self.input_keys or size_key(leaf) in self.size_names:
                 yield size_key(leaf)
             elif isinstance(leaf, SizeOp):
                 for operand in leaf.operands:
@@ -356,6 +368,10 @@ class Body:
             return [f"{space}{self.name_of(item.target)} = {renderer.value(item.source)}"]
         if isinstance(item, Unpack):
             return [space + self._unpack_text(item, renderer)]
+        if isinstance(item, SizeName):
+            name = renderer.sizes.pop(size_key(item.size))
+            text = renderer.tree(item.size)
+            return [f"{space}{name} = {text}"]
         names = [self._target(value, item) for value in (item.several if item.several is not None else item.results)]
         head = ", ".join(names) if len(names) > 1 or item.several is None else f"({names[0]},)"
         head += " = " if names else ""

@@ -38,7 +38,7 @@ class Renderer:
         numbered: Mapping[str, str] | None = None,
     ):
         self.prefix, self.name_of = prefix, name_of
-        self.sizes = sizes or {}
+        self.sizes = dict(sizes or {})
         self.numbered = numbered or {}
 
     def expression(self, expression: Expression) -> tuple[str, int]:
