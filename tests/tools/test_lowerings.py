@@ -1,4 +1,4 @@
-"""docs/lowerings.md is what tools/bench/lowerings.py writes, and its first way is what F does."""
+"""docs/lowerings.md is what tools/bench/lowerings.py writes, of the ways of trtdsl/functional/lowerings.py."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 import trtdsl as td
 from trtdsl.core.author import load_module
+from trtdsl.functional.lowerings import LOWERINGS
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,14 +24,46 @@ def page():
 
 def test_every_choice_has_its_table(tool, page):
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == list(tool.CHOICES)
-    sections = dict(zip(tool.CHOICES, page.split("\n## ")[1:], strict=True))
-    for name, (contexts, ways) in tool.CHOICES.items():
-        rows = [line for line in sections[name].splitlines() if line.startswith("| ")][1:]
-        assert [row.split("|")[1].strip(" *") for row in rows] == list(ways)
-        assert {row.count("|") for row in rows} == {2 + len(contexts) * len(tool.DTYPES)}
+    for name, (function, contexts, _) in tool.CHOICES.items():
+        head, _, *rows = [line for line in tool.sections()[name].splitlines() if line.startswith("|")]
+        assert [cell.strip() for cell in head.split("|")[2:-1]] == list(LOWERINGS[function])
+        assert [row.split(",")[0].strip("| ") for row in rows[:: len(tool.DTYPES)]] == list(contexts)
+        assert len(rows) == len(contexts) * len(tool.DTYPES)
+        assert all(row.count("**") == 2 for row in rows)
 
 
-@pytest.mark.parametrize("name", ["prelu", "batch_norm", "einsum of a graph", "grid_sample, bicubic"])
+def test_every_function_with_a_choice_is_measured(tool):
+    """Those of scans are in tools/bench/scan.py."""
+    measured = {function for function, _, _ in tool.CHOICES.values()}
+    assert measured | {"associative_scan", "linear_recurrence"} == set(LOWERINGS)
+
+
+def test_no_way_is_better_somewhere_and_worse_nowhere(tool):
+    """That way would be the default."""
+    better, worse = set(), set()
+    for name, (function, _, _) in tool.CHOICES.items():
+        rows = [line for line in tool.sections()[name].splitlines() if line.startswith("| ")][1:]
+        for row in rows:
+            cells = dict(zip(LOWERINGS[function], (cell.strip() for cell in row.split("|")[2:-1]), strict=True))
+            mine = _figures(next(cell for cell in cells.values() if "**" in cell))
+            for way, cell in cells.items():
+                if cell == "–" or "**" in cell or LOWERINGS[function][way].not_tuned:
+                    continue
+                launches, moved = _figures(cell)
+                if launches > mine[0] or moved > 1.005 * mine[1]:
+                    worse.add((function, way))
+                elif launches < mine[0] or moved < 0.995 * mine[1]:
+                    better.add((function, way))
+    assert better
+    assert not better - worse
+
+
+def _figures(cell):
+    launches, moved, _ = cell.strip("*").split(", ")
+    return int(launches), float(moved.removesuffix(" MB"))
+
+
+@pytest.mark.parametrize("name", ["prelu", "batch_norm", "einsum of a graph", "squeeze and excite"])
 def test_the_page_is_current(tool, page, name):
     backend = td.Network().backend
     if f"for {backend.name} {backend.version}." not in page:

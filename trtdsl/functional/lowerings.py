@@ -27,6 +27,8 @@ class Way:
 
 
 _SMALLER = "it is for comparison: few bytes and poor arithmetic, which the bytes do not show"
+_NOWHERE = "it is better in no context of docs/lowerings.md"
+_PRODUCT = Way("IMatrixMultiplyLayer with a row of equal weights", not_tuned=_NOWHERE)
 _REDUCED = Way("IReduceLayer")
 _POOLED = Way("IPoolingLayer, which wants the channels fastest in memory")
 _BY_USE = Way("IPoolingLayer where a convolution or a linear product uses it, otherwise IReduceLayer")
@@ -38,6 +40,10 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "loop": Way("ILoop over the elements"),
     },
     "avg_pool": {"pooling": _POOLED, "reduce": _REDUCED, "slices": _SLICED},
+    "cat": {
+        "layer": Way("IConcatenationLayer"),
+        "padded": Way("the sum of the parts, each with zeros in the place of the others", not_tuned=_NOWHERE),
+    },
     "batch_norm": {
         "folded": Way("no layer: the weights of the convolution before it take it in"),
         "scale": Way("IScaleLayer"),
@@ -48,6 +54,42 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "row_major": Way("the plan for operands that lie in memory as their dimensions are written"),
         "native": Way("one IEinsumLayer"),
         "broadcast": Way("everything multiplied out, then summed", not_tuned=_SMALLER),
+    },
+    "embedding": {
+        "gather": Way("IGatherLayer"),
+        "one_hot": Way("IMatrixMultiplyLayer of ones and zeros with the weight", not_tuned=_NOWHERE),
+    },
+    "gelu": {
+        "layer": Way("IActivationLayer"),
+        "erf": Way("IUnaryLayer ERF and IElementWiseLayers", not_tuned=_NOWHERE),
+    },
+    "glu": {
+        "slices": Way("an ISliceLayer for each half"),
+        "gather": Way("an IGatherLayer for each half", not_tuned=_NOWHERE),
+    },
+    "group_norm": {
+        "layer": Way("INormalizationLayer"),
+        "rows": Way("the moments of each group as a row, in float32"),
+    },
+    "hardswish": {
+        "layer": Way("IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD"),
+        "clip": Way("IActivationLayer CLIP and IElementWiseLayers", not_tuned=_NOWHERE),
+    },
+    "interpolate": {
+        "resize": Way("IResizeLayer, or the exact elements and weights where it means something else"),
+        "expand": Way("an ISliceLayer that repeats elements, between two IShuffleLayers"),
+    },
+    "layer_norm": {
+        "layer": Way("INormalizationLayer"),
+        "means": Way("IReduceLayers and IElementWiseLayers in float32", not_tuned=_NOWHERE),
+    },
+    "leaky_relu": {
+        "layer": Way("IActivationLayer"),
+        "maximum": Way("two IElementWiseLayers", not_tuned=_NOWHERE),
+    },
+    "linear": {
+        "product": Way("IMatrixMultiplyLayer, which transposes the weight"),
+        "convolution": Way("IConvolutionLayer over (rows, in, 1, 1)", not_tuned=_NOWHERE),
     },
     "grid_sample": {
         "taps": Way("an IGatherLayer for each of a point's neighbours"),
@@ -69,7 +111,11 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "loop": Way("ILoop over the elements"),
     },
     "max_pool": {"pooling": _POOLED, "reduce": _REDUCED, "slices": _SLICED},
-    "mean": {"by_use": _BY_USE, "reduce": _REDUCED, "pooling": _POOLED},
+    "mean": {"by_use": _BY_USE, "reduce": _REDUCED, "pooling": _POOLED, "product": _PRODUCT},
+    "pixel_shuffle": {
+        "shuffle": Way("IShuffleLayer"),
+        "deconvolution": Way("IDeconvolutionLayer with a kernel of ones and zeros", not_tuned=_NOWHERE),
+    },
     "prelu": {
         "fused": Way("relu(x) + weight * min(x, 0), which the builder makes part of a convolution"),
         "layer": Way("IParametricReLULayer"),
@@ -84,6 +130,10 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "parallel": Way("all states at once, as F.linear_recurrence"),
         "chunked": Way("ILoop over chunks of 64 steps"),
         "loop": Way("ILoop over the steps"),
+    },
+    "softmax": {
+        "layer": Way("ISoftMaxLayer"),
+        "exp": Way("IReduceLayers, IUnaryLayer EXP and IElementWiseLayers", not_tuned=_NOWHERE),
     },
     "silu": {
         "exp": Way("x / (1 + exp(-x)) in float32, which the builder makes part of a product"),
@@ -114,6 +164,9 @@ def lowering_of(
         raise UnsupportedError(
             f"{function}: unknown lowering {given!r}; there are {', '.join([AUTO, *ways])}{nearest(str(given), ways)}"
         )
+    network = operands[0].network
+    if given == AUTO and default is None and function not in network.choices.start and _has_one(ways):
+        return next(iter(ways))
     ruled_out = cannot or {}
     possible = [way for way in ways if way not in ruled_out] if ruled_out else list(ways)
     if given in ruled_out:
@@ -123,7 +176,7 @@ def lowering_of(
     if default not in possible:
         default = possible[0]
     wanted = default if given == AUTO else given
-    network, frame = operands[0].network, author_frame()
+    frame = author_frame()
     operation = network.current_operation
     key = None
     if operation is not None and frame is not None and any(operand.data is None for operand in operands):
@@ -141,6 +194,12 @@ def lowering_of(
         shapes = tuple([(operand.shape, operand.dtype) for operand in operands])
         network.choices.sites.append(Site(key, place, shapes, tuple(tried), used, given != AUTO))
     return used
+
+
+def _has_one(ways: Mapping[str, Way]) -> bool:
+    """Whether all ways but the first are for comparison alone."""
+    first, *others = ways.values()
+    return first.needs is None and all(way.not_tuned is not None for way in others)
 
 
 def _missing(network: Network, method: str) -> str:

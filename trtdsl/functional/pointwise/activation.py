@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ... import layers as L
@@ -55,13 +56,17 @@ sigmoid, tanh, softsign = family(
 
 
 @operation
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
     """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU.
+
+    ``lowering="maximum"`` is the greater of the two (the lesser, for a slope above 1): two IElementWiseLayers.
 
     >>> F.leaky_relu(td.Network().input("x", (2, 3)), 0.2).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
+    if lowering_of("leaky_relu", lowering, input) == "maximum":
+        return L.elementwise(input, scaled(input, negative_slope), "MAX" if negative_slope <= 1 else "MIN")
     return L.activation(input, "LEAKY_RELU", alpha=negative_slope)
 
 
@@ -77,14 +82,20 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 @operation
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") -> Tensor:
     """``input * Phi(input)``: IActivationLayer GELU_ERF, or GELU_TANH for ``approximate="tanh"``.
+
+    ``lowering="erf"`` is IUnaryLayer ERF and IElementWiseLayers.
 
     >>> F.gelu(td.Network().input("x", (2, 3)), approximate="tanh").shape
     (2, 3)
     """
     if approximate not in ("none", "tanh"):
         raise UnsupportedError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+    cannot = {"erf": "it is exact, and approximate is 'tanh'"} if approximate == "tanh" else {}
+    if lowering_of("gelu", lowering, input, cannot=cannot) == "erf":
+        share = binary(L.unary(scaled(input, math.sqrt(0.5)), "ERF"), 1.0, "SUM", input.dtype)
+        return L.elementwise(scaled(input, 0.5), share, "PROD")
     return L.activation(input, "GELU_ERF" if approximate == "none" else "GELU_TANH")
 
 
@@ -159,12 +170,18 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @operation
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+def hardswish(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
     """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
+
+    ``lowering="clip"`` is IActivationLayer CLIP of ``input + 3``, and IElementWiseLayers.
 
     >>> F.hardswish(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
+    if lowering_of("hardswish", lowering, input) == "clip":
+        _refuse_inplace(inplace)
+        clipped = L.activation(binary(input, 3.0, "SUM", input.dtype), "CLIP", alpha=0.0, beta=6.0)
+        return L.elementwise(input, scaled(clipped, 1 / 6), "PROD")
     return L.elementwise(input, hardsigmoid(input, inplace), "PROD")
 
 
@@ -310,10 +327,10 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @operation
-def glu(input: Tensor, dim: int = -1) -> Tensor:
+def glu(input: Tensor, dim: int = -1, *, lowering: str = "auto") -> Tensor:
     """The first half of ``dim`` times the sigmoid of the second.
 
-    ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
+    ISliceLayers (IGatherLayers for ``lowering="gather"``), IActivationLayer SIGMOID, IElementWiseLayer PROD.
 
     >>> F.glu(td.Network().input("x", ("N", 6))).shape
     (N, 3)
@@ -323,7 +340,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     axis = normalize_axis(dim, input.ndim)
     if input.shape[axis] % 2 != 0:
         raise ShapeError(f"glu: dimension {dim} of {shape_text(input.shape)} does not divide into halves")
-    first, second = chunk(input, 2, axis)
+    cannot = {} if isinstance(input.shape[axis], int) else {"gather": "the halves are of a dynamic size"}
+    if lowering_of("glu", lowering, input, cannot=cannot) == "gather":
+        places = torch.arange(int(input.shape[axis])).chunk(2)
+        first, second = (L.gather(input, input.network.constant(half), axis) for half in places)
+    else:
+        first, second = chunk(input, 2, axis)
     return L.elementwise(first, L.activation(second, "SIGMOID"), "PROD")
 
 
@@ -363,8 +385,12 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 @operation
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None, *, lowering: str = "auto"
+) -> Tensor:
     """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
+
+    ``lowering="exp"`` is IReduceLayer MAX and SUM, IUnaryLayer EXP and IElementWiseLayers.
 
     >>> F.softmax(td.Network().input("x", (2, 3)), dim=-1).shape
     (2, 3)
@@ -376,6 +402,10 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     axis = axis_of(dim, input.ndim)
     if input.numel() == 0:
         return input
+    cannot = {} if input.ndim else {"exp": "a scalar has no dimension to reduce"}
+    if lowering_of("softmax", lowering, input, cannot=cannot) == "exp":
+        powers = L.unary(L.elementwise(input, L.reduce(input, "MAX", [axis], True), "SUB"), "EXP")
+        return L.elementwise(powers, L.reduce(powers, "SUM", [axis], True), "DIV")
     if input.ndim < 2:  # ISoftMaxLayer has two dimensions at least
         return L.shuffle(L.softmax(L.shuffle(input, reshape=(1, input.numel())), 1), reshape=input.shape)
     return L.softmax(input, axis)

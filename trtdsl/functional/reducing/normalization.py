@@ -122,10 +122,14 @@ def layer_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions, which are ``normalized_shape``.
 
-    INormalizationLayer. Raises ShapeError where the last dimensions are others.
+    INormalizationLayer; IReduceLayers in float32 for ``lowering="means"``.
+
+    Raises ShapeError where the last dimensions are others.
 
     >>> F.layer_norm(td.Network().input("x", ("N", "T", 8)), (8,)).shape
     (N, T, 8)
@@ -133,7 +137,18 @@ def layer_norm(
     axes = _last(input, normalized_shape)
     lead = range(len(axes) and axes[0])
     weight, bias = (None if value is None else L.unsqueeze(value, lead) for value in (weight, bias))
+    if lowering_of("layer_norm", lowering, input) == "means":
+        mean, var = _moments(input, axes=axes)
+        scale = L.unary(L.unary(binary(var, eps, "SUM"), "SQRT"), "RECIP")
+        centred = L.elementwise(L.cast(input, torch.float32), mean, "SUB")
+        return _weighed(L.cast(L.elementwise(centred, scale, "PROD"), input.dtype), weight, bias)
     return _normalized(input, axes, weight, bias, eps)
+
+
+def _weighed(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """``x * weight + bias``, as far as they are there."""
+    x = x if weight is None else binary(x, weight, "PROD", x.dtype)
+    return x if bias is None else binary(x, bias, "SUM", x.dtype)
 
 
 def _last(x: Tensor, normalized_shape: Sequence[SizeLike]) -> list[int]:
@@ -145,11 +160,19 @@ def _last(x: Tensor, normalized_shape: Sequence[SizeLike]) -> list[int]:
 
 @operation
 def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` over groups of channels and all spatial dimensions.
 
-    INormalizationLayer. Raises ShapeError where the channels do not divide into ``num_groups``.
+    INormalizationLayer; IReduceLayers over a row for each group in float32 for ``lowering="rows"``.
+
+    Raises ShapeError where the channels do not divide into ``num_groups``.
 
     >>> F.group_norm(td.Network().input("x", ("N", 6, "H", 4)), 3).shape
     (N, 6, H, 4)
@@ -160,6 +183,13 @@ def group_norm(
     if not isinstance(channels, int) or channels % num_groups:
         raise ShapeError(f"{channels} channels do not divide into {num_groups} groups")
     scale, shift = _channels(input, weight), _channels(input, bias)
+    if lowering_of("group_norm", lowering, input) == "rows":
+        rows = (input.shape[0] * num_groups, channels // num_groups * product(input.shape[2:]))
+        mean, var = _moments(x := L.shuffle(input, reshape=rows))
+        factor = L.unary(L.unary(binary(var, eps, "SUM"), "SQRT"), "RECIP")
+        centred = L.elementwise(L.cast(x, torch.float32), mean, "SUB")
+        result = L.shuffle(L.elementwise(centred, factor, "PROD"), reshape=input.shape)
+        return _weighed(L.cast(result, input.dtype), scale, shift)
     if num_groups == 1:
         return _normalized(input, list(range(1, input.ndim)), scale, shift, eps)
     if input.ndim == 2:
@@ -226,7 +256,8 @@ def _normalized_rows(
     channels, (height, *rest) = product(x.shape[:2]), x.shape[2:]
     if in_blocks:
         means, variances = _moments(L.shuffle(x, reshape=(channels * height, product(rest))))
-        mean, var = _moments(*(L.shuffle(values, reshape=(channels, height)) for values in (means, variances)))
+        parts = (channels, height)
+        mean, var = _moments(L.shuffle(means, reshape=parts), L.shuffle(variances, reshape=parts))
     else:
         mean, var = _moments(L.shuffle(x, reshape=(channels, product(x.shape[2:]))))
     each = (*x.shape[:2], *(1,) * (x.ndim - 2))
@@ -243,15 +274,15 @@ def _normalized_rows(
     return L.cast(result, x.dtype)
 
 
-def _moments(rows: Tensor, variances: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _moments(rows: Tensor, variances: Tensor | None = None, axes: Sequence[int] = (1,)) -> tuple[Tensor, Tensor]:
     """The mean and the variance of each row of ``rows``, whose elements have ``variances`` of their own."""
     rows = L.cast(rows, torch.float32)
-    mean = L.reduce(rows, "AVG", [1], True)
+    mean = L.reduce(rows, "AVG", axes, True)
     centred = L.elementwise(rows, mean, "SUB")
     squares = L.elementwise(centred, centred, "PROD")
     if variances is not None:
         squares = L.elementwise(variances, squares, "SUM")
-    return mean, L.reduce(squares, "AVG", [1], True)
+    return mean, L.reduce(squares, "AVG", axes, True)
 
 
 @operation

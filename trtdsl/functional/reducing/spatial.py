@@ -11,7 +11,7 @@ from ...definition.tensor import Tensor
 from ...layers.base import channels_last
 from ...layers.shuffle import PendingShuffle
 from ...sizes.shape import Shape
-from ...sizes.size import is_static
+from ...sizes.size import is_static, product
 from ..lowerings import AUTO, lowering_of
 
 NO_POOLING = "IPoolingLayer is for all dimensions after (N, C), of static sizes, of floats, and has no minimum"
@@ -25,11 +25,15 @@ def reduced(function: str, x: Tensor, op: str, axes: Sequence[int], keepdim: boo
     if not pooled and lowering == AUTO:
         return L.reduce(x, op, axes, keepdim)
     cannot = {} if pooled else {"pooling": NO_POOLING}
+    if op != "AVG" or len(axes) != 1 or not is_static(x.shape) or not x.dtype.is_floating_point:
+        cannot["product"] = "it is for the mean over one dimension, of static sizes, of floats"
     if not pooled or x.dtype == torch.bfloat16 or x.order != channels_last(x.ndim):
         cannot["by_use"] = NOT_LAST if pooled else NO_POOLING
     way = lowering_of(function, lowering, x, cannot=cannot)
     if way == "reduce":
         return L.reduce(x, op, axes, keepdim)
+    if way == "product":
+        return _by_product(x, axes[0], keepdim)
     if way == "pooling":
         return _pooled(x, op, keepdim)
 
@@ -49,6 +53,14 @@ def _pooled(x: Tensor, op: str, keepdim: bool) -> Tensor:
     result = L.pooling(flat, kind, windows, stride=windows, pre_padding=none, post_padding=none)
     gone = range(2, flat.ndim) if not keepdim else [2] if x.ndim == 3 else []
     return L.squeeze(result, gone) if gone else result
+
+
+def _by_product(x: Tensor, axis: int, keepdim: bool) -> Tensor:
+    """The mean over one dimension, as a product with a row of equal weights."""
+    before, length, after = product(x.shape[:axis]), int(x.shape[axis]), product(x.shape[axis + 1 :])
+    row = x.network.constant(torch.full((1, 1, length), 1 / length, dtype=x.dtype))
+    result = L.matrix_multiply(row, L.shuffle(x, reshape=(before, length, after)))
+    return L.shuffle(result, reshape=(*x.shape[:axis], *[1] * keepdim, *x.shape[axis + 1 :]))
 
 
 class PendingReduction:

@@ -14,10 +14,11 @@ from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...layers.base import folding
+from ...layers.base import channels_last, folding
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
-from ..operands import as_tensor
+from ..lowerings import AUTO, lowering_of
+from ..operands import as_tensor, stretch
 from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
 from .taps import Number, Taps, make_taps, minimum, number, resample
 
@@ -79,6 +80,8 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
+    *,
+    lowering: str = "auto",
 ) -> Tensor:
     """``input`` (N, C, spatial…) with its spatial dimensions resized to ``size`` or by ``scale_factor``.
 
@@ -86,7 +89,8 @@ def interpolate(
     nearest-exact, linear (3 dimensions), bilinear, bicubic (4), trilinear (5) or area. One IResizeLayer where that
     means the same as torch; otherwise the exact elements and weights along each dimension (IGatherLayer, a product,
     IReduceLayer), a pooling for an area of whole elements, or a matrix product for areas and antialiasing where sizes
-    are dynamic.
+    are dynamic. For a nearest mode and whole factors an ISliceLayer that repeats elements between two IShuffleLayers
+    (``lowering="expand"``), where ``input`` does not lie channels last in memory, as it does after a convolution.
 
     Raises ShapeError and UnsupportedError for arguments that torch refuses, and for integers.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
@@ -104,7 +108,15 @@ def interpolate(
         Change(axis, length, target, scale, mode, bool(align_corners), antialias, input.ndim)
         for axis, (length, target, scale) in enumerate(zip(spatial, targets, scales, strict=True), 2)
     ]
-    return _resize(input, [change for change in changes if not _same(change)])
+    changes = [change for change in changes if not _same(change)]
+    cannot = {} if changes and all(_repeats(change) for change in changes) else {"expand": "it repeats each element"}
+    if lowering == AUTO and cannot:
+        return _resize(input, changes)
+    # The builder has what it resizes channels last; repeated elements it takes as they are.
+    best = "resize" if input.order == channels_last(input.ndim) else "expand"
+    if lowering_of("interpolate", lowering, input, cannot=cannot, default=best) == "expand":
+        return _repeated(input, changes)
+    return _resize(input, changes)
 
 
 def _check(x: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -182,6 +194,29 @@ def _same(change: Change) -> bool:
     Most of torch's modes leave a dimension unchanged if its size stays the same, whatever the scale.
     """
     return change.length == change.target and (change.scale in (None, 1.0) or change.copies_same)
+
+
+def _repeats(change: Change) -> bool:
+    """Whether every element is repeated, as often as any other."""
+    ratio = change.ratio()
+    nearest = change.mode in ("nearest", "nearest-exact")
+    return nearest and ratio is not None and ratio.numerator == 1 and _layer_agrees(change)
+
+
+def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
+    """Every element of some dimensions repeated."""
+    split, wide, sizes = list(x.shape[:2]), list(x.shape[:2]), list(x.shape)
+    factors = {change.axis: change for change in changes}
+    for axis in range(2, x.ndim):
+        split.append(x.shape[axis])
+        wide.append(x.shape[axis])
+        if axis in factors:
+            ratio = factors[axis].ratio()
+            assert ratio is not None
+            split.append(1)
+            wide.append(ratio.denominator)
+            sizes[axis] = factors[axis].target
+    return L.shuffle(stretch(L.shuffle(x, reshape=split), tuple(wide)), reshape=sizes)
 
 
 def _resize(x: Tensor, changes: list[Change]) -> Tensor:
