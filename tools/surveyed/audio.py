@@ -76,3 +76,9 @@ def _transforms(wave: dict) -> Iterator[Subject]:
     yield Subject("Preemphasis", lambda: transforms.Preemphasis(), given, wave)
     yield Subject("Fade", lambda: transforms.Fade(10, 20), given, wave)
     yield Subject("Vol", lambda: transforms.Vol(2.0), given, wave)
+    yield Subject(
+        "MelScale", lambda: transforms.MelScale(8, 16000, n_stft=33), ["N,33,T:float32:0:1"], {"T": 6, **BATCH}
+    )
+    yield Subject("SlidingWindowCmn", lambda: transforms.SlidingWindowCmn(5), ["N,9,4"], BATCH)
+    yield Subject("FFTConvolve", lambda: transforms.FFTConvolve(), ["N,40", "N,7"], BATCH)
+    yield Subject("Deemphasis", lambda: transforms.Deemphasis(), ["N,40"], BATCH)

@@ -27,6 +27,7 @@ def diffusers() -> Iterator[Subject]:
     yield from _unets(subject)
     yield from _autoencoders(subject, library)
     yield from _transformers(subject)
+    yield from _recent(subject)
 
 
 def _unets(subject: Any) -> Iterator[Subject]:
@@ -163,3 +164,55 @@ def _transformers(subject: Any) -> Iterator[Subject]:
         "out_channels": 4,
     }
     yield subject("WanTransformer3DModel", wan, **sizes, text_dim=8, freq_dim=16, ffn_dim=32, num_layers=2)
+
+
+def _recent(subject: Any) -> Iterator[Subject]:
+    """Models of sound, video and large images."""
+    times = "N:int64:0:1000"
+    blocks = {
+        "down_block_types": ("DownResnetBlock1D",) * 4, "up_block_types": ("UpResnetBlock1D",) * 3,
+        "mid_block_type": "MidResTemporalBlock1D", "out_block_type": "OutConv1DBlock", "act_fn": "swish",
+        "time_embedding_type": "positional", "use_timestep_embedding": True, "downsample_each_block": False,
+        "flip_sin_to_cos": False, "freq_shift": 1, "block_out_channels": (8, 8, 16, 16), "layers_per_block": 1,
+    }  # fmt: skip
+    path = {"sample": "N,14,16", "timestep": times}
+    yield subject("UNet1DModel", path, **blocks, in_channels=14, out_channels=14, norm_num_groups=4)
+    latte = {"hidden_states": "N,4,2,8,8", "timestep": times, "encoder_hidden_states": "N,5,8"}
+    small = {"num_attention_heads": 2, "attention_head_dim": 8, "num_layers": 1}
+    sizes = {"sample_size": 8, "patch_size": 2, "in_channels": 4, "cross_attention_dim": 16, "caption_channels": 8}
+    norms = {"norm_type": "ada_norm_single", "attention_bias": True, "num_embeds_ada_norm": 1000, "video_length": 2}
+    yield subject("LatteTransformer3DModel", latte, **small, **sizes, **norms)
+    sound = {
+        "hidden_states": "N,4,8", "timestep": "N:float32:0:1", "encoder_hidden_states": "N,5,4",
+        "global_hidden_states": "N,1,8",
+    }  # fmt: skip
+    heads = {"num_attention_heads": 2, "attention_head_dim": 16, "num_layers": 1, "num_key_value_attention_heads": 1}
+    widths = {"cross_attention_dim": 4, "time_proj_dim": 8, "global_states_input_dim": 8}
+    ends = {"in_channels": 4, "out_channels": 4}
+    widths["cross_attention_input_dim"] = 4
+    yield subject("StableAudioDiTModel", sound, sample_size=8, **ends, **heads, **widths)
+    pairs = dict.fromkeys(("original_size", "target_size", "crop_coords"), "N,2:float32:0:9")
+    text = {"hidden_states": "N,4,8,8", "encoder_hidden_states": "N,5,8", "timestep": times, **pairs}
+    view = {"text_embed_dim": 8, "time_embed_dim": 8, "condition_dim": 2, "patch_size": 2, "sample_size": 8}
+    yield subject("CogView3PlusTransformer2DModel", text, **ends, **small, **view, pos_embed_max_size=8)
+    control = {
+        "hidden_states": "N,4,8,8", "controlnet_cond": "N,4,8,8", "encoder_hidden_states": "N,5,8",
+        "pooled_projections": "N,8", "timestep": times,
+    }  # fmt: skip
+    stable = {"sample_size": 8, "patch_size": 2, "joint_attention_dim": 8, "caption_projection_dim": 16}
+    yield subject("SD3ControlNetModel", control, **ends, **small, **stable, pooled_projection_dim=8)
+    video = {
+        "hidden_states": "N,4,1,8,8", "timestep": times, "encoder_hidden_states": "N,5,8", "guidance": "N:float32:0:1",
+        "encoder_attention_mask": "N,5:bool", "pooled_projections": "N,8",
+    }  # fmt: skip
+    layers = {"num_layers": 1, "num_single_layers": 1, "num_refiner_layers": 1, "patch_size": 2, "patch_size_t": 1}
+    embeds = {"guidance_embeds": True, "text_embed_dim": 8, "pooled_projection_dim": 8, "rope_axes_dim": (2, 4, 4)}
+    heads = {"num_attention_heads": 2, "attention_head_dim": 10}
+    yield subject("HunyuanVideoTransformer3DModel", video, **ends, **heads, **layers, **embeds)
+    coder = {"block_out_channels": (8, 8), "layers_per_block": 1, "norm_num_groups": 2, "latent_channels": 4}
+    kinds = {"down_block_types": ("CogVideoXDownBlock3D",) * 2, "up_block_types": ("CogVideoXUpBlock3D",) * 2}
+    clip = {"sample": "N,3,5,16,16"}
+    yield subject("AutoencoderKLCogVideoX", clip, **coder, **kinds, temporal_compression_ratio=2)
+    oobleck = {"downsampling_ratios": [2, 4], "channel_multiples": [1, 2], "encoder_hidden_size": 8}
+    audio = {"decoder_channels": 4, "decoder_input_channels": 4, "audio_channels": 2}
+    yield subject("AutoencoderOobleck", {"sample": "N,2,64"}, **oobleck, **audio)

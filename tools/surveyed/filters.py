@@ -12,7 +12,7 @@ COLORS = (
     "HsvToRgb", "YuvToRgb", "LabToRgb", "XyzToRgb", "YcbcrToRgb", "BgrToRgb", "RgbToBgr", "RgbToLinearRgb",
 )  # fmt: skip
 BLURS = {
-    "GaussianBlur2d": ((3, 3), (1.5, 1.5)), "BoxBlur": ((3, 3),), "MedianBlur": ((3, 3),), "Sobel": (),
+    "GaussianBlur2d": ((3, 3), (1.5, 1.5)), "BoxBlur": ((3, 3),), "MedianBlur": ((5, 5),), "Sobel": (),
     "Laplacian": (3,), "SpatialGradient": (), "UnsharpMask": ((3, 3), (1.5, 1.5)), "MotionBlur": (3, 35.0, 0.5),
     "BilateralBlur": ((3, 3), 0.1, (1.5, 1.5)), "BlurPool2D": (3,), "MaxBlurPool2D": (3,), "GuidedBlur": (3, 0.1),
     "Canny": (), "InRange": ((0.2, 0.2, 0.2), (0.7, 0.7, 0.7)),
@@ -48,6 +48,12 @@ def _features(library, sides) -> Iterator[Subject]:
         yield Subject(name, lambda n=name, a=arguments: getattr(feature, n)(*a), given, sides)
     for name in ("HardNet", "HyNet", "SOSNet", "TFeat"):
         yield image(name, lambda n=name: getattr(feature, n)(pretrained=False), 32, channels=1)
+    yield image("HardNet8", lambda: feature.HardNet8(False), 32, channels=1)
+    yield Subject("OriNet", lambda: feature.OriNet(False), ["N,1,32,32:float32:0:1"], BATCH)
+    yield image("DISK", lambda: feature.DISK(8).unet, 32)
+    yield image("LoFTR backbone", lambda: feature.LoFTR(None).backbone, 32, channels=1)
+    given = ["N,2,2,3", "N,1,32,32"]
+    yield Subject("LAFAffNetShapeEstimator", lambda: feature.LAFAffNetShapeEstimator(False), given, BATCH)
     yield image("SIFTDescriptor", lambda: feature.SIFTDescriptor(32), 32, channels=1)
     yield image("LAFOrienter", lambda: feature.PatchDominantGradientOrientation(32), 32, channels=1)
 

@@ -66,8 +66,13 @@ def _planes(nets) -> Iterator[Subject]:
             2, 1, 1, (4, 8), 1, (4, 4), ((2, 4, 1, 1), (2, 4, 1, 1)), ((2, 4, 1, 1, 0), (2, 4, 1, 1, 0)), 16, 4
         ),
     }
+    made["UNETR plane"] = lambda: nets.UNETR(1, 2, (32, 32), 4, 24, 48, 3, spatial_dims=2)
+    made["VNet plane"] = lambda: nets.VNet(2, 1, 2)
+    made["HighResNet plane"] = lambda: nets.HighResNet(2, 1, 2)
     for name, make in made.items():
         yield Subject(name, make, ["N,1,32,32"], BATCH)
+    tall = {"H": (1, 2, 3), **BATCH}
+    yield Subject("BasicUNet sides", lambda: nets.BasicUNet(**PLANE, features=features), ["N,1,16*H,32"], tall)
     made_unet = lambda: nets.DiffusionModelUNet(2, 1, 1, (1, 1), (8, 16), (False, True), 4, num_head_channels=8)  # noqa: E731
     yield Subject("DiffusionModelUNet", made_unet, {"x": "N,1,16,16", "timesteps": "N:int64:0:1000"}, BATCH)
     yield Subject("FullyConnectedNet", lambda: nets.FullyConnectedNet(6, 3, (8, 8)), ["N,6"], BATCH)

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from .families import experts, further
 from .subject import BATCH, Subject
 
 BERT_LIKE = (
@@ -14,7 +15,9 @@ BERT_LIKE = (
 )  # fmt: skip
 LLAMA_LIKE = (
     "Llama", "Qwen2", "Qwen3", "Gemma", "Mistral", "Olmo", "StableLm", "Starcoder2", "Granite", "Phi", "Glm",
-    "Cohere", "Gemma2", "Phi3", "Olmo2", "Nemotron", "Persimmon",
+    "Cohere", "Gemma2", "Phi3", "Olmo2", "Nemotron", "Persimmon", "Gemma3Text", "Cohere2", "SmolLM3", "Glm4", "Exaone4",
+    "Ernie4_5", "Helium", "Arcee", "Apertus", "HunYuanDenseV1", "SeedOss", "Olmo3", "Ministral", "NanoChat", "BitNet",
+    "Doge", "VaultGemma", "Lfm2",
 )  # fmt: skip
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
@@ -44,6 +47,8 @@ def transformers() -> Iterator[Subject]:
     small = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 100, **TOKENS, "use_cache": False}
     yield subject("GPT2", {**small, "n_positions": 64}, IDS, LENGTH)
     yield from _texts(library, subject)
+    yield from experts(subject, causal, IDS, LENGTH)
+    yield from further(library, subject)
     yield from _images(subject)
     yield from _sounds(subject)
 

@@ -12,7 +12,7 @@ from .subject import BATCH, Subject, image
 CLASSIFIERS = (
     "alexnet densenet121 efficientnet_b0 efficientnet_v2_s mnasnet0_5 mobilenet_v2 mobilenet_v3_small "
     "regnet_x_400mf regnet_y_400mf resnet18 resnet50 resnext50_32x4d shufflenet_v2_x0_5 squeezenet1_1 swin_t "
-    "swin_v2_t vgg11_bn convnext_tiny"
+    "swin_v2_t vgg11_bn convnext_tiny mobilenet_v3_large shufflenet_v2_x1_0 squeezenet1_0 regnet_y_800mf resnet34"
 )
 FAMILIES = (
     "resnet18 resnet26d convnext_atto convnextv2_atto efficientnet_b0 efficientvit_m0 mobilenetv3_small_050 "
@@ -20,7 +20,8 @@ FAMILIES = (
     "res2net50_14w_8s resnest14d rexnet_100 selecsls42 seresnext26d_32x4d skresnet18 tinynet_e xception41 dla34 "
     "edgenext_xx_small fastvit_t8 repghostnet_050 levit_128s mobilevit_xxs mobilevitv2_050 poolformer_s12 pvt_v2_b0 "
     "ese_vovnet19b_dw hgnetv2_b0 mambaout_femto repvit_m0_9 efficientformerv2_s0 eca_nfnet_l0 coatnet_nano_rw_224 "
-    "maxvit_rmlp_pico_rw_256 davit_tiny"
+    "maxvit_rmlp_pico_rw_256 davit_tiny cs3darknet_s focalnet_tiny_srf gcresnet33ts inception_next_tiny "
+    "legacy_seresnet18 mobilenetv1_100 cspresnet50 convmixer_768_32"
 )
 PATCHES = {
     "vit_tiny_patch16_224": {"img_size": 64}, "deit_tiny_patch16_224": {"img_size": 64}, "mixer_s32_224": {},
@@ -93,6 +94,11 @@ def _heads() -> Iterator[Subject]:
     backbone = detection.backbone_utils.resnet_fpn_backbone
     made = lambda: backbone(backbone_name="resnet18", weights=None, trainable_layers=5)  # noqa: E731
     yield Subject("resnet_fpn_backbone", made, {"x": "N,3,H,64"}, {"H": (33, 48, 64), **BATCH})
+    slim = detection.backbone_utils.mobilenet_backbone
+    made = lambda: slim(backbone_name="mobilenet_v3_large", weights=None, fpn=True, norm_layer=nn.BatchNorm2d)  # noqa: E731
+    yield image("mobilenet_fpn_backbone", made, 64)
+    made = lambda: detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None).backbone  # noqa: E731
+    yield image("ssdlite backbone", made, 96)
     heads = detection.keypoint_rcnn
     made = lambda: nn.Sequential(heads.KeypointRCNNHeads(8, (16, 16)), heads.KeypointRCNNPredictor(16, 5))  # noqa: E731
     yield Subject("KeypointRCNN head", made, ["N,8,14,14"], BATCH)

@@ -160,3 +160,11 @@ def test_the_number_of_runs_is_limited():
     assert passes(compared, x, [right, torch.tensor(x)])
     assert not passes(compared, x, [torch.arange(400) % 5 == 0, torch.tensor(x) * 0.9])
     assert len(ran) <= 2 * TRIALS + 20
+
+
+def test_a_number_that_becomes_complex_decides_nothing():
+    def function(x):
+        return x.to(torch.complex64).abs() + torch.ones(4), near(x).topk(2).indices
+
+    assert passes(function, NEAR, [torch.tensor(NEAR) + 1, torch.tensor([2, 0])])
+    assert not passes(function, NEAR, [torch.tensor(NEAR) + 2, torch.tensor([2, 0])])

@@ -200,7 +200,8 @@ def _op(func: Any, args: Any, kwargs: Any) -> _Op | None:
         return None if name in ("max", "min") and "dim" not in bound else _Order(func, args, kwargs, bound, name)
     if not any(isinstance(value, torch.Tensor) for value in floating):
         return None
-    if name in ("to", "_to_copy") and (bound.get("dtype") is None or bound["dtype"].is_floating_point):
+    to = bound.get("dtype")
+    if name in ("to", "_to_copy") and (to is None or to.is_floating_point or to.is_complex):
         return None
     if name in ("to", "_to_copy") and bound["dtype"] is torch.bool:
         return None
