@@ -151,3 +151,26 @@ def test_without_a_reference_there_is_nothing_to_check():
         td.check(spec)
     with pytest.raises(td.UsageError, match="on is 'interpreter' or 'engine'"):
         td.check(spec, on="moon")
+
+
+def test_a_reference_that_does_not_repeat_its_result_fails():
+    """A global that it changes is not undone; all that torch computes then differs by more than any network."""
+    scale = torch.ones(8)
+
+    class Grows(torch.nn.Module):
+        def forward(self, x):
+            return x * scale.mul_(1.5)
+
+    report = td.check(td.network(inputs={"x": td.Input((4, 8))}, reference=Grows)(lambda x: x * 1.0))
+    assert not report.passed
+    assert "gives another 'output' when it is called again" in str(report)
+
+
+def test_rows_of_small_values_reach_both_ends():
+    class Unit(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.normalize(x, dim=1, eps=1e-12)
+
+    spec = td.network(inputs={"x": td.Input((4, 8))}, reference=Unit)
+    assert not td.check(spec(lambda x: F.normalize(x, dim=1, eps=1e-6))).passed
+    assert td.check(spec(lambda x: F.normalize(x, dim=1, eps=1e-12))).passed

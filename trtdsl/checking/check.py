@@ -30,6 +30,7 @@ from .judging.noise import Noise
 from .report import Case, CheckReport
 from .tried_sizes import Sizes, sizes_to_try
 
+UNREPEATED = 1e-3  # of an output's scale: what two runs of a reference with the same inputs may differ by
 NOISY = 1e-2  # of an output's scale: where torch's own error is larger, an equal result proves little
 
 
@@ -143,6 +144,8 @@ class _Run:
     notes: dict[str, None] = field(default_factory=dict)
     noise: dict[str, Noise] = field(default_factory=dict)
     """Torch's own error for normal values, by output."""
+    unsteady: list[str] | None = None
+    """The outputs that the reference does not repeat; None where it has not run yet."""
     decided: dict[str, int] = field(default_factory=dict)
     """The decisions within torch's own error that were taken as the network has them, and in how many cases."""
 
@@ -220,7 +223,11 @@ class _Run:
             names = list(self.network.outputs)
             noise = self.noise if draw == "normal" else {}
             how: dict[str, Any] = {"move_inputs": move, "noise": noise, "samples": self._samples(env)}
-            return gather(self.reference, feeds, names, self.rules, seed=self.seed, called=self.called, **how)
+            found = gather(self.reference, feeds, names, self.rules, seed=self.seed, called=self.called, **how)
+            if self.unsteady is None:
+                again = gather(self.reference, feeds, names, self.rules, seed=self.seed)
+                self.unsteady = [name for name, own in found.own.items() if not _repeats(own, again.own.get(name))]
+            return found
 
     def _samples(self, env: Mapping[str, int]) -> int:
         """The size of the batch, where inputs and outputs are batches of one dynamic size; otherwise 0."""
@@ -274,6 +281,11 @@ class _Run:
         backend = self.network.backend
         findings = [] if len(cases) == 0 else self.exercise.findings(self.network, trivial)
         findings += self._unused_weights()
+        findings += [
+            f"the reference gives another {name!r} when it is called again with the same inputs: "
+            "it draws numbers, or keeps something outside of itself"
+            for name in self.unsteady or ()
+        ]
         tolerances = {name: self.rules.of(name) for name in self.network.outputs}
         dtypes = {name: self.network.precision or tensor.dtype for name, tensor in self.network.outputs.items()}
         relaxed = [
@@ -330,3 +342,16 @@ class _Run:
         lines += self.coverage.missed()
         lines += [line.replace(": ", ": the reference's ", 1) for line in self.torch_coverage.missed()]
         return list(dict.fromkeys(lines))
+
+
+def _repeats(first: Any, second: Any) -> bool:
+    """Whether two results are the same, up to the rounding of sums whose order is left open."""
+    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+        return type(first) is type(second)
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if torch.equal(first, second) or not first.is_floating_point():
+        return torch.equal(first, second)
+    finite = torch.where(torch.isfinite(first), first, 0.0)
+    room = UNREPEATED * float(finite.abs().max()) if first.numel() else 0.0
+    return torch.allclose(first.double(), second.double(), rtol=UNREPEATED, atol=room, equal_nan=True)

@@ -95,9 +95,16 @@ def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generat
     elif draw == "ties":
         values = (values * 2).round().clamp(-3, 3) / 2  # so that the greatest repeats
     elif draw == "small":
-        rows = torch.rand((*shape[:-1], 1) if shape else (), generator=generator)
-        values = values * 10 ** (-2 - 5 * rows)
+        values = values * 10 ** (-2 - 5 * _spread((*shape[:-1], 1) if shape else (), generator))
     return (values * (30.0 if draw == "large" else 1.0)).to(dtype)
+
+
+def _spread(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """Numbers from 0 to 1 in any order, as far apart as they can be, so that both ends are always there."""
+    count = torch.Size(shape).numel()
+    if count < 2:
+        return torch.rand(shape, generator=generator)
+    return torch.linspace(0, 1, count)[torch.randperm(count, generator=generator)].reshape(shape)
 
 
 def _with_empty_part(values: torch.Tensor) -> torch.Tensor:
