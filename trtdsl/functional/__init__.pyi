@@ -1430,7 +1430,8 @@ def conv_transpose1d(
 ) -> Tensor:
     """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
 
-    IDeconvolutionLayer between two IShuffleLayers.
+    IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
+    input with zeros between its elements.
 
     >>> net = td.Network()
     >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape

@@ -18,6 +18,7 @@ from ...sizes.size import is_static, product
 from ..family import family
 from ..operands import binary, per_axis
 from ..products.folding import deferred
+from ..shaping.arrange import flip
 
 TAPS = 16  # the widest kernel of a depthwise conv1d that is multiplied out
 Sizes = int | Sequence[int]  # one value, or one per spatial dimension
@@ -187,6 +188,35 @@ def _by_products(
     return L.shuffle(L.reduce(binary(columns, kernel, "PROD"), "SUM", [3]), reshape=(batch, maps, *counts))
 
 
+def _transposed_by_products(
+    x: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    pads: Sequence[int],
+    further: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """IDeconvolutionLayer takes no integers: the convolution of the input, with zeros between its elements.
+
+    ISliceLayers (FILL, and of stride -1 for the kernel) and IShuffleLayers before the layers of an integer convolution.
+    """
+    for k, step in enumerate(stride):
+        axis, length = 2 + k, x.shape[2 + k]
+        if step > 1:
+            apart = L.unsqueeze(x, [axis + 1])
+            wide = L.slice(apart, (0,) * apart.ndim, (*x.shape[: axis + 1], step, *x.shape[axis + 1 :]), mode="FILL")
+            flat = L.shuffle(wide, reshape=(*x.shape[:axis], length * step, *x.shape[axis + 1 :]))
+            x = L.slice(flat, (0,) * x.ndim, (*x.shape[:axis], (length - 1) * step + 1, *x.shape[axis + 1 :]))
+    channels, maps, *size = (int(length) for length in weight.shape)
+    kernel = flip(weight, tuple(range(2, weight.ndim)))
+    kernel = L.shuffle(kernel, reshape=(groups, channels // groups, maps, *size))
+    kernel = L.shuffle(kernel, (0, 2, 1, *range(3, kernel.ndim)), (groups * maps, channels // groups, *size))
+    pre = [d * (length - 1) - pad for d, length, pad in zip(dilation, size, pads, strict=True)]
+    post = [side + extra for side, extra in zip(pre, further, strict=True)]
+    return _by_products(x, kernel, (1,) * len(size), pre, post, dilation, groups)
+
+
 def _paddings(
     padding: Any, ndim: int, size: Sequence[Any], stride: Sequence[int], dilation: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -220,8 +250,6 @@ def _transposed(
             f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
             f"and a weight of {ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
         )
-    if not x.dtype.is_floating_point:
-        raise UnsupportedError(f"the transposed convolution of integers: cast the {x.dtype} input to float32")
     if x.dtype == torch.bfloat16:  # which builders have no kernel for: https://github.com/NVIDIA/TensorRT/issues/4829
         x, weight = L.cast(x, torch.float32), L.cast(weight, torch.float32)
         bias = None if bias is None else L.cast(bias, torch.float32)
@@ -237,6 +265,9 @@ def _transposed(
     for axis in range(ndim):
         if further[axis] >= max(strides[axis], dilations[axis]):
             raise ShapeError(f"output_padding {further[axis]} must be less than the stride or the dilation")
+    if not x.dtype.is_floating_point:
+        result = _transposed_by_products(x, weight, strides, pads, further, dilations, groups)
+        return result if bias is None else _add_bias(result, bias)
     post = tuple(max(pad - extra, 0) for pad, extra in zip(pads, further, strict=True))
     beyond = tuple(max(extra - pad, 0) for pad, extra in zip(pads, further, strict=True))
     if ndim == 1:
@@ -270,7 +301,8 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = family(
         1,
         """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
 
-        IDeconvolutionLayer between two IShuffleLayers.
+        IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
+        input with zeros between its elements.
 
         >>> net = td.Network()
         >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
