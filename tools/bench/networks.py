@@ -203,13 +203,14 @@ def maker(exporter):
 def table(title, rows):
     lines = [f"| {title} | {' | '.join(HEADS.values())} |", "|---" * (1 + len(HEADS)) + "|"]
     for road, row in rows.items():
-        cells = [row["refused"], *[""] * (len(HEADS) - 1)] if "refused" in row else [cell(row[key]) for key in HEADS]
+        why = re.sub(r"\S*model\.onnx", "the file", row.get("refused", ""))  # not where it was
+        cells = [why, *[""] * (len(HEADS) - 1)] if why else [cell(key, row[key]) for key in HEADS]
         lines.append(f"| {road} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def cell(value):
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if value < 10 else f"{value:.2f}"
+def cell(key, value):
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{3 if key == 'floor' else 2}f}"
 
 
 def beside(rows, kind):
