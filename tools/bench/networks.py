@@ -203,7 +203,8 @@ def maker(exporter):
 def table(title, rows):
     lines = [f"| {title} | {' | '.join(HEADS.values())} |", "|---" * (1 + len(HEADS)) + "|"]
     for road, row in rows.items():
-        why = re.sub(r"\S*model\.onnx", "the file", row.get("refused", ""))  # not where it was
+        why = re.sub(r"\S*model\.onnx", "the file", row.get("refused", ""))  # not where it was,
+        why = re.sub(r"\x1b\[\d+m", "", why)  # nor in colours
         cells = [why, *[""] * (len(HEADS) - 1)] if why else [cell(key, row[key]) for key in HEADS]
         lines.append(f"| {road} | {' | '.join(cells)} |")
     return "\n".join(lines)
