@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +22,8 @@ from ..interpreter.feeds import make_feeds
 from ..interpreter.fingerprint import fingerprint
 from ..interpreter.interpret import interpret
 from ..programs.devices import floor_of
+from ..programs.hazards import find_hazards
+from ..programs.program import Program
 from ..sizes.profile import Profile
 
 GAIN = 1e-3
@@ -93,7 +97,14 @@ class Group:
         """The lowerings that some of the calls may have."""
         return list(dict.fromkeys(way for site in self.sites for way in site.ways))
 
+    @property
+    def others(self) -> list[str]:
+        """Those of them that not all the calls have."""
+        return [way for way in self.ways if any(site.lowering != way for site in self.sites)]
 
+
+PAIRS = 16
+"""The most trials of two functions that change together: more would leave no time for the rest."""
 LEVELS: tuple[Callable[[Site], tuple[Any, ...]], ...] = (
     lambda site: (site.key.function, site.key.operation),
     lambda site: (site.key.function, site.key.operation, site.location),
@@ -125,9 +136,9 @@ class Search:
         self.skipped: list[str] = []
         self.builds = 0
         self._known: dict[str, Figures] = {}
-        self._tried: dict[tuple[frozenset[SiteKey], str], int] = {}  # with the number of changes before each
-        self._longest = 0.0
-        self._weights: dict[str, int] = {}
+        self._tried: dict[frozenset[tuple[SiteKey, str]], int] = {}  # with the number of changes before each
+        self._lasted: list[float] = []  # each trial's seconds
+        self._weights: dict[str, int] = {}  # bytes of the lines, twice where they are only rearranged or a hazard
         self._truth: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] | None = None
 
     def open(self) -> list[Site]:
@@ -151,10 +162,22 @@ class Search:
                 changes = len(self.changes)
                 for group in self._groups(common):
                     for way in group.ways:
-                        self._try(group, way, level)
+                        self._try([(group, way)], level)
+                if level == 0:
+                    self._try_pairs(list(self._groups(common)))
+
+    def _try_pairs(self, groups: Sequence[Group]) -> None:
+        """Tries what helps only together: all calls of two functions in another way each."""
+        pairs = [
+            [(one, first), (two, second)]
+            for one, two in itertools.combinations(groups, 2)
+            for first, second in itertools.product(one.others, two.others)
+        ]
+        for pair in pairs[:PAIRS]:
+            self._try(pair, 0)
 
     def _groups(self, common: Callable[[Site], tuple[Any, ...]]) -> Iterator[Group]:
-        """The groups of the calls that agree in what is common, those whose lines move the most bytes first."""
+        """The groups of the calls that agree in what is common, those whose lines move and waste most bytes first."""
         groups: dict[tuple[Any, ...], list[Site]] = {}
         for site in self.open():
             groups.setdefault(common(site), []).append(site)
@@ -164,36 +187,44 @@ class Search:
     def _weight(self, line: str) -> int:
         return self._weights.get(line, 0)
 
-    def _try(self, group: Group, way: str, level: int) -> None:
-        """Builds the network with the group's calls lowered in one way, and keeps that where it is better."""
+    def _try(self, wanted: Sequence[tuple[Group, str]], level: int) -> None:
+        """Builds the network with each group's calls lowered in one way, and keeps that where it is better."""
         best = self.best
         assert best is not None
-        now = {site.key: site for site in best.sites}
-        moved = [site for key, site in now.items() if key in group.keys and way in site.ways and site.lowering != way]
-        known = frozenset(site.key for site in moved), way
-        if not moved or self._tried.get(known) == len(self.changes):
+        parts = [
+            ([site for site in best.sites if site.key in keys and way in site.ways and site.lowering != way], way)
+            for group, way in wanted
+            for keys in (group.keys,)
+        ]
+        known = frozenset((site.key, way) for moved, way in parts for site in moved)
+        if not all(moved for moved, _ in parts) or self._tried.get(known) == len(self.changes):
             return
-        label = f"{_label(moved)} as {way!r}"
-        if time.perf_counter() + self._longest > self.deadline:
+        label = " with ".join(f"{_label(moved)} as {way!r}" for moved, way in parts)
+        if time.perf_counter() + self._expected > self.deadline:
             if known not in self._tried:
                 self.untried[level].append(label)
             return
         self._tried[known] = len(self.changes)
         self.tell(f"tuning: {label}", 0, 1)
         try:
-            trial = self._trial({**best.choices, **{site.key: way for site in moved}})
+            trial = self._trial({**best.choices, **dict(known)})
             if trial.figures.memory > MEMORY * max(self._first.memory, 1):
                 self._skip(
                     label, f"it asks for {trial.figures.memory} bytes of memory instead of {best.figures.memory}"
                 )
             elif trial.figures.beats(best.figures) and self._gives_the_same(trial.network, label):
-                self.changes.append(_change(moved, way, best.figures, trial.figures))
+                self.changes += [_change(moved, way, best.figures, trial.figures) for moved, way in parts]
                 self.best = trial
         except CancelledError:
             raise
         except TrtdslError as error:
             self._skip(label, error.message)
         self.tell(f"tuning: {label}", 1, 1)
+
+    @property
+    def _expected(self) -> float:
+        """How long a trial takes: as the longest of the last ones. The very first loads the builder, too."""
+        return max((self._lasted[1:] or self._lasted)[-4:], default=0.0)
 
     @property
     def _first(self) -> Figures:
@@ -214,8 +245,8 @@ class Search:
             self.builds += 1
             floor = floor_of(program, self.device).seconds
             self._known[known] = Figures(program.launch_count, program.bytes, floor, program.memory)
-            self._weights = self._weights or {share.name: share.bytes for share in program.by("line")}
-        self._longest = max(self._longest, time.perf_counter() - began)
+            self._weights = self._weights or _weights(program)
+        self._lasted.append(time.perf_counter() - began)
         return Trial(network, choices, self._known[known])
 
     def _gives_the_same(self, network: Network, label: str) -> bool:
@@ -258,6 +289,14 @@ def _close(got: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> bool:
     scale = float(wanted[finite].abs().max()) if bool(finite.any()) else 0.0
     limit = TOLERANCE.get(dtype_name(dtype), 1e-3) * max(scale, 1e-6)
     return bool((got - wanted)[finite].abs().le(limit).all())
+
+
+def _weights(program: Program) -> dict[str, int]:
+    """The bytes of each of the author's lines, and those of its hazards once more: these may be saved."""
+    weights = Counter({share.name: share.bytes for share in program.by("line")})
+    for hazard in find_hazards(program):
+        weights[hazard.line] += hazard.bytes
+    return weights
 
 
 def _lines(sites: Iterable[Site]) -> list[str]:

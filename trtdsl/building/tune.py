@@ -78,11 +78,11 @@ def tune(
     """Finds the lowerings of a network's calls with which its engine moves the fewest bytes, and writes them down.
 
     Every call that can be lowered in several ways, and whose ``lowering`` the author leaves open, is tried in each:
-    all calls of a function together, then those of each line, then those of equal operands, then each alone. A trial is
-    a network that is defined and built, and is kept where the floor under its time on ``device`` falls
-    (:func:`floor_of`, at the sizes of the first profile), or at the same floor its bytes, and where the interpreter
-    gives the same outputs. No trial begins that would probably end after ``seconds``; Ctrl-C ends the search, and what
-    was found until then is kept.
+    all calls of a function together, then those of two functions, those of each line, those of equal operands, and
+    each alone. A trial is a network that is defined and built, and is kept where the floor under its time on ``device``
+    falls (:func:`floor_of`, at the sizes of the first profile), or at the same floor its bytes, and where the
+    interpreter gives the same outputs. No trial begins that would probably end after ``seconds``; Ctrl-C ends the
+    search, and what was found until then is kept.
 
     The choices stand in ``output``, by default ``NAME.tuning.json`` beside the weights, or else the network's file, or
     else in the working directory; later definitions take them from there. There is no file where the defaults are best.

@@ -23,6 +23,7 @@ from .extent import Window, Windows, check_rank, windows_over
 from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
 
 SLICES = 9  # elements of the largest window that is pooled by slices unasked
+MOST_SLICES = 64  # elements of the largest window that is pooled by slices where there is another way
 
 
 @operation
@@ -338,8 +339,8 @@ def _way(function: str, windows: Windows, lowering: str, *, plain: bool, sliced:
     if not whole or cannot or not plain:
         cannot["reduce"] = "no window is the whole of its dimensions"
     static = is_static((*windows.size, *x.shape[2:])) and not windows.ceil_mode
-    if not cannot.get("pooling") and not (static and math.prod(windows.size) > 1):
-        cannot["slices"] = "slices are of static sizes, without ceil_mode"
+    if not cannot.get("pooling") and not (static and 1 < math.prod(windows.size) <= MOST_SLICES):
+        cannot["slices"] = f"slices are of static sizes, without ceil_mode, for windows of up to {MOST_SLICES} elements"
     elif function == "avg_pool" and x.dtype.is_floating_point and (not plain or any(windows.padding)):
         cannot["slices"] = "padding that counts, and a divisor, are for IPoolingLayer"
     few = static and math.prod(windows.size) <= SLICES
