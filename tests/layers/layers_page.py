@@ -21,6 +21,10 @@ each is evaluated. A few it cannot build on a machine without a GPU. `trtdsl che
 made it, before anything is built, and so does `td.obstacles(network)`. Each case of `tests/layers/cases` was built, and
 those alone failed that are listed here.
 
+With dynamic sizes the same layers are built as with static ones: every case was built with its first dimensions, its
+last ones and all of them dynamic. What failed is refused when the network is written: attention whose query and key
+heads are different sizes of which one is dynamic, and ND indices whose last dimension is dynamic.
+
 | layer | reason, and what to write instead |
 |---|---|
 """

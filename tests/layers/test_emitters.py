@@ -78,6 +78,15 @@ def test_scatter_and_one_hot():
     check(lambda n, i: L.one_hot(i, n.constant([-1.0, 2.0]), 3, 0), [labels], [[-1.0, 2.0], [-1.0, -1.0], [2.0, -1.0]])
 
 
+@pytest.mark.parametrize("add", ["gather", "scatter"])
+def test_indices_of_an_unknown_number_of_dimensions_are_refused(add):
+    """TensorRT cannot build these: it does not know what a row of the indices stands for."""
+    net = td.Network()
+    x, i = net.input("x", (3, 4)), net.input("i", (2, td.Dim("K", min=1, opt=1, max=2)), "int32")
+    with pytest.raises(ShapeError, match="the last dimension of the indices must be static"):
+        L.gather(x, i, mode="ND") if add == "gather" else L.scatter(x, i, net.input("u", (2, 4)), "ND")
+
+
 def test_normalizations():
     x = signed(2, 4, 3, 2)
     scale, bias = signed(1, 4, 1, 1, seed=1), signed(1, 4, 1, 1, seed=2)
@@ -197,6 +206,18 @@ def test_attention_takes_all_its_arguments():
         check(lambda n, *x: L.attention(*x, quantize_dtype="int8"), [q, k, v])
     with pytest.raises(UnsupportedError, match="unknown causal mask 'DIAGONAL'"):
         check(lambda n, *x: L.attention(*x, causal="DIAGONAL"), [q, k, v])
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(4, "G"), ("H", "G"), ("2G", "G")])
+def test_attention_with_an_unknown_number_of_query_heads_for_a_key_is_refused(heads, groups):
+    """TensorRT cannot build these: it asks whether this is MHA, MQA or GQA."""
+    net = td.Network()
+    size = td.Dim("G", min=1, opt=2, max=4)
+    sizes = {"G": size, "2G": 2 * size, "H": td.Dim("H", min=1, opt=2, max=4), 4: 4}
+    q, k = net.input("q", (1, sizes[heads], 5, 8)), net.input("k", (1, sizes[groups], 7, 8))
+    with pytest.raises(td.UnsupportedError, match="query heads share G key heads"):
+        L.attention(q, k, k)
+    assert L.attention(k, k, k).shape == k.shape
 
 
 def test_rotary_embedding_and_cache():

@@ -48,6 +48,12 @@ def attention(
         raise UnsupportedError("give quantize_scale and quantize_dtype together")
     network = query.network
     first = network.definition.num_layers
+    heads, groups = query.shape[-3], key.shape[-3]
+    if not isinstance(groups, int) and str(heads) != str(groups):
+        raise UnsupportedError(
+            f"{heads} query heads share {groups} key heads: TensorRT builds attention only where it knows how many "
+            "query heads share a key head. Make these sizes static, or repeat the keys for each query head"
+        )
 
     def add(target, query, key, value, mask, scale, query_lengths, key_value_lengths):
         trt = target.trt

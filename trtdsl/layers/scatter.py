@@ -30,7 +30,9 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
         raise ShapeError(
             f"data, indices and updates must have one rank, not {data.ndim}, {indices.ndim} and {updates.ndim}"
         )
-    if mode == "ND" and isinstance(indices.shape[-1], int):
+    if mode == "ND":
+        if not isinstance(indices.shape[-1], int):
+            raise ShapeError("the last dimension of the indices must be static")
         expected = indices.shape[:-1] + data.shape[indices.shape[-1] :]
         if len(expected) != updates.ndim:
             raise ShapeError(f"the updates must have shape {shape_text(expected)}, not {shape_text(updates.shape)}")
