@@ -31,6 +31,9 @@ SPELLINGS = {
     "row_stack": lambda x: torch.row_stack([x, x]),
     "sizes one by one": lambda x: x[:, None].broadcast_to(x.shape[0], 5, 4),
     "type": lambda x: (4 * x).type(torch.int32),
+    "byte": lambda x: (x.sigmoid() * 255).round().byte() / 255.0,
+    "short": lambda x: (x * 100).short().float() + x,
+    "a result of bytes": lambda x: (x.sigmoid() * 255).round().to(torch.uint8),
     "new_tensor": lambda x: x.new_tensor([1, 2, 3, 4]) * x,
     "len": lambda x: torch.ones(len(x)) * x[:, 0],
     "int as a dtype": lambda x: torch.zeros(x.shape[0], 4, dtype=int) + x,
@@ -126,3 +129,14 @@ def _windows(x):
 def test_numbers_of_every_origin_are_written(function):
     spec = td.from_module(Written(function), [X], dims=ROWS)
     td.check(spec).raise_for_mismatch()
+
+
+def _complex_parts(x):
+    z = torch.fft.rfft(x)
+    z = nn.functional.pad(z, (1, 0, 0, 0))
+    joined = torch.cat([z, 2 * z], -1)
+    return torch.view_as_real(torch.stack([joined, joined.flip(0)], dim=1)), torch.stack([z, z], -1).abs()
+
+
+def test_complex_values_are_joined_and_padded():
+    td.check(td.from_module(Written(_complex_parts), [X], dims=ROWS)).raise_for_mismatch()

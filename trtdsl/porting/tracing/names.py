@@ -114,7 +114,7 @@ UNCHANGED = {
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
 NEUTRAL |= {"bitwise_and": True, "bitwise_or": 0, "bitwise_xor": 0}
 # What a network computes in where torch computes in a dtype that TensorRT does not have.
-NARROWED = {"float64": "float32", "complex128": "complex64"}
+NARROWED = {"float64": "float32", "complex128": "complex64", "uint8": "int32", "int8": "int32", "int16": "int32"}
 # Functions that ask for a tensor's values.
 PEEKS = {
     "array",

@@ -372,6 +372,14 @@ class Recorder:
             container.body.append(op)
         return self.emitted[key]
 
+    def converted(self, result: torch.Tensor) -> None:
+        """Notes that forward's result is its value in the dtype that the result itself has."""
+        given = self.value(result)
+        if given.dtype != result.dtype:
+            op = Op("to", "torch.Tensor.to", "method", (given, result.dtype), {}, None, None)
+            op.results = self.values[id(result)] = Value(given.shape, result.dtype, name=given.name, producer=op)
+            self.root.body.append(op)
+
     def _note(self, op: Op) -> None:
         self._container().body.append(op)
 

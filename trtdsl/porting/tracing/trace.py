@@ -113,7 +113,9 @@ def _trace(module: torch.nn.Module, inputs: Inputs, count: int, types_in: Collec
                 f"forward gives complex numbers{f' ({path})' if path else ''}, which an engine does not: give "
                 "torch.view_as_real of them"
             )
-        if isinstance(leaf, torch.Tensor) and narrowed(leaf.dtype) != leaf.dtype:
+        if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.uint8:  # as which an engine has inputs and outputs
+            recorder.converted(leaf)
+        elif isinstance(leaf, torch.Tensor) and narrowed(leaf.dtype) != leaf.dtype:
             raise UnsupportedError(
                 f"forward gives {dtype_name(leaf.dtype)}{f' ({path})' if path else ''}, which TensorRT does not have: "
                 f"give .to(torch.{dtype_name(narrowed(leaf.dtype))})"

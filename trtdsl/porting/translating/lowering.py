@@ -22,10 +22,29 @@ def statements(op: Op) -> list[Statement]:
     if op.name == "_weight_norm":
         return _weight_norm(op, results)
     write = WRITES.get(op.name)
-    expression = write(op) if write is not None else counterpart(op)
+    expression = write(op) if write is not None else _of_pairs(op) or counterpart(op)
     if expression is None:
         return [Statement(results, _missing(op), several, _note(op, results))]
     return [Statement(results, expression, several)]
+
+
+def _of_pairs(op: Op) -> Expression | None:
+    """Complex values that are joined or padded, as pairs of real numbers; None for other calls."""
+    given = (
+        dict(zip(("tensors", "dim") if op.name != "pad" else ("input", "pad", "mode", "value"), op.args)) | op.kwargs
+    )
+    operands = [leaf for leaf in leaves(given.get("tensors", given.get("input"))) if isinstance(leaf, Value)]
+    if op.name not in ("cat", "stack", "pad") or not operands or not all(each.dtype.is_complex for each in operands):
+        return None
+    pairs = [Expression("function", "view_as_real", [Argument(None, each)]) for each in operands]
+    if op.name == "pad":
+        if given.get("mode", "constant") != "constant" or given.get("value"):
+            return None
+        more = [Argument(None, pairs[0]), Argument(None, _plain((0, 0, *given["pad"])))]
+    else:
+        dim = given.get("dim", 0)
+        more = [Argument(None, pairs), Argument("dim", Literal(dim if dim >= 0 else dim - 1, "dim"))]
+    return Expression("function", "view_as_complex", [Argument(None, Expression("function", op.name, more))])
 
 
 def _missing(op: Op) -> Expression:

@@ -18,7 +18,7 @@ def respelled(
         return name.removesuffix("_with_indices"), form, args, {**kwargs, "return_indices": True}
     if form != "method":
         return name, form, args, kwargs
-    if name == "type" and isinstance(result, torch.Tensor):
+    if name in ("type", "byte", "char", "short") and isinstance(result, torch.Tensor):
         return "to", form, (args[0], result.dtype), {}
     if name == "new_tensor":
         return "tensor", "function", args[1:], {**kwargs, "dtype": result.dtype}
