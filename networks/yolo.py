@@ -1,8 +1,6 @@
 """A detector like YOLOv8-n with its post-processing inside: images in, the boxes that are left after suppression out.
 
-Sides are multiples of 32. Its weights are made by `python tools/make_weights.py yolo`. The scores that these give lie
-so near to each other that half precision keeps other boxes, and a check in half precision fails:
-tests/networks/test_half_precision.py compares what goes into the suppression, and the suppression by itself.
+Sides are multiples of 32. Its weights are made by `python tools/make_weights.py yolo`.
 """
 
 import torch

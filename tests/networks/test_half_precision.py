@@ -19,8 +19,9 @@ SIZES = {
     "slowfast": {"N": 1, "T": 8, "H": 64, "W": 64},
     "stgcn": {"N": 1},
     "raft_small": {"N": 1, "H8": 16, "W8": 16},
+    "yolo": {"N": 1, "H32": 4, "W32": 4},
 }
-LIGHT = ("stn", "mamba", "crnn", "mobilefacenet")
+LIGHT = ("stn", "mamba", "crnn", "mobilefacenet", "yolo")
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
@@ -39,8 +40,18 @@ def yolo():
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("seed", [0, pytest.param(2, marks=pytest.mark.heavy)])
+def test_yolo_keeps_the_boxes_of_several_images_as_torch_does(made_weights, precision, seed):
+    dims = {"N": 2, "H32": 4, "W32": 5}
+    report = td.check(NETWORKS / "yolo.py", weights=made_weights("yolo"), dims=dims, precision=precision, seed=seed)
+    assert report.passed, str(report)
+    assert any(output.truth == "decided" for case in report.cases for output in case.outputs)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_yolo_predicts_as_accurately_as_torch_in_half_precision(yolo, made_weights, precision):
-    """Before suppression, which near ties of the made weights' scores decide: half precision keeps other boxes."""
+    """All boxes and scores, before the best of them are chosen."""
     file, reference = yolo
 
     class Predictions(reference.Detector):

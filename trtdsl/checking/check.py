@@ -26,6 +26,7 @@ from .coverage import TIES, Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
 from .judging.evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
+from .judging.network_decisions import proposals
 from .judging.noise import Noise
 from .report import Case, CheckReport
 from .tried_sizes import Sizes, sizes_to_try
@@ -158,6 +159,7 @@ class _Run:
             self.execute = engine_of(self.network)
         else:
             self.execute = watching(self.network, self.coverage)
+        self.propose = proposals(self.network)
         self.network.check_sizes()
 
     # -- what is fed -----------------------------------------------------------------------------------------------
@@ -251,7 +253,7 @@ class _Run:
             if evidence is not None:
                 got = self._executed(evidence.feeds, env)
                 self.exercise.note(got, evidence.feeds)
-                results.append(Case(env, evidence.compare(got), draw))
+                results.append(Case(env, evidence.compare(got, self.propose), draw))
                 for text in evidence.decided:
                     self.decided[text] = self.decided.get(text, 0) + 1
                 self._learn(results[-1], evidence)

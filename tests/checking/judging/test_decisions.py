@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from trtdsl.checking.judging import decisions
+from trtdsl.checking.judging import calls, decisions
 from trtdsl.checking.judging.alternatives import TRIALS
-from trtdsl.checking.judging.decisions import DECIDING
+from trtdsl.checking.judging.calls import DECIDING
 from trtdsl.checking.judging.evidence import Rules, gather
 from trtdsl.checking.judging.isolate import Reference
 
@@ -75,10 +75,10 @@ def test_the_order_of_exact_values_is_torchs():
 
 @pytest.mark.parametrize("part", ["call", "open", "agreeing", "returned"])
 def test_a_mistake_in_the_examination_is_said(monkeypatch, part):
-    def fails(*_):
+    def fails(*_, **__):
         raise KeyError("a mistake")
 
-    monkeypatch.setattr(decisions._Order, part, fails)
+    monkeypatch.setattr(calls.Order, part, fails)
     function, first, second = INDICES["topk"]
     with pytest.warns(decisions.DecisionWarning, match=r"topk.*KeyError: 'a mistake'"):
         passes(function, NEAR, [torch.tensor(second)])

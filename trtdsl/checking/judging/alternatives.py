@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import placed
 from ...core.lazy import torch
-from .decisions import IN_PLACE, Call, Flip, Run, locations
+from .calls import AS_PROPOSED, IN_PLACE, Call, Flip
+from .decisions import Run, locations
+from .network_decisions import Proposal
 
 if TYPE_CHECKING:
     from .equality import OutputComparison
@@ -19,7 +21,9 @@ ALL_TRIALS = 60  # and for all judgements of one set of feeds, of which mutants 
 ROUNDS = 3  # of neighbours exchanged: a third one moves an element by more places
 Flips = frozenset[Flip]
 Results = Mapping[str, "torch.Tensor"]
-Made = Callable[[Sequence[Call], Collection[Flip], "Evidence | None", bool], "tuple[Run, Evidence] | None"]
+Made = Callable[
+    [Sequence[Call], Collection[Flip], "Evidence | None", bool, "Proposal | None"], "tuple[Run, Evidence] | None"
+]
 
 
 @dataclass
@@ -45,39 +49,62 @@ class Alternatives:
     """Runs the reference in the network's precision and gives its calls that decide."""
     make: Made
     """The evidence for decisions like those of some calls, with some of them flipped. Where there is evidence without
-    these flips already, torch's own error may be taken from it. The last argument is whether to measure what is open.
+    these flips already, torch's own error may be taken from it. Then come whether to measure what is open, and what the
+    network decides.
     """
     trials: dict[Flips, tuple[Run, Evidence] | None] = field(default_factory=dict)
     """With torch's own error taken from the first of them."""
     confirmed: dict[Flips, tuple[Run, Evidence] | None] = field(default_factory=dict)
     """With torch's own error measured for these decisions."""
     calls: Sequence[Call] | None = None
+    proposal: Proposal | None = None
 
-    def settle(self, got: Results) -> Settled | None:
+    def settle(self, got: Results, propose: Callable[[], Proposal | None] = lambda: None) -> Settled | None:
         """The evidence that fits a network's results best; None where the reference has none in float64.
 
-        It starts from torch's own decisions. A set of decisions is flipped together, and divided where that does not
-        help, as long as a flip changes anything. Results that are wrong in places that no flip reaches are not searched
-        for.
+        It starts from torch's own decisions, and from those that the network proposes. A set of decisions is flipped
+        together, and divided where that does not help, as long as a flip changes anything. Results that are wrong in
+        places that no flip reaches are not searched for.
         """
         chosen: Flips = frozenset()
+        for trials in (self.trials, self.confirmed):  # another network's proposal
+            for flips in [flips for flips in trials if AS_PROPOSED in flips]:
+                del trials[flips]
         base = self._trial(chosen)
         if base is None:
             return None
         self.left = min(TRIALS, ALL_TRIALS - len(self.trials))
         searched = False
-        if base[0].open and self._wrong(chosen, got):
-            starts = [chosen, *([frozenset({IN_PLACE})] * base[0].tied)]
-            chosen = min(starts, key=lambda flips: self._wrong(flips, got))
-            searched = not self._out_of_reach(frozenset(base[0].open), got)
+        if self._wrong(chosen, got) and base[0].open:
+            self.proposal = propose()
+            if self.proposal is not None:
+                proposed = self._settled(frozenset({AS_PROPOSED}), got)
+                if proposed is not None and (proposed.passed or self._is_known()):
+                    return proposed
+            if base[0].tied and self._wrong(frozenset({IN_PLACE}), got) < self._wrong(chosen, got):
+                chosen = frozenset({IN_PLACE})
+            searched = bool(self._wrong(chosen, got)) and not self._out_of_reach(frozenset(base[0].open), got)
             if searched:
                 chosen = self._best(chosen, got)
+        settled = self._settled(chosen, got) or Settled(base[1], base[1].judged(got), [], complete=True)
+        settled.complete = not base[0].lost
+        return settled
+
+    def _is_known(self) -> bool:
+        """Whether all that the network decides is known: then no other decisions are its own."""
+        made = self.confirmed.get(frozenset({AS_PROPOSED}))
+        return made is not None and made[0].matched and not made[0].lost
+
+    def _settled(self, flips: Flips, got: Results) -> Settled | None:
+        """The judgement with torch's own error measured for these decisions."""
         assert self.calls is not None
-        if chosen and chosen not in self.confirmed:
-            self.confirmed[chosen] = self.make(self.calls, chosen, None, False)
-        settled = self.confirmed.get(chosen) or base
-        said = [placed(place, name) for name, place in locations(self.calls, chosen)]
-        return Settled(settled[1], settled[1].judged(got), said, not base[0].lost and (self.left > 0 or not searched))
+        if flips and flips not in self.confirmed:
+            self.confirmed[flips] = self.make(self.calls, flips, None, False, self.proposal)
+        made = self.confirmed.get(flips) if flips else self._trial(flips)
+        if made is None:
+            return None
+        said = [placed(place, name) for name, place in locations(self.calls, flips, made[0])]
+        return Settled(made[1], made[1].judged(got), said, complete=True)
 
     def _best(self, chosen: Flips, got: Results) -> Flips:
         """The decisions that make least of the results wrong, from those chosen on."""
@@ -95,7 +122,7 @@ class Alternatives:
             if self.calls is None:
                 self.calls = self.record()
             base = self.trials.get(frozenset())
-            self.trials[flips] = self.make(self.calls, flips, base[1] if base else None, first)
+            self.trials[flips] = self.make(self.calls, flips, base[1] if base else None, first, self.proposal)
         return self.trials[flips]
 
     def _wrong(self, flips: Flips, got: Results) -> float:

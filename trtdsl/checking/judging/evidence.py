@@ -11,9 +11,11 @@ from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from .alternatives import Alternatives
-from .decisions import DECIDING, Call, Flip, Run, deciding, imposing, recording, warn_of_faults
+from .calls import DECIDING, Call, Flip
+from .decisions import Run, deciding, imposing, recording, warn_of_faults
 from .equality import OutputComparison, Tolerance, judge
 from .isolate import Reference, Within
+from .network_decisions import Proposal
 from .noise import Noise
 from .structure import Leaves, Other, leaves, match
 
@@ -25,6 +27,7 @@ KNOWN, TRUTH, THOROUGH = range(3)  # judged by what is known, by float64, by tor
 MOST_SAMPLES = 32  # of a batch, each of which may be judged by itself
 EXACT_DRAWS = ("ties", "sparse")  # these feeds are tried for their exact values: inputs are not moved
 
+Propose = Callable[[Mapping[str, "torch.Tensor"]], Proposal | None]
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
 
 
@@ -110,19 +113,20 @@ class Evidence:
         self.made += [self.moved(index) for index in range(len(self.made), count)]
         return [result for result in self.made[:count] if result is not None]
 
-    def compare(self, got: Mapping[str, torch.Tensor]) -> list[OutputComparison]:
+    def compare(self, got: Mapping[str, torch.Tensor], propose: Propose = lambda feeds: None) -> list[OutputComparison]:
         """Compares a network's results with the reference's. An output that only one side has fails.
 
         Where a decision of the reference lies within torch's own error (the order of near ties, a comparison near
         equality), all outputs are judged together, by the reference with the decisions that the network has.
+        ``propose`` gives what the network decides for some feeds.
         """
         results = self.judged(got, KNOWN)
         if all(result.passed for result in results) or any(result.problem for result in results):
             return results
-        results = self._by_samples(got)
+        results = self._by_samples(got, propose)
         if results is not None:
             return results
-        settled = self.alternatives.settle(got) if self.alternatives else None
+        settled = self.alternatives.settle(got, lambda: propose(self.feeds)) if self.alternatives else None
         if settled is None or (not settled.passed and not settled.complete):
             return self.judged(got)
         if not settled.passed:
@@ -142,7 +146,7 @@ class Evidence:
                 results.append(self._unmatched(name, got))
         return results
 
-    def _by_samples(self, got: Mapping[str, torch.Tensor]) -> list[OutputComparison] | None:
+    def _by_samples(self, got: Mapping[str, torch.Tensor], propose: Propose) -> list[OutputComparison] | None:
         """Judges a batch by float64 for those samples alone that need it; None where it does not decide.
 
         These samples alone must give torch what they give it in the batch, and the others must pass by torch's own
@@ -167,7 +171,7 @@ class Evidence:
             how: dict[str, Any] = {"known": self.noise[name], "precision": self.precision}
             if not judge(name, alone[name], tensor[some], **how).passed:
                 return None
-        found = evidence.compare({name: tensor[some] for name, tensor in got.items()})
+        found = evidence.compare({name: tensor[some] for name, tensor in got.items()}, propose)
         if not all(result.passed for result in found):
             return None
         self.decided = dict.fromkeys((*self.decided, *evidence.decided))
@@ -344,10 +348,11 @@ def _alternatives(
         return run.calls
 
     def make(
-        calls: Sequence[Call], flips: Collection[Flip], base: Evidence | None, measure: bool
+        calls: Sequence[Call], flips: Collection[Flip], base: Evidence | None, measure: bool, proposal: Proposal | None
     ) -> tuple[Run, Evidence] | None:
         run, dtype = Run(), reference.precision or torch.float32
-        returned = reference.truth(feeds, deciding(run, calls, flips, Tolerance(), dtype, first=measure))
+        within = deciding(run, calls, flips, Tolerance(), dtype, first=measure, proposal=proposal)
+        returned = reference.truth(feeds, within)
         warn_of_faults(run)
         if returned is None:
             return None
