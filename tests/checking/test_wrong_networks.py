@@ -7,12 +7,20 @@ from support import (
     deciding_networks,
     further_networks,
     half_networks,
+    hostile_networks,
     wrong_networks,
 )
 
 import trtdsl as td
 
-MODULES = (wrong_networks, further_networks, attacking_networks, deciding_networks, aimed_networks)
+MODULES = (
+    wrong_networks,
+    further_networks,
+    attacking_networks,
+    deciding_networks,
+    aimed_networks,
+    hostile_networks,
+)
 WRONG = {name: make for module in MODULES for name, make in module.WRONG.items()}
 RIGHT = {name: make for module in MODULES for name, make in module.RIGHT.items()}
 
