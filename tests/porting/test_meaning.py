@@ -252,3 +252,18 @@ def test_a_scalar_is_an_input():
             return torch.logical_not(flag)
 
     td.check(td.from_module(Negated(), [torch.tensor(True)])).raise_for_mismatch()
+
+
+class Converted(nn.Module):
+    def forward(self, x, i):
+        ones = (x > 0).type_as(x) + (x > 1).type_as(x)
+        shifted = (i << 2) - (-i >> 1)
+        return ones, i.type_as(x) / 4 - 0.5, x.type_as(i) // 2, torch.min(x, ones) + x.max(ones), shifted
+
+
+def test_conversions_take_the_other_tensors_dtype():
+    inputs = {"x": A, "i": torch.arange(12).reshape(3, 4)}
+    assert_every_pass_keeps_the_meaning(Converted(), inputs)
+    spec = td.from_module(Converted(), inputs)
+    td.check(spec).raise_for_mismatch()
+    assert "F.min(" not in "".join(linecache.getlines(spec.function.__code__.co_filename))

@@ -204,6 +204,7 @@ class Frame:
             named.pop("lowering", None)  # which torch does not have
             return getattr(F, name)(*given, **named)
         if form == "method":
+            name = "reshape" if name == "view" else name  # values are in any order of memory
             return getattr(given[0], name)(*given[1:], **named)
         if form == "sequence":
             return given[0]

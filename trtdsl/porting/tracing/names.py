@@ -33,6 +33,8 @@ ALIASES = {
     "mod": "remainder",
     "imod": "remainder",
     "ipow": "pow",
+    "ilshift": "lshift",
+    "irshift": "rshift",
     "iand": "bitwise_and",
     "and": "bitwise_and",
     "or": "bitwise_or",

@@ -67,11 +67,17 @@ PLAIN = {"end", "step", "size", "kernel_size", "repeats"}
 PER_AXIS = {"stride", "padding", "dilation", "kernel_size", "output_padding", "output_size"}
 
 
+BINARY = {"min": "minimum", "max": "maximum"}  # of two tensors
+SHIFTS = {"lshift": "*", "rshift": "//", "bitwise_left_shift": "*", "bitwise_right_shift": "//"}
 BY_SIZE = {"zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty"}
 
 
 def counterpart(op: Op) -> Expression | None:
     """The call as it is written with trtdsl; None where no function takes these arguments."""
+    if op.name in BINARY and not op.kwargs and len(op.args) == 2 and isinstance(op.args[1], Value):
+        op = replace(op, name=BINARY[op.name])
+    if op.name in SHIFTS and not op.kwargs and len(op.args) == 2 and type(op.args[1]) is int and op.args[1] >= 0:
+        return _made("operator", SHIFTS[op.name], (op.args[0], 2 ** op.args[1]))
     args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
     if op.name == "arange" and any(isinstance(leaf, SizeOp) and isinstance(leaf.number, float) for leaf in args):
         kwargs.setdefault("dtype", torch.float32)
@@ -105,7 +111,7 @@ def _method(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression
     if op.name == "to":  # .to(device, dtype, non_blocking, copy)
         args = (args[0], *(item for item in args[1:] if isinstance(item, (torch.dtype, Value))))
     if op.name == "type_as" and isinstance(args[1], Value):
-        return Expression("method", "to", [*_positional(args[:1]), Argument(None, Literal(args[0].dtype))])
+        return Expression("method", "to", [*_positional(args[:1]), Argument(None, Literal(args[1].dtype))])
     try:
         inspect.signature(method).bind(*args, **kwargs)
     except TypeError:

@@ -270,7 +270,8 @@ class Body:
         hints = [self._clean(name, None) for name in self.hints.get(key, [])]
         names = [*(name for name in hints if name not in GENERIC), *names]
         inherited = self._inherited(statement, span)
-        if inherited and (keeps_meaning(statement.expression) or inherited[0] in GENERIC):
+        part = statement.several is not None and bool(hints)  # of several, one does not have the name of the whole
+        if inherited and not part and (keeps_meaning(statement.expression) or inherited[0] in GENERIC):
             names += [*inherited, "x"]
         return [*names, *(self._clean(name, None) for name in roles(statement, self.prefix))] or ["x"]
 

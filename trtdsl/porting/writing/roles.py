@@ -128,13 +128,15 @@ def singular(name: str) -> str:
     """The singular of a plural name.
 
     >>> from trtdsl.porting.writing.roles import singular
-    >>> singular("stages"), singular("boxes"), singular("entries"), singular("class"), singular("pos")
-    ('stage', 'box', 'entry', 'class', 'pos')
+    >>> singular("stages"), singular("boxes"), singular("entries"), singular("class"), singular("pos"), singular("bns")
+    ('stage', 'box', 'entry', 'class', 'pos', 'bn')
     """
     if name.endswith("ies") and len(name) > 4:
         return f"{name[:-3]}y"
     if name.endswith(("xes", "sses", "shes", "ches")):
         return name[:-2]
     if name.endswith("s") and not name.endswith(("ss", "us", "is", "os", "as")) and len(name) > 3:
+        return name[:-1]
+    if name in ("bns", "fcs", "fns"):
         return name[:-1]
     return name

@@ -29,7 +29,8 @@ def with_size_names(items: list[Any], given: Collection[Any], inputs: Collection
     chosen: dict[Any, SizeOp] = {}
     for key, size in sorted(found.items(), key=lambda item: -_operators(item[1])):
         uses = _uses(sizes, {**dict.fromkeys(given), **chosen})[key]
-        enough = 2 if size.name is not None or _operators(size, named=False) > 1 else 4
+        half = usual_name(size) == "half" and isinstance(size.operands[0], SizeOf)
+        enough = 2 if size.name is not None or half or _operators(size, named=False) > 1 else 4
         known = all(of.value in outside and of.value not in changing for of in sizes_of(size))
         if key not in given and uses >= enough and known and size.symbol in SIMPLE and _whole(size):
             chosen[key] = size
