@@ -421,6 +421,10 @@ def test_explain_einsum(trtdsl):
     assert plan["steps"][0]["kind"] == "matrix product"
     assert plan["flops"] == 2 * 8 * 64 * 300 * 18 * 54
     assert plan["naive"]["largest"] == 8 * 3 * 64 * 300 * 18 * 18
+    ordered = trtdsl(*arguments, "--order", "0=ntvkc").stdout
+    assert "n k c t v lies in memory as n t v k c" in ordered and "0 FLOPs, 0 bytes" in ordered
+    assert "not an operand's number and its labels" in trtdsl(*arguments, "--order", "ntvkc", code=2).stderr
+    assert "does not name each dimension" in trtdsl(*arguments, "--order", "0=ntv", code=2).stderr
     assert trtdsl("explain", "einsum", ",i->i", "", "N").stdout.startswith("(), i -> i")
     assert "label 'j' is 3 in operand 0" in trtdsl("explain", "einsum", "ij,jk", "2,3", "4,5", code=3).stderr
     assert "an identifier" in trtdsl("explain", "einsum", "ij", "2,3x", code=2).stderr

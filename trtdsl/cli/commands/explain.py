@@ -8,6 +8,7 @@ import typer
 
 import trtdsl as td
 
+from ...core.errors import UsageError
 from ...display.terminal import print_line
 from ..command import Output, command
 from ..options import Dims, dims_of, shape_of
@@ -29,9 +30,25 @@ def einsum(
     constant: Annotated[
         list[int] | None, typer.Option("--constant", metavar="INDEX", help="An operand known in advance, from 0 on.")
     ] = None,
+    order: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--order", metavar="INDEX=LABELS", help="How an operand lies in memory, such as 0=ntvkc: channels last."
+        ),
+    ] = None,
     dim: Dims = None,
 ) -> None:
     """Print the plan of an einsum: its steps, what is transposed and why, and what it costs."""
     known = dims_of(dim)
-    plan = td.explain_einsum(equation, *(shape_of(text, known) for text in shapes), constants=constant or ())
+    orders = dict(_order_of(text) for text in order or ())
+    given = [shape_of(text, known) for text in shapes]
+    plan = td.explain_einsum(equation, *given, constants=constant or (), orders=orders)
     out.result({"schema": 1, "kind": "einsum", **plan.to_json()}, lambda: print_line(str(plan)))
+
+
+def _order_of(text: str) -> tuple[int, str]:
+    """An operand's number and the labels of its dimensions, from the slowest in memory to the fastest."""
+    index, equals, labels = text.partition("=")
+    if not equals or not index.isdecimal():
+        raise UsageError(f"--order {text!r} is not an operand's number and its labels, such as 0=ntvkc")
+    return int(index), labels
