@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 from measured import Results, alone, versions, write_part
 from surveyed import LIBRARIES, Subject
+from surveyed.subject import varied
 from time_limit import within
 
 import trtdsl as td
@@ -53,7 +54,7 @@ def judged(library: str, subject: Subject, seconds: int) -> Result:
         torch.manual_seed(0)
         why = ""
         try:
-            module = _varied(subject.make().eval())
+            module = varied(subject.make().eval())
             td.check(td.from_module(module, subject.inputs, dims=subject.dims)).raise_for_mismatch()
         except td.TrtdslError as error:
             why = f"{type(error).__name__}: {error}"
@@ -61,18 +62,6 @@ def judged(library: str, subject: Subject, seconds: int) -> Result:
             line = traceback.extract_tb(error.__traceback__)[-1]
             why = f"{type(error).__name__}: {error} ({Path(line.filename).name}:{line.lineno})"
     return Result(library, version, subject.name, " ".join(why.split()), round(time.process_time() - start, 1))
-
-
-def _varied(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with random numbers where its weights begin as zeros, or so small that they hide what goes in."""
-    for parameter in module.parameters():
-        if not parameter.is_floating_point() or not parameter.numel():
-            continue
-        if not parameter.any():
-            parameter.normal_(0, 0.1)
-        elif parameter.dim() > 2 and 0 < parameter.std() < 0.7 * (wanted := parameter[0].numel() ** -0.5):
-            parameter.mul_(wanted / parameter.std())
-    return module
 
 
 def table(results: Iterable[Result], missed: Sequence[str] = ()) -> str:

@@ -108,4 +108,4 @@ def test_every_subject_of_torch_has_a_name_of_its_own(survey):
 def test_weights_that_are_all_alike_stay(survey):
     layer = nn.Conv1d(3, 2, 4)
     nn.init.ones_(layer.weight)
-    assert survey._varied(layer).weight.eq(1).all()
+    assert survey.varied(layer).weight.eq(1).all()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import torch
+
 from .families import experts, further
-from .subject import BATCH, Subject
+from .subject import BATCH, Subject, settled
 
 BERT_LIKE = (
     "Bert", "Roberta", "Electra", "MPNet", "Camembert", "XLMRoberta", "Ernie", "LayoutLM", "Nezha",
@@ -143,10 +146,10 @@ def _images(subject: Any) -> Iterator[Subject]:
     yield subject("PoolFormer", {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}, wide, BATCH)
     yield subject("MobileNetV2", {"depth_multiplier": 0.25}, wide, BATCH)
     narrow = {"hidden_sizes": [16, 16, 16], "neck_hidden_sizes": [8] * 7, "num_attention_heads": 2}
-    yield subject("MobileViT", {"image_size": 64, **narrow}, wide, BATCH)
-    yield subject(
-        "EfficientNet", {"width_coefficient": 0.25, "depth_coefficient": 0.25, "hidden_dim": 320}, wide, BATCH
-    )
+    scaled = {"width_coefficient": 0.25, "depth_coefficient": 0.25, "hidden_dim": 320}
+    for name, sizes in (("MobileViT", {"image_size": 64, **narrow}), ("EfficientNet", scaled)):
+        made = subject(name, sizes, wide, BATCH)
+        yield replace(made, make=lambda make=made.make: settled(make(), torch.randn(2, 3, 64, 64)))
     yield subject(
         "Pvt",
         {"image_size": 64, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "num_attention_heads": [1, 1, 2, 2]},
