@@ -255,6 +255,12 @@ class Recorder:
             self.tried = True
             return result
         except DataDependentOutputException as error:
+            if name in ("getitem", "setitem"):
+                raise UnsupportedError(
+                    "an index that is a tensor without dimensions is a number to torch, which a trace does not have: "
+                    "index with a tensor of one element (place.reshape(1)), and keep its dimension of 1 in the result",
+                    location=here(),
+                ) from error
             self.failure, self.place = error, here()
             raise
         finally:
