@@ -229,14 +229,24 @@ class Order(Op):
     ) -> torch.Tensor:
         if natural.shape != wanted.shape or torch.equal(natural, wanted):
             return natural
-        return torch.where(self._possible(wanted, own, accurate=accurate), wanted, natural)
+        return torch.where(self._possible(natural, wanted, own, accurate=accurate), wanted, natural)
 
-    def _possible(self, wanted: torch.Tensor, own: Call, *, accurate: bool = False) -> torch.Tensor:
+    def _possible(
+        self, natural: torch.Tensor, wanted: torch.Tensor, own: Call, *, accurate: bool = False
+    ) -> torch.Tensor:
         """Whether an order exchanges no two places, near in it or far, whose order is not open: (…, 1).
 
         One that comes from values that are as accurate as torch's may exchange all but values that were never rounded.
         """
-        values, floats = self.keys.double(), own.keys.double()
+        rows = (natural != wanted).any(-1)
+        found = torch.ones(rows.shape, dtype=torch.bool)
+        values, floats = self.keys[rows].double(), own.keys[rows].double()
+        found[rows] = self._possible_rows(wanted[rows], values, floats, own, accurate).squeeze(-1)
+        return found.unsqueeze(-1)
+
+    def _possible_rows(
+        self, wanted: torch.Tensor, values: torch.Tensor, floats: torch.Tensor, own: Call, accurate: bool
+    ) -> torch.Tensor:
         taken = torch.zeros(values.shape, dtype=torch.bool).scatter(-1, wanted, True)
         v = values.gather(-1, wanted)
         rest = values.masked_fill(taken, -torch.inf).amax(-1, keepdim=True)
@@ -278,10 +288,10 @@ class Order(Op):
             assert own.error is not None
             distance = own.error.distance(keys.reshape(true.shape).double(), own.keys, true, self.sizes)
             if distance is not None:
-                possible = self._possible(wanted, own, accurate=True)
+                possible = self._possible(natural, wanted, own, accurate=True)
                 accurate.add(torch.where(possible, wanted, agreed), distance)
             elif accurate.found is None:
-                possible = self._possible(wanted, own)
+                possible = self._possible(natural, wanted, own)
                 if int(possible.sum()) > most:
                     best, most = torch.where(possible, wanted, agreed), int(possible.sum())
         return (best, False) if accurate.found is None else (accurate.found, accurate.alone)
