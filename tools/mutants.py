@@ -3,12 +3,14 @@
     python tools/mutants.py NAME … --to FILE [--stop SECONDS]
 
 Each change's verdict is appended to FILE as a line of JSON when it is known, with the processor time that it took.
-Started again, only the changes without a line are tried; `--stop` ends a run after some seconds, to be continued.
+Started again, only the changes without a line are tried; `--stop` ends a run after some seconds, to be continued. The
+changes that are tried first lie evenly over the network.
 `python tools/mutants.py --table FILE …` prints the table.
 """
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 import time
@@ -57,6 +59,12 @@ def spec_of(name: str) -> Any:
     return td.network(inputs=raft.frames(), reference=TwoUpdates)(raft_small)
 
 
+def spread(count: int) -> list[int]:
+    """The numbers below ``count`` in an order whose first ones lie evenly between them."""
+    step = next(step for step in range(round(count * 0.618), count + 2) if math.gcd(step, count) == 1)
+    return [index * step % count for index in range(count)]
+
+
 def measure(name: str, file: Path, stop: float) -> None:
     """Tries the changes of a network that the file has no line of."""
     begun, before = time.time(), time.process_time()
@@ -65,11 +73,12 @@ def measure(name: str, file: Path, stop: float) -> None:
     with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
         hunt = hunt_of(spec_of(name), weights=make_weights.make(name, Path(folder)), dims=SIZES[name] or None)
         changes = list(hunt.mutants())
-        for number, (place, mutant) in enumerate(changes):
+        for number in spread(len(changes)):
             if number in known:
                 continue
             if time.time() - begun > stop:
                 break
+            place, mutant = changes[number]
             reason = hunt.passes(place, mutant)
             now = time.process_time()
             line = {"network": name, "number": number, "of": len(changes), "cases": len(hunt.cases)}
