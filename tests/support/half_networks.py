@@ -241,3 +241,55 @@ wrong(
     lambda x: TF.linear(x, EXPERTS[1]).argsort(2),
     **TOKENS,
 )
+
+
+# -- sorting, counting and masking -------------------------------------------------------------------------------------
+def product(x):
+    return TF.linear(x, EXPERTS[1])
+
+
+def ours(x):
+    return F.linear(x, EXPERTS[1])
+
+
+def nucleus(x):
+    return torch.where(product(x).softmax(2).sort(2, True).values.cumsum(2) < 0.9, 1.0, 0.0)
+
+
+def probable(x, bound):
+    return F.where(F.sort(F.softmax(ours(x), 2), 2, True)[0].cumsum(2) < bound, 1.0, 0.0)
+
+
+def front(x, last):
+    return ours(x).masked_fill(F.arange(16) > last, float("-inf")).topk(6, 2)
+
+
+def fronts(x):
+    return tuple(product(x).masked_fill(torch.arange(16) > 10, float("-inf")).topk(6, 2))
+
+
+right(
+    "the rank of each value",
+    lambda x: ours(x).argsort(2).argsort(2),
+    lambda x: product(x).argsort(2).argsort(2),
+    **TOKENS,
+)
+wrong("an order for ranks", lambda x: ours(x).argsort(2), lambda x: product(x).argsort(2).argsort(2), **TOKENS)
+right("the best of those not hidden", lambda x: front(x, 10), fronts, **TOKENS)
+wrong("the best of one more", lambda x: front(x, 11), fronts, **TOKENS)
+right(
+    "a median by sorting",
+    lambda x: F.sort(ours(x), 2)[0][:, :, 7],
+    lambda x: product(x).sort(2).values[:, :, 7],
+    **TOKENS,
+)
+wrong(
+    "the value after the median",
+    lambda x: F.sort(ours(x), 2)[0][:, :, 8],
+    lambda x: product(x).sort(2).values[:, :, 7],
+    **TOKENS,
+)
+right("the most probable nine tenths", lambda x: probable(x, 0.9), nucleus, **TOKENS)
+wrong("the most probable eight tenths", lambda x: probable(x, 0.8), nucleus, **TOKENS)
+right("how many lie above", lambda x: (ours(x) > 0.1).sum(2), lambda x: (product(x) > 0.1).sum(2), **TOKENS)
+wrong("one more than lie above", lambda x: (ours(x) > 0.1).sum(2) + 1, lambda x: (product(x) > 0.1).sum(2), **TOKENS)

@@ -26,7 +26,7 @@ from .coverage import TIES, Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
 from .judging.evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
-from .judging.network_decisions import proposals
+from .judging.network_decisions import decides, proposals
 from .judging.noise import Noise
 from .report import Case, CheckReport
 from .tried_sizes import Sizes, sizes_to_try
@@ -208,6 +208,11 @@ class _Run:
 
     def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
         """The cases of a saved check."""
+        if decides(self.network):
+            self.notes[
+                "decisions within torch's own rounding (near ties, values near a bound) are the saved results': "
+                "there is no reference to run again with those of the network"
+            ] = None
         for case in cases:
             env = saved.sizes_of(self.network, case.feeds)
             yield env, case.draw, lambda case=case: case.evidence(self.network, self.rules)

@@ -130,6 +130,13 @@ class OwnError:
         return float(error.square().mean().sqrt()) <= far
 
 
+def decides(network: Network) -> bool:
+    """Whether a network sorts, compares or rounds what depends on its inputs."""
+    varying, definition = depends_on_inputs(network), network.definition
+    nodes = (Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers))
+    return any(_decides(node) and not varying.isdisjoint(node.makes) for node in nodes)
+
+
 def proposals(network: Network) -> Callable[[Mapping[str, torch.Tensor]], Proposal]:
     """A function from feeds to the decisions that the network takes for them."""
     ready: list[tuple[Interpreter, list[Proposal]]] = []
