@@ -37,7 +37,7 @@ def test_fitting_weights_pass(file, good):
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="only Linux tells what is mapped where")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64])
 def test_a_tensor_is_a_view_of_the_mapped_file(dtype, tmp_path):
     path = tmp_path / "w.safetensors"
     save_file({"a.weight": torch.ones(2, 3, dtype=dtype), "b": torch.zeros(8, dtype=dtype)}, path)
