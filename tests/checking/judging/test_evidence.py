@@ -8,7 +8,7 @@ from torch.nn import functional as TF
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.checking.judging.equality import Tolerance, judge
-from trtdsl.checking.judging.evidence import Rules, as_tolerances, gather
+from trtdsl.checking.judging.evidence import Evidence, Rules, as_tolerances, gather
 from trtdsl.checking.judging.isolate import Reference
 from trtdsl.checking.judging.noise import Noise
 
@@ -147,3 +147,46 @@ def test_a_convolution_may_sum_in_either_order_of_memory(order, part):
         lambda x: F.silu(F.conv2d(x, kernel, padding=1)) * (1 + part)
     )
     assert td.check(spec).passed == (part == 0)
+
+
+def of_a_batch(off: list[int], truth_differs: bool = False):
+    """A batch of 8 with torch's error of 1e-4 known everywhere, and a network that is 5 times as far off at one place
+    of some samples: each passes by itself, where the place has 4 elements, and the place of all samples does not.
+    """
+    generator = torch.Generator().manual_seed(0)
+    own = torch.randn(8, 50, 4, generator=generator) + 3
+    errors = 1e-4 * torch.randn(8, 50, 4, generator=generator, dtype=torch.float64).sign()
+    known = Noise([0])
+    known.learn(own, own.double() + errors)
+    got = own.clone()
+    got[off, 7] += 5e-4
+    asked: list[list[int]] = []
+
+    def part(samples):
+        asked.append(list(samples))
+        true = (own if truth_differs else got)[list(samples)].double()
+        return Evidence({}, ["y"], Rules(), None, {"y": own[list(samples)]}, lambda: {"y": true + 1e-9})
+
+    def whole():
+        asked.append(list(range(8)))
+        return {"y": own.double() + errors}
+
+    how = {"noise": {"y": known}, "samples": 8, "part": part}
+    return Evidence({}, ["y"], Rules(), None, {"y": own}, whole, **how).compare({"y": got}), asked
+
+
+def test_of_a_slice_through_a_batch_float64_judges_the_samples_that_make_it_differ():
+    (result,), asked = of_a_batch([1, 3, 4, 6])
+    assert result.passed
+    assert len(asked) == 1
+    assert len(asked[0]) == 2
+    assert set(asked[0]) < {1, 3, 4, 6}
+
+
+def test_the_whole_batch_is_judged_where_most_samples_make_it_differ_or_some_fail():
+    (result,), asked = of_a_batch(list(range(8)))
+    assert not result.passed
+    assert asked == [list(range(8))]
+    (result,), asked = of_a_batch([1, 3, 4, 6], truth_differs=True)
+    assert not result.passed
+    assert asked[-1] == list(range(8))

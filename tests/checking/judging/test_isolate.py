@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -171,3 +172,27 @@ def test_einsum_of_a_parameter_and_a_result_runs_under_autocast(precision, swapp
     torch.manual_seed(0)
     spec = td.from_module(Queries().eval(), {"x": "N,4,T"}, dims={"N": (1, 2, 4), "T": (3, 5, 9)})
     assert td.check(spec, precision=precision, sizes="quick").passed
+
+
+def test_what_is_read_of_a_tensor_in_loops_is_hidden_from_dispatch_modes():
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(func._schema.name)
+            return func(*args, **(kwargs or {}))
+
+    class Reads(nn.Module):
+        def forward(self, x):
+            above = x > 0
+            kept = [place for place in range(3) if above[0, place]]
+            return {"y": x[:, kept] * above[0, 0].item(), "half": x[0].half()[1:] * self.constant}
+
+        constant = torch.tensor([0.1, 0.2])
+
+    names: list[str] = []
+    reference = Reference(Reads().eval())
+    own = reference({"x": X}, within=Seen())
+    assert set(names) == {"aten::clone", "aten::gt", "aten::mul", "aten::_to_copy"}
+    assert torch.equal(own["y"], torch.tensor([[1.0, 3.0]]))
+    wide = reference.truth({"x": X}, within=Seen())
+    assert wide["y"].dtype == wide["half"].dtype == torch.float64
+    assert torch.equal(wide["half"], torch.tensor([-2.0, 3.0]).double() * Reads.constant.double())

@@ -155,15 +155,11 @@ class Evidence:
         if not self.samples or "truth" in vars(self) or not set(got) == set(self.own) <= set(self.noise):
             return None
         own = {name: self._plain(tensor) for name, tensor in self.own.items()}
-        ratios = [self._ratio(got, own, index) for index in range(self.samples)]
-        ranked = sorted(range(self.samples), key=ratios.__getitem__, reverse=True)
-        count = max(sum(ratio > 1 for ratio in ratios), self.samples // 4, 1)
-        some = sorted(ranked[:count])
-        if 2 * count > self.samples:
+        chosen = self._chosen(got, own)
+        if chosen is None:
             return None
-        rest = {name: tensor.index_copy(0, torch.tensor(some), own[name][some]) for name, tensor in got.items()}
-        results = self.judged(rest, KNOWN)
-        evidence = self.part(some) if all(result.passed for result in results) else None
+        some, results = chosen
+        evidence = self.part(some)
         if evidence is None:
             return None
         alone = {name: self._plain(tensor) for name, tensor in evidence.own.items()}
@@ -179,6 +175,30 @@ class Evidence:
         return [
             replace(one, truth=two.truth, own_abs=two.own_abs) if one.ratio < two.ratio else one for one, two in pairs
         ]
+
+    def _chosen(
+        self, got: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor]
+    ) -> tuple[list[int], list[OutputComparison]] | None:
+        """The samples without which the rest passes by what is known, and how it passes; None for more than half.
+
+        A slice through all samples may differ though none of them does by itself: then the sample of its worst element
+        is taken.
+        """
+        ratios = [self._ratio(got, own, index) for index in range(self.samples)]
+        ranked = sorted(range(self.samples), key=ratios.__getitem__, reverse=True)
+        some = ranked[: sum(ratio > 1 for ratio in ratios)]
+        while 2 * len(some) <= self.samples:
+            places = torch.tensor(some, dtype=torch.int64)
+            rest = {name: tensor.index_copy(0, places, own[name][places]) for name, tensor in got.items()}
+            results = self.judged(rest, KNOWN)
+            wrong = [result.worst_index[0] for result in results if not result.passed and result.worst_index]
+            if all(result.passed for result in results):
+                more = [index for index in ranked if index not in some][: max(self.samples // 4 - len(some), 0)]
+                return sorted((*some, *more)), results
+            if not wrong or wrong[0] in some:
+                return None
+            some.append(wrong[0])
+        return None
 
     def _ratio(self, got: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor], index: int) -> float:
         """How much of what is allowed the worst output of a sample needs, by what is known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -111,10 +112,26 @@ def _as_written() -> Iterator[None]:
     there a row that a mask hides wholly is NaN, not 0, and hidden positions of the result are 0. Under
     ``torch.inference_mode`` with autocast and a dispatch mode, einsum multiplies operands of different dtypes.
     """
-    from torch.overrides import BaseTorchFunctionMode
+    from torch.overrides import TorchFunctionMode
 
-    with torch.no_grad(), BaseTorchFunctionMode():
+    class Watched(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in _unwatched():
+                with torch._C._DisableTorchDispatch():
+                    return func(*args, **(kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    with torch.no_grad(), Watched():
         yield
+
+
+@functools.cache
+def _unwatched() -> frozenset[Any]:
+    """What decides nothing and is called for single elements, in loops: dispatch modes need not see it, at their cost.
+
+    A reference that suppresses boxes one by one makes ten thousands of such calls.
+    """
+    return frozenset({torch.Tensor.__getitem__, torch.Tensor.__bool__, torch.Tensor.item})
 
 
 CONVOLUTIONS = {"conv2d": "channels_last", "conv3d": "channels_last_3d"}
@@ -219,6 +236,9 @@ def _in_float64() -> Iterator[None]:
 
     class Float64(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in _unwatched() and dtype_name(args[0].dtype) not in WIDE:
+                with torch._C._DisableTorchDispatch():
+                    return func(*args, **(kwargs or {}))
             name = getattr(func, "__name__", "")
             if name in CASTS and args and isinstance(args[0], torch.Tensor) and hasattr(torch.Tensor, name):
                 return args[0].double()
