@@ -116,7 +116,7 @@ def _as_written() -> Iterator[None]:
 
     class Watched(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in _unwatched():
+            if _is_read(func, args):
                 with torch._C._DisableTorchDispatch():
                     return func(*args, **(kwargs or {}))
             return func(*args, **(kwargs or {}))
@@ -126,12 +126,25 @@ def _as_written() -> Iterator[None]:
 
 
 @functools.cache
-def _unwatched() -> frozenset[Any]:
-    """What decides nothing and is called for single elements, in loops: dispatch modes need not see it, at their cost.
-
-    A reference that suppresses boxes one by one makes ten thousands of such calls.
-    """
+def _reads() -> frozenset[Any]:
     return frozenset({torch.Tensor.__getitem__, torch.Tensor.__bool__, torch.Tensor.item})
+
+
+def _is_read(func: Any, args: Any) -> bool:
+    """Whether a call reads elements of a plain tensor: it decides nothing, so no dispatch mode needs to see it.
+
+    A reference that suppresses boxes one by one makes ten thousands of such calls. Subclasses that dispatch to Python,
+    ``torch.func`` and modes of the author's own do see them.
+    """
+    if torch.compiler.is_compiling() or func not in _reads() or type(args[0]) is not torch.Tensor:
+        return False
+    index = args[1] if len(args) > 1 else ()
+    if any(type(place) not in (int, slice) for place in (index if type(index) is tuple else (index,))):
+        return False
+    modes = (torch._C._get_dispatch_stack_at(place) for place in range(torch._C._len_torch_dispatch_stack()))
+    ours = all(type(mode).__module__.startswith("trtdsl.") for mode in modes)
+    functions: Any = torch._C  # torch does not declare what it has of torch.func there
+    return ours and functions._functorch.maybe_current_level() is None
 
 
 CONVOLUTIONS = {"conv2d": "channels_last", "conv3d": "channels_last_3d"}
@@ -236,7 +249,7 @@ def _in_float64() -> Iterator[None]:
 
     class Float64(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in _unwatched() and dtype_name(args[0].dtype) not in WIDE:
+            if _is_read(func, args) and dtype_name(args[0].dtype) not in WIDE:
                 with torch._C._DisableTorchDispatch():
                     return func(*args, **(kwargs or {}))
             name = getattr(func, "__name__", "")
