@@ -14,7 +14,9 @@ from trtdsl.core.cancel import cancellable, noted
 @pytest.fixture(autouse=True)
 def nothing_noticed():
     cancel.NOTICED.clear()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background start with it ignored
     yield
+    signal.signal(signal.SIGINT, before)
     cancel.NOTICED.clear()
     cancel.PRESSED.clear()
 

@@ -65,6 +65,9 @@ def add_layer(
             return folded
     operation = network.current_operation
     label = add.__qualname__.split(".")[0] if operation is None else operation.name
+    for tensor in operands:
+        if tensor is not None and not tensor.is_layer:
+            tensor.trt  # noqa: B018 - all are added before one is taken: adding one can move another to a later layer
     layer, outputs = _add(add, network.target, [None if tensor is None else tensor.trt for tensor in operands])
     name, scope = network.name_layer(layer, label, used)
     shapes = shape if isinstance(shape, list) else (shape,)

@@ -71,6 +71,39 @@ def test_every_convolution(kind, bias, dynamic):
     assert "SCALE" not in types
 
 
+BOTH = {
+    "norm + raw": lambda f, raw, norm: norm() + raw,
+    "raw + norm": lambda f, raw, norm: raw + norm(),
+    "relu(norm) * raw": lambda f, raw, norm: f.relu(norm()) * raw,
+    "cat of both": lambda f, raw, norm: torch_or(f).cat([norm(), raw], 1),
+    "relu(norm) permuted, then raw": lambda f, raw, norm: f.relu(norm()).swapaxes(0, 1).sum() + raw,
+    "norm permuted + raw permuted": lambda f, raw, norm: norm().swapaxes(0, 1) + raw.swapaxes(0, 1),
+    "where": lambda f, raw, norm: torch_or(f).where(raw > 0, norm(), raw),
+    "two norms and raw": lambda f, raw, norm: norm() * norm() + raw,
+    "clamped norm, raw, norm again": lambda f, raw, norm: (n := norm()).clamp(max=1.0) + raw + n,
+}
+
+
+def torch_or(functions):
+    return torch if functions is torch.nn.functional else F
+
+
+@pytest.mark.parametrize("use", BOTH)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", [*KINDS, "linear"])
+def test_raw_and_normalized_results_together(kind, bias, use):
+    """Whichever is used first, each operand is what torch has: also without a bias, and in one call."""
+    torch.manual_seed(0)
+    weight, shape, options = KINDS.get(kind, ((6, 4), (5, 4), {}))
+    values, norm = (torch.randn(weight), torch.randn(6) if bias else None), statistics(6)
+
+    def write(author, x):
+        raw = author.conv(x, values, kind, **options)
+        return BOTH[use](author.F, raw, lambda: author.norm(raw, norm))
+
+    compare(write, torch.randn(shape))
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_groups_and_half_precision(dtype):
     torch.manual_seed(0)

@@ -87,7 +87,9 @@ class Weighted:
         network = self.kernel.network
         layer = Node(network.backend, network.definition.get_layer(self._layer)).layer
         layer.kernel = network.target.weights(self.kernel)
-        layer.bias = network.target.weights(self.bias, self.kernel.dtype)
+        # TensorRT does not take a bias away again: it keeps the old one, and says so in its log alone.
+        none = torch.zeros(layer.num_output_maps, dtype=self.kernel.dtype)
+        layer.bias = network.target.buffer(none) if self.bias is None else network.target.weights(self.bias)
 
 
 def _constant(like: Tensor, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
