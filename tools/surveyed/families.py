@@ -84,7 +84,7 @@ def further(library: Any, subject: Any) -> Iterator[Subject]:
 def _images(library: Any, subject: Any) -> Iterator[Subject]:
     levels = {"hidden_sizes": [8, 16], "focal_levels": [2, 2], "focal_windows": [3, 3], "depths": [1, 1]}
     yield subject("FocalNet", {"image_size": 32, "patch_size": 4, "embed_dim": 8, **levels}, PIXELS, BATCH)
-    for name in ("Data2VecVision", "Ijepa", "Dinov2WithRegisters", "BlipVision"):
+    for name in ("Data2VecVision", "Dinov2WithRegisters"):
         yield subject(name, PATCHES, PIXELS, BATCH)
     sizes = {"embedding_size": 8, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}
     boxes = {
