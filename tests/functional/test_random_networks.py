@@ -1,0 +1,53 @@
+"""Compositions of functions: random networks get what torch gets from the same source."""
+
+import pytest
+import torch
+from support import layer_types
+from support.random_networks import RandomNetwork, defined, differences
+
+import trtdsl as td
+
+SOME, MORE, AT_ONCE = 600, 12000, 20
+
+
+def compare(start):
+    """Networks of this number and those after it; a failure shows the source."""
+    for seed in range(start, start + AT_ONCE):
+        case = RandomNetwork(seed)
+        found = differences(case, defined(case))
+        assert not found, "\n".join([f"network {seed}, {case.inputs}:", case.text(), *found])
+
+
+@pytest.mark.parametrize("start", range(0, SOME, AT_ONCE))
+def test_random_networks_are_torchs(start):
+    compare(start)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("start", range(SOME, MORE, AT_ONCE))
+def test_more_random_networks_are_torchs(start):
+    compare(start)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 7, 11])
+def test_the_builder_takes_random_networks(seed, tmp_path):
+    case = RandomNetwork(seed)
+    engine = tmp_path / "random.engine"
+    td.build(defined(case, ranged=True), engine, run_check=False)
+    sizes = {"N": 3, "H": 5} if case.dynamic else None
+    assert td.program(engine, dims=sizes).launches
+
+
+def test_the_networks_hold_what_is_deferred():
+    """Among the first two hundred: values used twice, early outputs, loops, branches, half precision, dynamic sizes."""
+    cases = [RandomNetwork(seed) for seed in range(200)]
+    text = "\n".join(case.text() for case in cases)
+    wanted = ["conv2d", "conv_transpose2d", "linear", "batch_norm", "loop", "branch", "einsum", "max_pool2d", "prelu"]
+    wanted += ["multi_head_attention_forward", "scaled_dot_product_attention", "instance_norm", "interpolate"]
+    assert not [name for name in wanted if text.count(f"F.{name}(") < 3]
+    assert sum(case.dynamic for case in cases) > 30
+    assert sum(case.dtype == torch.float16 for case in cases) > 20
+    assert sum(case.precision is not None for case in cases) > 20
+    assert sum(bool(case.early) for case in cases) > 100
+    kinds = {kind for case in cases[:50] for kind in layer_types(defined(case))}
+    assert {"CONVOLUTION", "DECONVOLUTION", "MATRIX_MULTIPLY", "SCALE", "LOOP_OUTPUT", "CONDITION"} <= kinds
