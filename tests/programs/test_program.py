@@ -145,6 +145,18 @@ def test_a_conditional_counts_the_branch_that_moves_more(program_of, constant):
     assert [note.partition(":")[0] for note in program.notes] == ["values on the GPU decide which of two branches runs"]
 
 
+def test_a_conditional_of_dynamic_sizes_computes_them_in_each_branch(program_of, constant):
+    rows = td.Dim("N", min=1, opt=2, max=8)
+
+    def net_of(net):
+        x = net.input("x", (rows, 8, td.Dim("H", min=3, opt=5, max=9), 4))
+        return td.cond(x.mean() > 0, lambda x: F.tanh(x), lambda x: x * 2, (x,))
+
+    program = program_of(net_of, N=3, H=7)
+    (tanh,) = [launch for launch in program.launches if "Tanh" in launch.name]
+    assert tanh.bytes == 2 * 3 * 8 * 7 * 4 * FLOAT
+
+
 def test_a_scan_over_a_dynamic_length_counts_its_steps(program_of, constant):
     time = td.Dim("T", min=4, opt=64, max=128)
 

@@ -1,6 +1,7 @@
 """The text of a program in a plan of TensorRT-RTX, read into statements without interpreting them.
 
-A text is a sequence of sections, ``header``, ``descriptors``, ``main`` and, where sizes are dynamic, ``shape_main``::
+A text is a sequence of sections, ``header``, ``descriptors``, ``main`` and, where sizes are dynamic, ``shape_main``
+and a ``shape_subg NAME`` for each branch::
 
     main {
      label bb1:
@@ -82,7 +83,10 @@ def read_sections(text: str) -> dict[str, list[Statement]]:
     tokens = _tokens(text)
     sections: dict[str, list[Statement]] = {}
     for kind, name in tokens:
-        if kind != "word" or next(tokens, None) != ("mark", "{"):
+        following = next(tokens, None)
+        if kind == "word" and following is not None and following[0] == "word":  # "shape_subg subg1", of one branch
+            name, following = f"{name} {following[1]}", next(tokens, None)
+        if kind != "word" or following != ("mark", "{"):
             raise ProgramDamagedError(f"the plan's program has {name[:40]!r} where a section begins")
         if name in sections:
             raise ProgramDamagedError(f"the plan's program has two sections {name[:40]!r}")

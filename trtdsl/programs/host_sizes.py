@@ -1,8 +1,9 @@
 """Dynamic sizes and loop counts: the scalars of a program, evaluated from the program's own text.
 
-A program with dynamic sizes has a section ``shape_main``, which computes every size from those of the inputs with a
-dozen operations on single numbers; the loops and branches of ``main`` count in the same way, on the host. This file
-evaluates both. A value that only the GPU computes (a branch decided by a sum of pixels) stays unknown.
+A program with dynamic sizes has a section ``shape_main``, and one for each branch, which compute every size from those
+of the inputs with a dozen operations on single numbers; the loops and branches of ``main`` count in the same way, on
+the host. This file evaluates both. A value that only the GPU computes (a branch decided by a sum of pixels) stays
+unknown.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str,
         for size, own in zip(shape, tensor.dims, strict=True):
             if (known.setdefault(own, size) if isinstance(own, str) else own) != size:
                 raise UsageError(f"the engine's {plain(name)} has the shape ({shown}), not {tuple(shape)}")
-    for kind, record in reversed(program.sections.get("shape_main", [])):  # back to the numbers that they are copies of
+    for kind, record in reversed(program.sizing):  # back to the numbers that they are copies of
         if kind == "copy" and isinstance(record, Record):
             for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
                 if target in known:
@@ -161,12 +162,12 @@ def name_sizes(program: ProgramText, shapes: Mapping[str, Sequence[SizeLike]]) -
         for size, own in zip(shape, tensor.dims if tensor is not None else (), strict=False):
             if isinstance(own, str):
                 named.setdefault(own, size)
-    for kind, record in reversed(program.sections.get("shape_main", [])):
+    for kind, record in reversed(program.sizing):
         if kind == "copy" and isinstance(record, Record):
             for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
                 if target in named:
                     named.setdefault(source, named[target])
-    for kind, record in program.sections.get("shape_main", []):
+    for kind, record in program.sizing:
         if not isinstance(record, Record):
             continue
         number = literal(record.text("src")) if kind == "memset" else None
@@ -188,7 +189,7 @@ def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]]) ->
     Raises UsageError for shapes that the engine does not take.
     """
     scalars = Scalars(program, bind(program, shapes))
-    for kind, record in program.sections.get("shape_main", []):
+    for kind, record in program.sizing:
         if not isinstance(record, Record):
             continue
         if kind == "assert":

@@ -118,6 +118,12 @@ class ProgramText:
     def statements(self) -> list[Statement]:
         return self.sections.get("main", [])
 
+    @cached_property
+    def sizing(self) -> list[Statement]:
+        """What the host computes of dynamic sizes: before all else, and where a branch begins."""
+        names = [name for name in self.sections if name == "shape_main" or name.startswith("shape_subg ")]
+        return [statement for name in names for statement in self.sections[name]]
+
     def place(self, tensor: Descriptor) -> str:
         """Where it lies: ``accelerator``, ``host`` or ``hostpinned``; the caller's own memory is on the accelerator."""
         seen = 0
