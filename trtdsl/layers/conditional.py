@@ -8,7 +8,7 @@ from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
-from .loop import outer
+from .loop import apart_from_loops, outer
 from .region import Body, Region, Run, State, region
 
 
@@ -32,6 +32,7 @@ class Conditional:
             raise ShapeError(f"a condition must be a scalar, not of {condition.ndim} dimensions")
         self.network: Network = condition.network
         self._conditional = self.network.definition.add_if_conditional()
+        self._start = self.network.definition.num_layers
         with self.network.operation("conditional"):
             add_layer(lambda target, condition: self._conditional.set_condition(condition), condition, fold=False)
 
@@ -47,6 +48,7 @@ class Conditional:
         """
         if then.ndim != otherwise.ndim or then.dtype != otherwise.dtype:
             raise ShapeError(f"the subgraphs give {then} and {otherwise}: their ranks and dtypes must match")
+        apart_from_loops(self.network, self._start)
         shape: tuple[SizeLike | None, ...] = tuple(
             a if a == b else None for a, b in zip(outer(then.shape), outer(otherwise.shape), strict=True)
         )

@@ -39,6 +39,7 @@ class Loop:
     def __init__(self, network: Network):
         self.network = network
         self._loop = network.definition.add_loop()
+        self._start = network.definition.num_layers
         self._limits: set[str] = set()
         self._recurrences: dict[int, tuple[Tensor, Any]] = {}
         network.open_loops.append(self)
@@ -115,6 +116,7 @@ class Loop:
 
     def last_value(self, recurrence: Tensor) -> Tensor:
         """The recurrence's value after the last iteration: one ILoopOutputLayer."""
+        apart_from_loops(self.network, self._start)
         kind = self.network.trt.LoopOutput.LAST_VALUE
         with self.network.operation("loop.last_value"):
             return add_layer(
@@ -129,6 +131,7 @@ class Loop:
 
         ``length`` is the number of iterations; ``reverse`` puts the last one first. One ILoopOutputLayer.
         """
+        apart_from_loops(self.network, self._start)
         axis = normalize_axis(axis, value.ndim + 1)
         size: SizeLike | None = None
         if not isinstance(length, Tensor):
@@ -146,6 +149,36 @@ class Loop:
         inner = outer(value.shape)
         with self.network.operation("loop.concatenate"):
             return add_layer(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), fold=False)
+
+
+TAKEN = ("TRIP_LIMIT", "ITERATOR", "RECURRENCE", "CONDITION", "CONDITIONAL_INPUT", "IDENTITY")
+"""Layers that may have another loop's result as it is: they take a value into a loop or a branch."""
+
+
+def apart_from_loops(network: Network, start: int) -> None:
+    """Gives layers from ``start`` on the results of loops before them by an IIdentityLayer.
+
+    TensorRT-RTX 1.7 builds no loop or branch that uses another loop's result as it is ("No nesting relationship").
+    """
+    definition = network.definition
+    layers = [definition.get_layer(index) for index in range(definition.num_layers)]
+    ends = [layer.get_output(0) for layer in layers[:start] if layer.type.name == "LOOP_OUTPUT"]
+    copies: dict[str, Any] = {end.name: None for end in ends}
+    if not copies:
+        return
+    for layer in layers[start:]:
+        if layer.type.name in TAKEN:
+            continue
+        for index in range(layer.num_inputs):
+            operand = layer.get_input(index)
+            if operand is None or operand.name not in copies:
+                continue
+            if copies[operand.name] is None:
+                with network.operation("loop.outside"):
+                    copy = definition.add_identity(operand)
+                    network.name_layer(copy, "loop.outside", [])
+                copies[operand.name] = copy.get_output(0)
+            layer.set_input(index, copies[operand.name])
 
 
 def outer(shape: Shape) -> tuple[SizeLike | None, ...]:

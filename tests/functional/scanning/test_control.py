@@ -8,6 +8,7 @@ from support import assert_close, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.engine.compiling.compiler import compile_engine
 
 
 def run(function, *feeds, shapes=None):
@@ -167,3 +168,38 @@ def test_scan_with_sizes_that_differ():
 def test_scan_without_results_of_each_step():
     (total,), _ = run(lambda x: td.scan(lambda carry, row: (carry + row, None), x[0] * 0, x)[0], X)
     assert_close(total, X.sum(0))
+
+
+def looped(function, x):
+    return td.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, function(x)), (0, x))[1]
+
+
+OUTSIDE = {
+    "in a loop": lambda end, y: looped(lambda y: y + end, y),
+    "twice in a loop": lambda end, y: looped(lambda y: y * end - end, y),
+    "in a branch": lambda end, y: td.cond(y.sum() > 0, lambda y: y * 0.5, lambda y: end - y, (y,)),
+    "in a scan": lambda end, y: td.scan(lambda carry, row: (carry + end[0], carry * row), y[0], y)[1],
+    "in a branch in a loop": lambda end, y: looped(
+        lambda y: td.cond(y.sum() > 0, lambda y: y - end, lambda y: y + end, (y,)), y
+    ),
+    "as its start": lambda end, y: looped(lambda x: x + y, end),
+}
+EXPECTED = {
+    "in a loop": lambda end, y: y + end + end,
+    "twice in a loop": lambda end, y: (y * end - end) * end - end,
+    "in a branch": lambda end, y: y * 0.5 if y.sum() > 0 else end - y,
+    "in a scan": lambda end, y: torch.stack([y[0] * y[0], (y[0] + end[0]) * y[1]]),
+    "in a branch in a loop": lambda end, y: (
+        z - end if (z := y - end if y.sum() > 0 else y + end).sum() > 0 else z + end
+    ),
+    "as its start": lambda end, y: end + y + y,
+}
+
+
+@pytest.mark.parametrize("use", OUTSIDE)
+def test_the_result_of_a_loop_in_another_one(use):
+    """TensorRT builds such a network only where a layer lies between them."""
+    got, net = run(lambda x, y: OUTSIDE[use](looped(F.tanh, x), y), X, X.flip(1))
+    assert_close(got[0], EXPECTED[use](X.tanh().tanh(), X.flip(1)))
+    assert compile_engine(net).data
+    assert layer_types(net).count("IDENTITY") == (use != "as its start")
