@@ -58,7 +58,7 @@ class RandomNetwork:
         self.inputs, self.feeds = {}, [{}, {}]
         channels, self.dynamic = self.random.choice([4, 6, 8]), self.random.random() < 0.3
         sizes = [self.random.choice([1, 2]), channels, self.random.randint(3, 7), self.random.randint(3, 7)]
-        others, names = [3, channels, sizes[2] + 2, sizes[3]], ["N", channels, "H", sizes[3]]
+        others, names = [3, channels, sizes[2] + 6, sizes[3]], ["N", channels, "H", sizes[3]]
         rows = self.random.random() < 0.3
         for name in ("a", "b"):
             for size, feed in zip((sizes, others if self.dynamic else sizes), self.feeds, strict=True):
@@ -444,7 +444,7 @@ def defined(case, ranged=None):
     net = td.Network(precision=case.precision)
     dims = {}
     if case.seed % 2 if ranged is None else ranged:
-        dims = {"N": td.Dim("N", min=1, opt=2, max=3), "H": td.Dim("H", min=3, opt=5, max=9)}
+        dims = {"N": td.Dim("N", min=1, opt=2, max=3), "H": td.Dim("H", min=3, opt=5, max=13)}
     shapes = {name: tuple(dims.get(size, size) for size in shape) for name, shape in case.inputs.items()}
     known = {name: net.input(name, shape, case.dtype) for name, shape in shapes.items()}
     known |= {name: net.constant(value, case.dtype) for name, value in case.constants.items()}
