@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import trtdsl as td
 from trtdsl.checking.judging import calls, decisions
 from trtdsl.checking.judging.alternatives import TRIALS
 from trtdsl.checking.judging.calls import DECIDING
@@ -168,3 +169,16 @@ def test_a_number_that_becomes_complex_decides_nothing():
 
     assert passes(function, NEAR, [torch.tensor(NEAR) + 1, torch.tensor([2, 0])])
     assert not passes(function, NEAR, [torch.tensor(NEAR) + 2, torch.tensor([2, 0])])
+
+
+class Steps(nn.Module):
+    """Whole numbers of steps, where the steps have another dtype than what is divided."""
+
+    def forward(self, x):
+        return torch.floor_divide(torch.floor_divide(x, torch.full((1,), 0.75)), -2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int32])
+def test_a_decided_result_has_the_dtype_of_both_operands(dtype):
+    sample = (1, 9) if dtype == torch.int32 else None
+    assert td.check(td.from_module(Steps(), {"x": td.Input((4, 5), dtype, sample)})).passed

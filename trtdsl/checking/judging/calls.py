@@ -369,7 +369,10 @@ class Elementwise(Op):
         return self.made()
 
     def returned(self, result: torch.Tensor) -> torch.Tensor:
-        return result.to(self.args[0].dtype) if result.is_floating_point() else result.clone()
+        if not result.is_floating_point():
+            return result.clone()
+        x = self.args[0]
+        return result.to(x.dtype if self.other is None else torch.result_type(x, self.other))
 
     def _sides(self, own: Call) -> tuple[torch.Tensor, torch.Tensor]:
         """What the call gives for slightly smaller and greater values."""
