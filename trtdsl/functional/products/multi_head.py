@@ -26,7 +26,7 @@ def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    embed_dim_to_check: int,
+    embed_dim_to_check: SizeLike,
     num_heads: int,
     in_proj_weight: Tensor | None,
     in_proj_bias: Tensor | None,
