@@ -71,7 +71,8 @@ def measure(name: str, file: Path, stop: float) -> None:
     found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     known = {line["number"] for line in found if line["network"] == name}
     with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
-        hunt = hunt_of(spec_of(name), weights=make_weights.make(name, Path(folder)), dims=SIZES[name] or None)
+        spec, weights = spec_of(name), make_weights.make(name, Path(folder))
+        hunt = hunt_of(spec, spec.define(weights=weights, dims=SIZES[name] or None), weights=weights)
         changes = list(hunt.mutants())
         for number in spread(len(changes)):
             if number in known:

@@ -93,7 +93,6 @@ class Network:
         self.fixed: dict[str, int] = {}
         """Dimensions of the network file that have one size here."""
         self.locations: dict[str, Location] = {}
-        self._dim_places: dict[str, Any] = {}  # the operations
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
         self.plugins: dict[str, PluginUse] = {}  # by layer
@@ -112,6 +111,7 @@ class Network:
         """Which way each call is lowered that has several."""
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.constraints = Constraints()
+        self._dim_places: dict[str, Any] = {}  # the operations
         self._names: dict[str, int] = {}
         self._places: dict[Location, str] = {}  # as metadata has them
         self._scope = ""

@@ -130,39 +130,6 @@ def mutate(
     >>> report.survivors, report.score
     ([], 1.0)
     """
-    hunt = hunt_of(
-        spec,
-        weights=weights,
-        dims=dims,
-        profiles=profiles,
-        precision=precision,
-        backend=backend,
-        seed=seed,
-        network=network,
-        allow_nonfinite=allow_nonfinite,
-        sizes=sizes,
-        tolerance=tolerance,
-        leave_out=leave_out,
-    )
-    return hunt.report(limit, progress)
-
-
-def hunt_of(
-    spec: NetworkSpec,
-    *,
-    weights: Source | None = None,
-    dims: Mapping[str, Range] | None = None,
-    profiles: Sequence[Profile] | None = None,
-    precision: str | None = None,
-    backend: str | Backend | None = None,
-    seed: int = 0,
-    network: Network | None = None,
-    allow_nonfinite: bool = False,
-    sizes: Sizes = None,
-    tolerance: Tolerances = None,
-    leave_out: Sequence[str] = (),
-) -> Hunt:
-    """A network with the feeds and the judgement of its check, ready for its mutants; as :func:`mutate`."""
     if network is None:
         network = spec.define(
             weights=weights,
@@ -172,6 +139,21 @@ def hunt_of(
             backend=backend,
             allow_nonfinite=allow_nonfinite,
         )
+    hunt = hunt_of(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
+    return hunt.report(limit, progress)
+
+
+def hunt_of(
+    spec: NetworkSpec,
+    network: Network,
+    *,
+    weights: Source | None = None,
+    seed: int = 0,
+    sizes: Sizes = None,
+    tolerance: Tolerances = None,
+    leave_out: Sequence[str] = (),
+) -> Hunt:
+    """A network with the feeds and the judgement of its check, ready for its mutants; as :func:`mutate`."""
     plans = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
     fed = [sum(torch.Size(network.input_shape(name, env)).numel() for name in network.inputs) for env, _, _ in plans]
     hunt = Hunt(network, spec.name)

@@ -88,8 +88,8 @@ class Weighted:
         layer = Node(network.backend, network.definition.get_layer(self._layer)).layer
         layer.kernel = network.target.weights(self.kernel)
         # TensorRT does not take a bias away again: it keeps the old one, and says so in its log alone.
-        none = torch.zeros(layer.num_output_maps, dtype=self.kernel.dtype)
-        layer.bias = network.target.buffer(none) if self.bias is None else network.target.weights(self.bias)
+        bias = torch.zeros(layer.num_output_maps, dtype=self.kernel.dtype) if self.bias is None else self.bias.data
+        layer.bias = network.target.buffer(bias)
 
 
 def _constant(like: Tensor, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:

@@ -12,7 +12,7 @@ from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, product
 from ..lowerings import lowering_of
-from ..operands import binary, promote, scaled
+from ..operands import binary, scaled
 from ..products.folding import folded, scaled_by
 from ..products.fusion import affine
 from .statistics import vector_norm
@@ -74,7 +74,7 @@ def batch_norm(
 
 
 def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    scale = L.unary(L.unary(L.elementwise(*promote(var, eps, dtype=var.dtype), op="SUM"), "SQRT"), "RECIP")
+    scale = _reciprocal_root(var, eps)
     if weight is not None:
         scale = L.elementwise(scale, weight, "PROD")
     shift = L.unary(L.elementwise(mean, scale, "PROD"), "NEG")
@@ -138,11 +138,20 @@ def layer_norm(
     lead = range(len(axes) and axes[0])
     weight, bias = (None if value is None else L.unsqueeze(value, lead) for value in (weight, bias))
     if lowering_of("layer_norm", lowering, input) == "means":
-        mean, var = _moments(input, axes=axes)
-        scale = L.unary(L.unary(binary(var, eps, "SUM"), "SQRT"), "RECIP")
-        centred = L.elementwise(L.cast(input, torch.float32), mean, "SUB")
-        return _weighed(L.cast(L.elementwise(centred, scale, "PROD"), input.dtype), weight, bias)
+        return _weighed(L.cast(_standardized(input, axes, eps), input.dtype), weight, bias)
     return _normalized(input, axes, weight, bias, eps)
+
+
+def _reciprocal_root(var: Tensor, eps: float) -> Tensor:
+    """``1 / sqrt(var + eps)``."""
+    return L.unary(L.unary(binary(var, eps, "SUM", var.dtype), "SQRT"), "RECIP")
+
+
+def _standardized(x: Tensor, axes: Sequence[int], eps: float) -> Tensor:
+    """``x`` with a mean of 0 and a variance of 1 over ``axes``, in float32."""
+    mean, var = _moments(x, axes=axes)
+    scale = _reciprocal_root(var, eps)
+    return L.elementwise(L.elementwise(L.cast(x, torch.float32), mean, "SUB"), scale, "PROD")
 
 
 def _weighed(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -185,10 +194,7 @@ def group_norm(
     scale, shift = _channels(input, weight), _channels(input, bias)
     if lowering_of("group_norm", lowering, input) == "rows":
         rows = (input.shape[0] * num_groups, channels // num_groups * product(input.shape[2:]))
-        mean, var = _moments(x := L.shuffle(input, reshape=rows))
-        factor = L.unary(L.unary(binary(var, eps, "SUM"), "SQRT"), "RECIP")
-        centred = L.elementwise(L.cast(x, torch.float32), mean, "SUB")
-        result = L.shuffle(L.elementwise(centred, factor, "PROD"), reshape=input.shape)
+        result = L.shuffle(_standardized(L.shuffle(input, reshape=rows), [1], eps), reshape=input.shape)
         return _weighed(L.cast(result, input.dtype), scale, shift)
     if num_groups == 1:
         return _normalized(input, list(range(1, input.ndim)), scale, shift, eps)
@@ -261,7 +267,7 @@ def _normalized_rows(
     else:
         mean, var = _moments(L.shuffle(x, reshape=(channels, product(x.shape[2:]))))
     each = (*x.shape[:2], *(1,) * (x.ndim - 2))
-    scale = L.unary(L.unary(binary(var, eps, "SUM"), "SQRT"), "RECIP")
+    scale = _reciprocal_root(var, eps)
     scale, mean = (L.shuffle(values, reshape=each) for values in (scale, mean))
     if weight is not None:
         scale = binary(scale, weight, "PROD", torch.float32)
@@ -301,8 +307,7 @@ def rms_norm(
     small = torch.finfo(input.dtype).eps if eps is None else eps
     wide = L.cast(input, torch.float32)
     mean = L.reduce(L.elementwise(wide, wide, "PROD"), "AVG", axes, True)
-    root = L.unary(L.unary(binary(mean, small, "SUM", torch.float32), "SQRT"), "RECIP")
-    result = L.cast(L.elementwise(wide, root, "PROD"), input.dtype)
+    result = L.cast(L.elementwise(wide, _reciprocal_root(mean, small), "PROD"), input.dtype)
     return result if weight is None else binary(result, weight, "PROD")
 
 
