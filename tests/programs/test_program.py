@@ -157,6 +157,38 @@ def test_a_conditional_of_dynamic_sizes_computes_them_in_each_branch(program_of,
     assert tanh.bytes == 2 * 3 * 8 * 7 * 4 * FLOAT
 
 
+def attended(x):
+    return F.scaled_dot_product_attention(x, x, x)
+
+
+def test_attention_after_a_loop_whose_block_the_builder_splits(program_of):
+    """The jumps keep a label that the text has no more."""
+
+    def net_of(net):
+        state = (net.constant(torch.tensor(0)), net.input("x", (2, 4, 8)))
+        return attended(td.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, F.tanh(h)), state)[1])
+
+    program = program_of(net_of)
+    assert sum(launch.times for launch in program.launches if "Tanh" in launch.name) == 3
+    assert [launch.times for launch in program.launches if launch.kind == "product"] == [1]
+
+
+@pytest.mark.parametrize("rows", [2, td.Dim("N", min=1, opt=2, max=4)], ids=["static", "dynamic"])
+def test_attention_after_a_branch_whose_block_the_builder_splits(program_of, rows):
+    def loop(x):
+        return td.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, F.tanh(h)), (0, x))[1]
+
+    def net_of(net):
+        x = net.input("x", (rows, 4, 8))
+        return attended(td.cond(x.mean() > 0, loop, F.relu, (x,)))
+
+    program = program_of(net_of, **({"N": 3} if isinstance(rows, td.Dim) else {}))
+    assert sum(launch.times for launch in program.launches if "Tanh" in launch.name) == 3
+    assert not any("Relu" in launch.name for launch in program.launches)
+    assert [launch.times for launch in program.launches if launch.kind == "product"] == [1]
+    assert len(program.notes) == 1
+
+
 def test_a_scan_over_a_dynamic_length_counts_its_steps(program_of, constant):
     time = td.Dim("T", min=4, opt=64, max=128)
 

@@ -239,6 +239,16 @@ def test_an_endless_loop_is_an_error():
         program_of_texts([text.replace('"__d^10i64" }  src="10i64"', '"__d^10i64" }  src="9999999999i64"')])
 
 
+def test_a_jump_to_a_label_that_no_block_can_have_is_an_error():
+    """That of a loop's first block does not follow a jump to it."""
+    text = stored("1.6.1.120", "loop")[0]
+    (target,) = {
+        name for line in text.split("\n") if "cjmp=" in line for name in line.partition("target={")[2].split()[:1]
+    }
+    with pytest.raises(ProgramDamagedError, match="a cjmp that leads nowhere"):
+        program_of_texts([text.replace(f"label {target}:", "label other:")])
+
+
 def test_the_grammar():
     sections = read_sections('a {\n k = 3\n l={ x=1 "y" { z } } label b1: \n m={ n="o\\"\\\\p\nq" } }\n')
     (k, record, label, m) = sections["a"]

@@ -27,3 +27,12 @@ def reshaped(data: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     if data.dtype != torch.float32 or data.is_contiguous():
         return data.reshape(tuple(shape))
     return torch.from_numpy(data.numpy().reshape(tuple(shape)))
+
+
+def flat(data: torch.Tensor) -> torch.Tensor:
+    """The elements of a contiguous tensor in one dimension; of a single element torch keeps any stride.
+
+    >>> flat(torch.ones(1, 1, 1)).stride()
+    (1,)
+    """
+    return data.as_strided((data.numel(),), (1,))

@@ -13,7 +13,7 @@ from ..core.caller import to_write
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.lazy import np, torch
-from ..core.memory import contiguous
+from ..core.memory import contiguous, flat
 from ..sizes.constraints import Constraints
 from ..sizes.dim import Dim
 from ..sizes.profile import Profile, as_profiles
@@ -120,6 +120,7 @@ class Network:
         self.is_from_spec = False
         """Whether a function under @td.network writes it: defined again, it is a new one."""
         self.open_loops: list[Any] = []  # that it has begun
+        self.bodies = 0  # of control flow that are being written, one in the other
 
     # -- what the author calls -------------------------------------------------------------------------------------
 
@@ -243,9 +244,11 @@ class Network:
     def authors_code(self) -> Iterator[None]:
         """Inside, calls are the author's again: of the functions that a control flow is given."""
         operation, self.current_operation = self.current_operation, None
+        self.bodies += 1
         try:
             yield
         finally:
+            self.bodies -= 1
             self.current_operation = operation
 
     # -- what the layers floor calls ---------------------------------------------------------------------------------
@@ -342,7 +345,7 @@ class Network:
         data = contiguous(tensor.data)
         key = None
         if shared and data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
-            key = ("constant", data.dtype, tuple(data.shape), bytes(_flat(data).view(torch.uint8).tolist()))
+            key = ("constant", data.dtype, tuple(data.shape), bytes(flat(data).view(torch.uint8).tolist()))
         if key in self.cache and not tensor.weight_names:
             return self.cache[key]
         layer = self.definition.add_constant(tuple(data.shape), self.target.buffer(data))
@@ -493,8 +496,3 @@ def _common_parent(modules: frozenset[str]) -> str:
             break
         shared.append(names[0])
     return ".".join(shared)
-
-
-def _flat(data: torch.Tensor) -> torch.Tensor:
-    """The elements of a contiguous tensor in one dimension; of a single element torch keeps any stride."""
-    return data.as_strided((data.numel(),), (1,))

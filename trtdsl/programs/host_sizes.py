@@ -229,7 +229,7 @@ class Walk:
 
 def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[int], int]) -> Walk:
     """Follows the jumps of ``main``; ``weight`` are a statement's bytes, by which an undecided branch is chosen."""
-    labels = {str(name): index for index, (kind, name) in enumerate(statements) if kind == "label"}
+    labels = _labels(statements)
     blocks = _blocks(statements, scalars)
     result, position, steps = Walk(), 0, 0
     runs: Counter[int] = Counter()
@@ -248,6 +248,23 @@ def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[in
         for index in range(begin, blocks[begin].end + (blocks[begin].jump is not None)):
             result.times[index] += times
     return result
+
+
+def _labels(statements: Sequence[Statement]) -> dict[str, int]:
+    """Where each label stands; one that jumps alone name stands under another name, where the builder split its block.
+
+    The block after a loop or a branch follows the last jump to it, so it is the block there unless others name that.
+    """
+    labels = {str(name): index for index, (kind, name) in enumerate(statements) if kind == "label"}
+    last: dict[str, int] = {}  # the last jump to a label
+    for index, (kind, record) in enumerate(statements):
+        if kind in ("jmp", "cjmp") and isinstance(record, Record):
+            last.update(dict.fromkeys(record.texts("target"), index))
+    for name in last.keys() - labels.keys():
+        kind, following = statements[last[name] + 1] if last[name] + 1 < len(statements) else ("", "")
+        if kind == "label" and following not in last:
+            labels[name] = last[name] + 1
+    return labels
 
 
 @dataclass

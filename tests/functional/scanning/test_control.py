@@ -203,3 +203,37 @@ def test_the_result_of_a_loop_in_another_one(use):
     assert_close(got[0], EXPECTED[use](X.tanh().tanh(), X.flip(1)))
     assert compile_engine(net).data
     assert layer_types(net).count("IDENTITY") == (use != "as its start")
+
+
+def attended(use, x, **options):
+    """Attention in a loop or a branch; in the branch also over what the branch takes in from the outside."""
+
+    def attend(h):
+        keys = F.relu(h)
+        return F.tanh(F.scaled_dot_product_attention(F.sigmoid(h), keys, keys, **options))
+
+    if use == "loop":
+        return td.while_loop(lambda i, _: i < 2, lambda i, h: (i + 1, attend(h)), (0, x))[1]
+    if use == "scan":
+        return td.scan(lambda h, row: (attend(h + row), None), x * 0, x)[0]
+    return td.cond(x.mean() < 10, attend, F.relu, (x,))
+
+
+@pytest.mark.parametrize("use", ["loop", "scan", "branch"])
+@pytest.mark.parametrize(("dtype", "causal"), [("float32", False), ("float32", True), ("float16", True)])
+def test_attention_in_a_body_builds(use, dtype, causal):
+    """TensorRT-RTX 1.7 builds no IAttention there, but in half precision without a mask."""
+    x = torch.randn(2, 3, 4, 8, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    (got,), net = run(lambda x: attended(use, x, is_causal=causal), x)
+    assert compile_engine(net).data
+
+    def attend(h):
+        keys = h.relu()
+        return torch.nn.functional.scaled_dot_product_attention(h.sigmoid(), keys, keys, is_causal=causal).tanh()
+
+    want = x.double()
+    if use == "scan":
+        want = attend(attend(0 * want + want[0]) + want[1])
+    else:
+        want = attend(attend(want)) if use == "loop" else attend(want)
+    assert_close(got, want.to(x.dtype), 4e-3 if dtype == "float16" else 1e-5)

@@ -39,12 +39,12 @@ def scaled_dot_product_attention(
 
     One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
     do no worse (half precision with no mask or one that is added, float32 with a mask that is not constant, a bool mask
-    that is constant, in float32, or in float16 for up to 512 tokens of 32 or 64 numbers) and where the layer cannot
-    express the case. In half precision the builder makes one fused kernel of either. Where ``scale`` makes scores
-    greater than by default, these stay in float32, as in torch: in the layer, or in products that are not fused.
-    ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats the
-    heads of dimension -3 of key and value. An odd number of keys in float32 gets one more, which the mask rules out.
-    ``dropout_p`` above 0 is refused.
+    that is constant, in float32, or in float16 for up to 512 tokens of 32 or 64 numbers), in loops and branches, and
+    where the layer cannot express the case. In half precision the builder makes one fused kernel of either. Where
+    ``scale`` makes scores greater than by default, these stay in float32, as in torch: in the layer, or in products
+    that are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal.
+    ``enable_gqa`` repeats the heads of dimension -3 of key and value. An odd number of keys in float32 gets one more,
+    which the mask rules out. ``dropout_p`` above 0 is refused.
 
     ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
     as in torch. For a constant mask this is decided while the network is defined and costs nothing without such rows.
@@ -74,7 +74,8 @@ def scaled_dot_product_attention(
     sharpness = _sharpness(query, scale) if is_low(query) else 0
     plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
     # In float32 hidden rows become part of the products' softmax; after the layer they take a launch of their own.
-    wholly = shown is not None and not is_low(query) and not enable_gqa
+    # In loops and branches TensorRT-RTX 1.7 builds no IAttention, but in half precision without a mask.
+    wholly = (shown is not None and not is_low(query) and not enable_gqa) or query.network.bodies > 0
     fits = _is_for_layer(query, key, value, mask, enable_gqa)
     way = lowering_of(
         "scaled_dot_product_attention",
