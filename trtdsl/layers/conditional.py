@@ -8,7 +8,7 @@ from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
-from .loop import apart_from_loops, outer
+from .loop import apart_from_others, outer
 from .region import Body, Region, Run, State, region
 
 
@@ -48,7 +48,7 @@ class Conditional:
         """
         if then.ndim != otherwise.ndim or then.dtype != otherwise.dtype:
             raise ShapeError(f"the subgraphs give {then} and {otherwise}: their ranks and dtypes must match")
-        apart_from_loops(self.network, self._start)
+        apart_from_others(self.network, self._start)
         shape: tuple[SizeLike | None, ...] = tuple(
             a if a == b else None for a, b in zip(outer(then.shape), outer(otherwise.shape), strict=True)
         )

@@ -116,7 +116,7 @@ class Loop:
 
     def last_value(self, recurrence: Tensor) -> Tensor:
         """The recurrence's value after the last iteration: one ILoopOutputLayer."""
-        apart_from_loops(self.network, self._start)
+        apart_from_others(self.network, self._start)
         kind = self.network.trt.LoopOutput.LAST_VALUE
         with self.network.operation("loop.last_value"):
             return add_layer(
@@ -131,7 +131,7 @@ class Loop:
 
         ``length`` is the number of iterations; ``reverse`` puts the last one first. One ILoopOutputLayer.
         """
-        apart_from_loops(self.network, self._start)
+        apart_from_others(self.network, self._start)
         axis = normalize_axis(axis, value.ndim + 1)
         size: SizeLike | None = None
         if not isinstance(length, Tensor):
@@ -151,18 +151,19 @@ class Loop:
             return add_layer(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), fold=False)
 
 
+RESULTS = ("LOOP_OUTPUT", "CONDITIONAL_OUTPUT")
 TAKEN = ("TRIP_LIMIT", "ITERATOR", "RECURRENCE", "CONDITION", "CONDITIONAL_INPUT", "IDENTITY")
-"""Layers that may have another loop's result as it is: they take a value into a loop or a branch."""
+"""Layers that may have another one's result as it is: they take a value into a loop or a branch."""
 
 
-def apart_from_loops(network: Network, start: int) -> None:
-    """Gives layers from ``start`` on the results of loops before them by an IIdentityLayer.
+def apart_from_others(network: Network, start: int) -> None:
+    """Gives layers from ``start`` on the results of loops and branches before them by an IIdentityLayer.
 
-    TensorRT-RTX 1.7 builds no loop or branch that uses another loop's result as it is ("No nesting relationship").
+    TensorRT-RTX 1.7 builds no loop or branch that uses another one's result as it is ("No nesting relationship").
     """
     definition = network.definition
     layers = [definition.get_layer(index) for index in range(definition.num_layers)]
-    ends = [layer.get_output(0) for layer in layers[:start] if layer.type.name == "LOOP_OUTPUT"]
+    ends = [layer.get_output(0) for layer in layers[:start] if layer.type.name in RESULTS]
     copies: dict[str, Any] = {end.name: None for end in ends}
     if not copies:
         return

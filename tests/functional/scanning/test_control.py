@@ -196,11 +196,18 @@ EXPECTED = {
 }
 
 
+def branched(x):
+    return td.cond(x.sum() > 0, F.tanh, F.relu, (x,))
+
+
 @pytest.mark.parametrize("use", OUTSIDE)
-def test_the_result_of_a_loop_in_another_one(use):
+@pytest.mark.parametrize(
+    ("before", "end"), [(lambda x: looped(F.tanh, x), X.tanh().tanh()), (branched, X.tanh())], ids=["loop", "branch"]
+)
+def test_the_result_of_a_loop_or_a_branch_in_another_one(use, before, end):
     """TensorRT builds such a network only where a layer lies between them."""
-    got, net = run(lambda x, y: OUTSIDE[use](looped(F.tanh, x), y), X, X.flip(1))
-    assert_close(got[0], EXPECTED[use](X.tanh().tanh(), X.flip(1)))
+    got, net = run(lambda x, y: OUTSIDE[use](before(x), y), X, X.flip(1))
+    assert_close(got[0], EXPECTED[use](end, X.flip(1)))
     assert compile_engine(net).data
     assert layer_types(net).count("IDENTITY") == (use != "as its start")
 

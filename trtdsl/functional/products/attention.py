@@ -41,10 +41,9 @@ def scaled_dot_product_attention(
     do no worse (half precision with no mask or one that is added, float32 with a mask that is not constant, a bool mask
     that is constant, in float32, or in float16 for up to 512 tokens of 32 or 64 numbers), in loops and branches, and
     where the layer cannot express the case. In half precision the builder makes one fused kernel of either. Where
-    ``scale`` makes scores greater than by default, these stay in float32, as in torch: in the layer, or in products
-    that are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal.
-    ``enable_gqa`` repeats the heads of dimension -3 of key and value. An odd number of keys in float32 gets one more,
-    which the mask rules out. ``dropout_p`` above 0 is refused.
+    ``scale`` makes scores greater than by default, these stay in float32, as in torch, in the layer or in products that
+    are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal.
+    ``enable_gqa`` repeats heads of key and value. ``dropout_p`` must be 0. In float32 keys become an even number.
 
     ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
     as in torch. For a constant mask this is decided while the network is defined and costs nothing without such rows.
