@@ -1393,7 +1393,8 @@ def conv2d(
     """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW).
 
     IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
-    is (O,).
+    is (O,). An odd number of channels in half precision becomes an even one: by IShuffleLayers that make blocks of
+    pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL).
 
     >>> net = td.Network()
     >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape

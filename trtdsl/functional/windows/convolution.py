@@ -19,6 +19,7 @@ from ..family import family
 from ..operands import binary, per_axis
 from ..products.folding import deferred
 from ..shaping.arrange import flip
+from .blocks import with_even_channels
 
 TAPS = 16  # the widest kernel of a depthwise conv1d that is multiplied out
 Sizes = int | Sequence[int]  # one value, or one per spatial dimension
@@ -60,6 +61,9 @@ def _convolution(
         strides, dilations, pre, post = (1, *strides), (1, *dilations), (0, *pre), (0, *post)
     options = {"stride": strides, "pre_padding": pre, "post_padding": post, "dilation": dilations, "groups": groups}
     shape = convolution_shape(x, weight, **options)
+    if groups == 1:
+        x, weight, strides, pre, post = with_even_channels(x, weight, strides, pre, post, dilations)
+        options |= {"stride": strides, "pre_padding": pre, "post_padding": post}
     result = deferred(
         lambda kernel, bias: convolution_of_shape(shape, x, kernel, bias, **options),
         x,
@@ -98,7 +102,8 @@ conv1d, conv2d, conv3d = family(
         """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW).
 
         IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
-        is (O,).
+        is (O,). An odd number of channels in half precision becomes an even one: by IShuffleLayers that make blocks of
+        pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL).
 
         >>> net = td.Network()
         >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
