@@ -3,18 +3,17 @@
 import json
 
 import pytest
-from support.naive import FILE_END, SILU
+from support.naive import FILE_END
 
 import trtdsl as td
 from trtdsl.building.batch import build_several
 from trtdsl.display.results import print_outcome
-from trtdsl.functional.lowerings import LOWERINGS
 
 
 @pytest.fixture(autouse=True)
 def silu_by_sigmoid(monkeypatch):
-    """The files end by changing the table in this process, too: it is put back."""
-    monkeypatch.setitem(LOWERINGS, "silu", SILU)
+    """The files end by changing the default in this process, too: it is put back."""
+    monkeypatch.setattr("trtdsl.functional.pointwise.activation.is_linear", lambda x: False)
 
 
 TEXT = """

@@ -6,19 +6,18 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import save_file
-from support.naive import SILU
 
 import trtdsl as td
 from trtdsl.building.tune import tune
 from trtdsl.core.errors import TuningWarning
 from trtdsl.definition.tuning.choices import Choices
 from trtdsl.engine.refit import new_values, recipe, structure, values_hash
-from trtdsl.functional.lowerings import LOWERINGS
 
 
 @pytest.fixture(autouse=True)
 def silu_by_sigmoid(monkeypatch):
-    monkeypatch.setitem(LOWERINGS, "silu", SILU)
+    """Where F takes "exp"."""
+    monkeypatch.setattr("trtdsl.functional.pointwise.activation.is_linear", lambda x: False)
 
 
 MODEL = """

@@ -79,6 +79,13 @@ def attention(causal):
     return attend
 
 
+def grouped(x):
+    return F.group_norm(conv(x), 8, *statistics(x))
+
+
+NORMED = {"between a group norm and a convolution": (grouped, conv, IMAGE)}
+
+
 def squeeze_and_excite(x, **how):
     gate = conv(F.relu(conv(F.mean(x, (2, 3), True, **how), 16, 1)), 64, 1)
     return x * F.sigmoid(gate)
@@ -145,7 +152,7 @@ CHOICES = {
     "prelu": ("prelu", IMAGES, lambda x, **how: F.prelu(x, constant(x, 64), **how)),
     "leaky_relu": ("leaky_relu", BOTH, lambda x, **how: F.leaky_relu(x, 0.1, **how)),
     "hardswish": ("hardswish", IMAGES, F.hardswish),
-    "silu": ("silu", BOTH, F.silu),
+    "silu": ("silu", {**BOTH, **NORMED}, F.silu),
     "gelu": ("gelu", BOTH, F.gelu),
     "glu": ("glu", BOTH, gated),
     "softmax": ("softmax", SEQUENCES, lambda x, **how: F.softmax(x, -1, **how)),

@@ -136,8 +136,8 @@ LOWERINGS: dict[str, dict[str, Way]] = {
         "exp": Way("IReduceLayers, IUnaryLayer EXP and IElementWiseLayers", not_tuned=_NOWHERE),
     },
     "silu": {
-        "exp": Way("x / (1 + exp(-x)) in float32, which the builder makes part of a product"),
-        "sigmoid": Way("x * sigmoid(x)"),
+        "sigmoid": Way("x * sigmoid(x), which the builder makes part of a convolution or a group norm"),
+        "exp": Way("x / (1 + exp(-x)) in float32, which the builder makes part of a matrix product"),
     },
 }
 """By function: the first way that can express a call is what the function does unless it, the author or a tuning

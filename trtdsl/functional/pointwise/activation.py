@@ -15,6 +15,7 @@ from ...sizes.shape import shape_text
 from ..family import family
 from ..lowerings import lowering_of
 from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
+from ..products.matmul import is_linear
 from ..shaping.join import chunk
 from ..windows.deferred import before_maxima
 from .arithmetic import clamp
@@ -101,10 +102,10 @@ def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") ->
 
 @operation
 def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
-    """``input * sigmoid(input)``, as ``input / (1 + exp(-input))`` in float32: IUnaryLayers NEG and EXP,
-    IElementWiseLayers SUM and DIV, which the builder makes part of a product or a convolution before them.
+    """``input * sigmoid(input)``: IActivationLayer SIGMOID and IElementWiseLayer PROD, in the dtype of ``input``.
 
-    ``lowering="sigmoid"`` is IActivationLayer SIGMOID and IElementWiseLayer PROD, in the dtype of ``input``.
+    The result of F.linear becomes ``input / (1 + exp(-input))`` in float32 (``lowering="exp"``): IUnaryLayers NEG and
+    EXP, IElementWiseLayers SUM and DIV, which the builder makes part of a matrix product.
 
     >>> F.silu(td.Network().input("x", (2, 3))).shape
     (2, 3)
@@ -112,7 +113,7 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     _refuse_inplace(inplace)
     if not input.dtype.is_floating_point:
         raise UnsupportedError(f"silu takes floating-point numbers, not {dtype_name(input.dtype)}")
-    if lowering_of("silu", lowering, input) == "sigmoid":
+    if lowering_of("silu", lowering, input, default="exp" if is_linear(input) else "sigmoid") == "sigmoid":
         return L.elementwise(input, L.activation(input, "SIGMOID"), "PROD")
     wide = L.cast(input, torch.float32)  # exp(12) is beyond float16
     powers = L.unary(L.unary(wide, "NEG"), "EXP")

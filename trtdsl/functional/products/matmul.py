@@ -15,7 +15,7 @@ from ...sizes.shape import shape_text
 from ...sizes.size import bounds, is_static, product
 from ..lowerings import lowering_of
 from ..operands import align, binary, promote
-from .folding import deferred
+from .folding import PendingProduct, deferred
 
 
 @operation
@@ -135,6 +135,11 @@ class _LinearProduct:
         shift = torch.zeros(int(self.weight.shape[0]), dtype=self.weight.dtype) if bias is None else bias.data
         for index, data in zip(self._own, (self.weight.data, shift), strict=True):
             Node(network.backend, network.definition.get_layer(index)).layer.weights = network.target.buffer(data)
+
+
+def is_linear(x: Tensor) -> bool:
+    """Whether a linear product with constant weights gives ``x``, and not a convolution."""
+    return isinstance(x.pending, PendingProduct) and x.pending.source.kernel.ndim == 2
 
 
 def _merged_as_it_lies(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor] | None:
