@@ -104,9 +104,14 @@ def halved(spec, weights, dtype):
 def exported(spec, weights, sizes, exporter, precision, device):
     """The figures of torch's own ONNX of the reference, of its ``.half()`` in half precision, read by the parser."""
     dtype = DTYPES[precision]
-    module = spec.reference_module(spec.open_weights(weights)).to(dtype)
     given = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
     feeds = {name: feed.to(dtype) if feed.is_floating_point() else feed for name, feed in given.items()}
+    module = spec.reference_module(spec.open_weights(weights)).to(dtype)
+    return parsed(module, feeds, exporter, device)
+
+
+def parsed(module, feeds, exporter, device):
+    """The figures of an exporter's ONNX of a module, read by TensorRT's parser."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.onnx"
