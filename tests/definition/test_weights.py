@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.core.errors import WeightsDamagedError
 from trtdsl.definition.weights import Scope, Weights, convert_weights
 
 MAPS = Path("/proc/self/maps")
@@ -34,6 +35,28 @@ def test_fitting_weights_pass(file, good):
     weights = Weights(file)
     weights.check(EXPECTED)
     assert torch.equal(weights.get("a.weight"), good["a.weight"])
+
+
+def test_a_file_that_is_written_again_is_read_again(good, tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file(good, path)
+    assert set(Weights(path).shapes) == set(good)
+    for other in ({"a.weight": torch.zeros(3, 2)}, {"b.weight": torch.ones(3, 2)}, {"b.weight": torch.ones(6)}):
+        save_file(other, path)
+        opened = Weights(path)
+        assert {name: opened.shapes[name] for name in opened.shapes} == {k: tuple(v.shape) for k, v in other.items()}
+        assert all(torch.equal(opened.get(name), value) for name, value in other.items())
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(WeightsDamagedError, match="truncated"):
+        Weights(path)
+
+
+def test_what_a_reference_writes_into_its_weights_is_not_in_others(file, good):
+    first, second = Weights(file), Weights(file)
+    first.get("a.weight").zero_()
+    first.add_buffers({"made": torch.ones(2)})
+    assert torch.equal(second.get("a.weight"), good["a.weight"]) and "made" not in second.shapes
+    assert torch.equal(Weights(file).get("a.weight"), good["a.weight"])
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="only Linux tells what is mapped where")

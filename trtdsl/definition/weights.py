@@ -7,9 +7,9 @@ import math
 import mmap
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from ..core.caller import option
 from ..core.dtypes import dtype_name
@@ -61,25 +61,20 @@ class Weights:
             self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
             self.path = Path(source)
-            self._file, self._bytes, self._start, header = _open(self.path)
-            self.shapes, self.dtypes, self._places = {}, {}, {}
-            for name, entry in header.items():
-                kind: str = entry["dtype"]
-                self.shapes[name] = tuple(entry["shape"])
-                self.dtypes[name] = SAFETENSORS_DTYPES.get(kind, kind)
-                self._places[name] = entry["data_offsets"]
+            self._header, self._bytes = _open(self.path)
+            self.shapes, self.dtypes = dict(self._header.shapes), dict(self._header.dtypes)
 
     @cached_property
-    def children(self) -> dict[str, list[str]]:
+    def children(self) -> Mapping[str, Sequence[str]]:
         """For every module ("" is the network itself) the names of its parts, in order."""
-        found: dict[str, list[str]] = {"": []}
-        for name in self.shapes:
-            module, _, part = name.rpartition(".")
-            while module not in found:
-                found[module] = [part]
-                module, _, part = module.rpartition(".")
-            found[module].append(part)
-        return found
+        return _parts(tuple(self.shapes))
+
+    @cached_property
+    def _file(self) -> Any:
+        from safetensors import safe_open
+
+        assert self.path is not None
+        return safe_open(os.fspath(self.path), "pt")
 
     def __repr__(self) -> str:
         return f"Weights({self.label}: {len(self.shapes)} tensors)"
@@ -96,19 +91,19 @@ class Weights:
 
     def _value(self, name: str) -> torch.Tensor:
         tensor = self._tensors.get(name)
-        if tensor is None and self.path is None:  # the caller may change his own, and so may a reference
-            tensor = self._tensors[name] = self._given[name].clone()
-        elif tensor is None:  # a view of the mapped file: its pages are read when they are needed
-            tensor = self._tensors[name] = self._mapped(name)
+        if tensor is None:  # the caller may change his own, and so may a reference
+            made = self._given[name].clone() if self.path is None else self._mapped(name)
+            tensor = self._tensors[name] = made
         return tensor
 
     def _mapped(self, name: str) -> torch.Tensor:
-        """The tensor in the mapped file; a copy where torch cannot read it as it lies there."""
-        dtype, shape, (begin, end) = getattr(torch, self.dtypes[name], None), self.shapes[name], self._places[name]
-        place = self._start + begin
+        """The tensor in the mapped file, whose pages are read when they are needed; a copy where torch cannot do so."""
+        dtype, (begin, end) = getattr(torch, self.dtypes[name], None), self._header.places[name]
+        place = self._header.start + begin
         if not isinstance(dtype, torch.dtype) or begin == end or place % dtype.itemsize:
             return self._read(name)
         flat = torch.frombuffer(self._bytes, dtype=dtype, offset=place, count=(end - begin) // dtype.itemsize)
+        shape = self.shapes[name]
         return flat if len(shape) == 1 else flat.view(shape)
 
     def _read(self, name: str) -> torch.Tensor:
@@ -194,7 +189,7 @@ class Weights:
     def nonfinite(self) -> dict[str, str]:
         """What is to be said of each tensor that has a NaN or an Inf, by its name."""
         found: dict[str, str] = {}
-        for name in self._given if self.path is None else self._places:  # a module's own buffers may hold Inf
+        for name in self._given if self.path is None else self._header.places:  # a module's own buffers may hold Inf
             tensor = self._value(name)
             if name.endswith(IGNORED) or not _may_be_nonfinite(tensor):
                 continue
@@ -278,21 +273,27 @@ def _natural(item: tuple[str, str]) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if _is_number(part) else (1, 0, part) for part in item[0].split(".")]
 
 
-def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
-    """The file, mapped, where its tensors begin, and what its header says of each: all of which safe_open has judged.
+class Header(NamedTuple):
+    """What the header of a safetensors file says: where its tensors begin, and of each by name, in order."""
 
-    A file is the header's length in 8 bytes, the header in JSON, and the tensors.
-    """
-    from safetensors import SafetensorError, safe_open
+    start: int
+    shapes: dict[str, tuple[int, ...]]
+    dtypes: dict[str, str]
+    places: dict[str, tuple[int, int]]
+
+
+def _open(path: Path) -> tuple[Header, mmap.mmap]:
+    """The file, mapped, and its header, which is read again where the file is another one since."""
+    from safetensors import SafetensorError
 
     head = b""
     try:
         with open(path, "rb") as file:
             head = file.read(8)
-            opened = safe_open(os.fspath(path), "pt")
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        start = 8 + int.from_bytes(head, "little")
-        header = json.loads(mapped[8:start])
+            status = os.fstat(file.fileno())
+            version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+            header = _header(os.fspath(path), version)
+            return header, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
         raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
@@ -305,8 +306,38 @@ def _open(path: Path) -> tuple[Any, mmap.mmap, int, dict[str, Any]]:
                 f"{path} is a torch checkpoint: make it one of safetensors with `{command}`"
             ) from None
         raise WeightsDamagedError(f"{path} is truncated or not a safetensors file: {error}") from None
-    header.pop("__metadata__", None)
-    return opened, mapped, start, dict(sorted(header.items()))
+
+
+@lru_cache(maxsize=8)
+def _header(path: str, version: tuple[int, ...]) -> Header:
+    """The header of one version of a file, which safe_open has judged: its length in 8 bytes, then JSON."""
+    from safetensors import safe_open
+
+    safe_open(path, "pt")
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entries = json.loads(file.read(length))
+    entries.pop("__metadata__", None)
+    header = Header(8 + length, {}, {}, {})
+    for name, entry in sorted(entries.items()):
+        kind: str = entry["dtype"]
+        header.shapes[name] = tuple(entry["shape"])
+        header.dtypes[name] = SAFETENSORS_DTYPES.get(kind, kind)
+        header.places[name] = tuple(entry["data_offsets"])
+    return header
+
+
+@lru_cache(maxsize=8)
+def _parts(names: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
+    """For every module of such names the names of its parts, in order."""
+    found: dict[str, list[str]] = {"": []}
+    for name in names:
+        module, _, part = name.rpartition(".")
+        while module not in found:
+            found[module] = [part]
+            module, _, part = module.rpartition(".")
+        found[module].append(part)
+    return found
 
 
 SHOWN = 8
@@ -330,7 +361,7 @@ class Scope:
         self._scopes: dict[str, Scope] = {} if outer is None else outer._scopes  # of all modules that were asked for
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name[:2] == "__":
             raise AttributeError(name)
         return self[name]
 
@@ -379,7 +410,7 @@ class Scope:
         name = f"{self._prefix}{key}"
         return name in self._weights.shapes or name in self._weights.children
 
-    def _children(self) -> list[str]:
+    def _children(self) -> Sequence[str]:
         return self._weights.children.get(self._prefix[:-1], [])
 
     def _numbers(self) -> list[int]:
