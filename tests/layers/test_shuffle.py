@@ -11,7 +11,7 @@ import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
 from trtdsl.layers.evaluation import Node
-from trtdsl.layers.shuffle import ShuffleSteps
+from trtdsl.layers.shuffle_steps import ShuffleSteps
 
 
 def kinds(net):
@@ -80,6 +80,25 @@ def test_a_network_of_shuffles_equals_torch(chain):
     net.output(x, "y")
     assert torch.equal(td.interpret(net, {"x": value})["y"], expected)
     assert len([kind for kind in kinds(net) if kind == "SHUFFLE"]) <= len(steps)
+
+
+@settings(max_examples=60, deadline=None)
+@given(chains())
+def test_a_shuffled_constant_equals_torch(chain):
+    shape, steps = chain
+    value = torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape)
+    x, expected = td.Network().constant(value), value
+    for each in steps:
+        x, expected = L.shuffle(x, *each), apply(expected, each)
+        assert torch.equal(x.data, expected)
+
+
+def test_a_constant_reshaped_into_the_strides_that_it_had_is_another_one():
+    value = torch.arange(16.0).reshape(4, 4)
+    x = L.shuffle(L.shuffle(td.Network().constant(value), (1, 0), (2, 8)), reshape=(4, 4))
+    assert torch.equal(x.data, value.T.reshape(2, 8).reshape(4, 4))
+    y = L.shuffle(td.Network().constant(value.T.reshape(8, 2)), (1, 0), (8, 2))
+    assert torch.equal(y.data, value.T.reshape(8, 2).T.reshape(8, 2))
 
 
 def test_a_reshape_and_a_permute_are_one_layer():

@@ -24,24 +24,23 @@ def load_module(path: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with import_path(path), authors_errors(path):
+    with import_path(path.parent), authors_errors(path):
         spec.loader.exec_module(module)
     return module
 
 
 @contextlib.contextmanager
-def import_path(file: Path | None) -> Iterator[None]:
-    """Inside, modules beside ``file`` can be imported."""
-    if file is None:
+def import_path(folder: Path | None) -> Iterator[None]:
+    """Inside, modules in a folder, a whole path, can be imported."""
+    if folder is None:
         yield
         return
-    folder = str(file.resolve().parent)
-    sys.path.insert(0, folder)
+    sys.path.insert(0, str(folder))
     try:
         yield
     finally:
         with contextlib.suppress(ValueError):
-            sys.path.remove(folder)
+            sys.path.remove(str(folder))
 
 
 @contextlib.contextmanager

@@ -13,7 +13,9 @@ def contiguous(data: torch.Tensor) -> torch.Tensor:
     >>> contiguous(torch.tensor([[1.0, 2.0], [3.0, 4.0]]).T).flatten().tolist()
     [1.0, 3.0, 2.0, 4.0]
     """
-    if data.dtype != torch.float32 or data.is_contiguous():
+    if data.is_contiguous():
+        return data
+    if data.dtype != torch.float32:
         return data.contiguous()
     return torch.from_numpy(np.ascontiguousarray(data.numpy()))
 

@@ -342,21 +342,21 @@ class Network:
 
     def materialize(self, tensor: Tensor, *, shared: bool = True) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
-        data = contiguous(tensor.data)
-        key = None
-        if shared and data.numel() <= 16:  # small constants are shared; by their bytes, since 0.0 == -0.0
-            key = ("constant", data.dtype, tuple(data.shape), bytes(flat(data).view(torch.uint8).tolist()))
-        if key in self.cache and not tensor.weight_names:
-            return self.cache[key]
-        layer = self.definition.add_constant(tuple(data.shape), self.target.buffer(data))
-        name = "*".join(tensor.weight_names) if len(tensor.weight_names) in (1, 2) else "constant"
+        data, weight_names = tensor.data, tensor.weight_names
+        shape, key = tuple(data.shape), None
+        if shared and not weight_names and data.numel() <= 16:  # by their bytes, since 0.0 == -0.0
+            key = ("constant", data.dtype, shape, bytes(flat(contiguous(data)).view(torch.uint8).tolist()))
+            if key in self.cache:
+                return self.cache[key]
+        layer = self.definition.add_constant(shape, self.target.buffer(data))
+        name = "*".join(weight_names) if len(weight_names) in (1, 2) else "constant"
         layer.name = name = self._take_name(name)
         self.locate(layer, name)
-        if tensor.weight_names:
-            self.weight_names[name] = tensor.weight_names
+        if weight_names:
+            self.weight_names[name] = weight_names
         handle = layer.get_output(0)
         handle.name = name
-        if key is not None and not tensor.weight_names:
+        if key is not None:
             self.cache[key] = handle
         return handle
 

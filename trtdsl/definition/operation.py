@@ -87,7 +87,7 @@ class Operation:
     def __enter__(self) -> Operation:
         network = self.network
         self._outer = network.current_operation, self._outer
-        self._before = len(network.open_loops), network.constraints.mark()
+        self._before = len(network.open_loops), len(network.constraints.needed)
         network.current_operation = self
         return self
 

@@ -63,7 +63,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 
-    __slots__ = ("_handle", "_order", "data", "dtype", "name", "network", "pending", "scope", "shape", "weight_names")
+    __slots__ = ("_order", "data", "dtype", "handle", "name", "network", "pending", "scope", "shape", "weight_names")
     __hash__ = object.__hash__
 
     @classmethod
@@ -109,7 +109,8 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         self.network = network
         self.shape = shape
         self.dtype = dtype
-        self._handle = handle
+        self.handle = handle
+        """The ITensor that there is already; None before :attr:`trt` was asked for."""
         self._order: tuple[int, ...] | None = None
         self.data: Any = data
         self.name = name
@@ -120,21 +121,21 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     @property
     def trt(self) -> Any:
         """The ITensor; a constant becomes an IConstantLayer the first time, and a ``pending`` layer is added."""
-        if self._handle is None:
+        if self.handle is None:
             if self.pending is None:
-                self._handle = self.network.materialize(self)
+                self.handle = self.network.materialize(self)
             else:
                 made = self.pending()
-                self._handle, self.name, self.scope = made.trt, made.name, made.scope
-        return self._handle
+                self.handle, self.name, self.scope = made.trt, made.name, made.scope
+        return self.handle
 
     def as_own_layer(self) -> None:
         """Becomes an IConstantLayer that equal constants do not share, so that its values can be changed."""
-        self._handle = self.network.materialize(self, shared=False)
+        self.handle = self.network.materialize(self, shared=False)
 
     def move_to(self, other: Tensor) -> None:
         """Stands for the ITensor of another Tensor from now on."""
-        self._handle, self.name = other.trt, other.name
+        self.handle, self.name = other.trt, other.name
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -155,7 +156,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     @property
     def is_layer(self) -> bool:
         """Whether there is an ITensor already."""
-        return self._handle is not None
+        return self.handle is not None
 
     @property
     def is_constant(self) -> bool:
@@ -165,7 +166,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     @property
     def owners(self) -> frozenset[str]:
         """The modules whose weights the constant was made from; "" is the network itself."""
-        return _modules(self.weight_names)
+        return modules_of(self.weight_names)
 
     @property
     def ndim(self) -> int:
@@ -403,5 +404,6 @@ def weight_names_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _modules(weight_names: tuple[str, ...]) -> frozenset[str]:
+def modules_of(weight_names: tuple[str, ...]) -> frozenset[str]:
+    """The modules that have these weights; "" is the network itself."""
     return frozenset(source.rpartition(".")[0] for source in weight_names)

@@ -199,7 +199,7 @@ def lowering_of(
 def _has_one(ways: Mapping[str, Way]) -> bool:
     """Whether all ways but the first are for comparison alone."""
     first, *others = ways.values()
-    return first.needs is None and all(way.not_tuned is not None for way in others)
+    return first.needs is None and None not in [way.not_tuned for way in others]
 
 
 def _missing(network: Network, method: str) -> str:

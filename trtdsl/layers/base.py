@@ -48,16 +48,14 @@ def add_layer(
 
     Raises DefinitionError with TensorRT's own message.
     """
-    used: list[Tensor] = []
-    for tensor in (*operands, *weights):
-        if tensor is not None:
-            used.append(tensor)
-            if network is None:
-                network = tensor.network
-            elif tensor.network is not network:
-                raise DefinitionError("the operands are of two networks")
-            if tensor.data is None:
-                fold = False
+    used = [tensor for tensor in (*operands, *weights) if tensor is not None]
+    for tensor in used:
+        if network is None:
+            network = tensor.network
+        elif tensor.network is not network:
+            raise DefinitionError("the operands are of two networks")
+        if tensor.data is None:
+            fold = False
     assert network is not None
     if fold:
         folded = _fold(network, add, operands, used) if evaluate is None else _evaluated(network, evaluate, used, shape)
@@ -66,11 +64,11 @@ def add_layer(
     operation = network.current_operation
     label = add.__qualname__.split(".")[0] if operation is None else operation.name
     for tensor in operands:
-        if tensor is not None and not tensor.is_layer:
+        if tensor is not None and tensor.handle is None:
             tensor.trt  # noqa: B018 - all are added before one is taken: adding one can move another to a later layer
-    layer, outputs = _add(add, network.target, [None if tensor is None else tensor.trt for tensor in operands])
+    layer, outputs = _add(add, network.target, [None if tensor is None else tensor.handle for tensor in operands])
     name, scope = network.name_layer(layer, label, used)
-    shapes = shape if isinstance(shape, list) else (shape,)
+    shapes = shape if isinstance(shape, list) else [shape]
     results = []
     for index, output in enumerate(outputs):
         own = name if index == 0 else network._take_name(f"{name}.{index}")
@@ -238,11 +236,15 @@ def broadcast(*shapes: Shape) -> Shape:
         return shapes[0]
     result: list[SizeLike] = []
     for axis, sizes in enumerate(zip(*shapes, strict=True)):
-        wide = [size for size in dict.fromkeys(sizes) if size != 1]
-        static = [size for size in wide if isinstance(size, int)]
-        if len(static) > 1:
-            raise ShapeError(f"the sizes of dimension {axis} do not match: {' and '.join(map(str, sizes))}")
-        result.append(static[0] if static else wide[0] if wide else 1)
+        common: SizeLike = 1
+        for size in sizes:
+            if common == 1:
+                common = size
+            elif size != 1 and size != common and isinstance(size, int):
+                if isinstance(common, int):
+                    raise ShapeError(f"the sizes of dimension {axis} do not match: {' and '.join(map(str, sizes))}")
+                common = size
+        result.append(common)
     return tuple(result)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
 from ..core.lazy import torch
+from ..definition.network import Network
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
-from ..sizes.size import SizeLike
+from ..sizes.size import SizeLike, is_static
 from .base import PADDING_MODES, add_layer, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
@@ -56,7 +58,7 @@ def convolution_of_shape(
     groups: int,
 ) -> Tensor:
     """As :func:`convolution`, whose shape is known: :func:`convolution_shape` has checked the operands."""
-    maps, size = int(kernel.shape[0]), _kernel_size(x, kernel)
+    maps, size = int(kernel.shape[0]), _kernel_size(x.shape, kernel.shape)
 
     def add(target, x, kernel, bias):
         return target.definition.add_convolution_nd(x, maps, size, kernel, bias)
@@ -74,13 +76,32 @@ def convolution_shape(
     groups: int,
 ) -> Shape:
     """The shape of :func:`convolution`'s result; ShapeError where there is none."""
+    parameters = tuple(stride), tuple(pre_padding), tuple(post_padding), tuple(dilation), groups
+    if is_static(x.shape) and is_static(kernel.shape):
+        return _static_shape(x.shape, kernel.shape, *parameters)
+    return _convolution_shape(x.network, x.shape, kernel.shape, *parameters)
+
+
+def _convolution_shape(
+    network: Network | None,
+    x: Shape,
+    kernel: Shape,
+    stride: Sequence[int],
+    pre_padding: Sequence[int],
+    post_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Shape:
     size = _kernel_size(x, kernel)
-    check_channels(x.shape[1], kernel.shape[1], groups, kernel)
+    check_channels(network, x[1], kernel[1], groups, kernel)
     spatial: list[SizeLike] = []
-    for axis, length in enumerate(x.shape[2:]):
+    for axis, length in enumerate(x[2:]):
         extent, padding = dilation[axis] * (size[axis] - 1) + 1, pre_padding[axis] + post_padding[axis]
-        spatial.append(count_windows(x.network, length, extent, stride[axis], padding))
-    return (x.shape[0], int(kernel.shape[0]), *spatial)
+        spatial.append(count_windows(network, length, extent, stride[axis], padding))
+    return (x[0], int(kernel[0]), *spatial)
+
+
+_static_shape = functools.lru_cache(maxsize=1024)(functools.partial(_convolution_shape, None))
 
 
 @operation
@@ -106,7 +127,7 @@ def deconvolution(
     (2, 5, 16, 16)
     """
     shape = deconvolution_shape(x, kernel, stride, pre_padding, post_padding, dilation, groups)
-    maps, size = int(kernel.shape[1]) * groups, _kernel_size(x, kernel)
+    maps, size = int(kernel.shape[1]) * groups, _kernel_size(x.shape, kernel.shape)
 
     def add(target, x, kernel, bias):
         return target.definition.add_deconvolution_nd(x, maps, size, kernel, bias)
@@ -124,10 +145,10 @@ def deconvolution_shape(
     groups: int,
 ) -> Shape:
     """The shape of :func:`deconvolution`'s result; ShapeError where there is none."""
-    size = _kernel_size(x, kernel)
+    size = _kernel_size(x.shape, kernel.shape)
     if isinstance(x.shape[1], int) and x.shape[1] != kernel.shape[0]:
         raise ShapeError(f"the kernel {shape_text(kernel.shape)} is for {kernel.shape[0]} channels, not {x.shape[1]}")
-    check_channels(x.shape[1], kernel.shape[0], 1, kernel)
+    check_channels(x.network, x.shape[1], kernel.shape[0], 1, kernel.shape)
     spatial: list[SizeLike] = []
     for axis, length in enumerate(x.shape[2:]):
         extent = dilation[axis] * (size[axis] - 1) + 1
@@ -174,35 +195,40 @@ def _set(
     groups: int,
 ) -> None:
     """Sets the attributes that differ from a new layer's."""
-    parameters = {
-        "stride_nd": (stride, 1),
-        "pre_padding": (pre_padding, 0),
-        "post_padding": (post_padding, 0),
-        "dilation_nd": (dilation, 1),
-    }
-    for name, (values, default) in parameters.items():
-        if tuple(values) != (default,) * len(values):
-            setattr(layer, name, tuple(values))
+    ones, zeros = (1,) * len(stride), (0,) * len(stride)
+    if tuple(stride) != ones:
+        layer.stride_nd = tuple(stride)
+    if tuple(pre_padding) != zeros:
+        layer.pre_padding = tuple(pre_padding)
+    if tuple(post_padding) != zeros:
+        layer.post_padding = tuple(post_padding)
+    if tuple(dilation) != ones:
+        layer.dilation_nd = tuple(dilation)
     if groups != 1:
         layer.num_groups = groups
 
 
-def _kernel_size(x: Tensor, kernel: Tensor) -> tuple[int, ...]:
-    if x.ndim not in (4, 5) or kernel.ndim != x.ndim:
-        raise ShapeError(f"a kernel {shape_text(kernel.shape)} does not fit an input {shape_text(x.shape)}")
-    return tuple(int(size) for size in kernel.shape[2:])
+def _kernel_size(x: Shape, kernel: Shape) -> tuple[int, ...]:
+    if len(x) not in (4, 5) or len(kernel) != len(x):
+        raise ShapeError(f"a kernel {shape_text(kernel)} does not fit an input {shape_text(x)}")
+    return tuple(map(int, kernel[2:]))
 
 
-def check_channels(channels: SizeLike, per_group: SizeLike, groups: int, kernel: Tensor) -> None:
-    """Raises ShapeError where a kernel is for another number of channels; a constraint where that is dynamic."""
-    network = kernel.network
+def check_channels(
+    network: Network | None, channels: SizeLike, per_group: SizeLike, groups: int, kernel: Shape
+) -> None:
+    """Raises ShapeError where a kernel is for another number of channels.
+
+    A constraint of the ``network`` where that is dynamic; it can be None where all sizes are numbers.
+    """
     if not isinstance(channels, int):
-        what = f"the channels of the input and of the kernel {shape_text(kernel.shape)}"
+        assert network is not None
+        what = f"the channels of the input and of the kernel {shape_text(kernel)}"
         network.constraints.equal(channels, per_group * groups, what, network.current_operation)
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
-        fits = groups == 1 and per_group > 0 and channels % per_group == 0 and kernel.shape[0] == channels
+        fits = groups == 1 and per_group > 0 and channels % per_group == 0 and kernel[0] == channels
         raise ShapeError(
-            f"the kernel {shape_text(kernel.shape)} with {groups} groups is for {per_group * groups} channels, "
+            f"the kernel {shape_text(kernel)} with {groups} groups is for {per_group * groups} channels, "
             f"not {channels}{f': groups={channels // per_group} fits' if fits else ''}"
         )
 

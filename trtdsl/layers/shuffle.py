@@ -2,151 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..core.memory import reshaped
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
-from ..definition.tensor import Tensor, weight_names_of
+from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, bounds, is_static, product
 from .base import add_layer, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor
-
-T = TypeVar("T")
-
-
-class ShuffleSteps(NamedTuple):
-    """What one IShuffleLayer does: it transposes, reshapes (None: it does not) and transposes again."""
-
-    first: tuple[int, ...]
-    reshape: Shape | None
-    second: tuple[int, ...]
-
-    def after(self, earlier: ShuffleSteps) -> ShuffleSteps | None:
-        """One layer's steps for two layers' that follow one another; None where it takes two.
-
-        >>> heads = ShuffleSteps((0, 1), (8, 4, 16), (1, 0, 2))  # a reshape and a transpose
-        >>> ShuffleSteps((1, 0, 2), (8, 64), (0, 1)).after(heads)  # and back
-        ShuffleSteps(first=(0, 1), reshape=(8, 64), second=(0, 1))
-        >>> ShuffleSteps((0, 1, 2), (32, 16), (0, 1)).after(heads) is None
-        True
-        """
-        if earlier.reshape is None:
-            return ShuffleSteps(_permuted(earlier.first, self.first), self.reshape, self.second)
-        if self.reshape is None:
-            return ShuffleSteps(earlier.first, earlier.reshape, _permuted(earlier.second, self.first))
-        between = [axis for axis in _permuted(earlier.second, self.first) if earlier.reshape[axis] != 1]
-        return ShuffleSteps(earlier.first, self.reshape, self.second) if between == sorted(between) else None
-
-    def on(self, shape: Shape) -> ShuffleSteps:
-        """The same for a tensor of that shape, without the reshape where it changes nothing."""
-        if self.reshape is not None and self.reshape != _permuted(shape, self.first):
-            return self
-        return ShuffleSteps(_permuted(self.first, self.second), None, tuple(range(len(self.second))))
-
-    def result(self, shape: Shape) -> Shape:
-        """The shape that comes out of a tensor of that shape."""
-        return _permuted(shape, self.first) if self.reshape is None else _permuted(self.reshape, self.second)
-
-    def transposed_first(self, shape: Shape) -> ShuffleSteps:
-        """The same for a tensor of that shape with all transposing before the reshape, where that is possible.
-
-        >>> ShuffleSteps((0, 1, 2), (2, 3, 4, 5), (0, 3, 1, 2)).transposed_first((2, 12, 5))
-        ShuffleSteps(first=(0, 2, 1), reshape=(2, 5, 3, 4), second=(0, 1, 2, 3))
-        """
-        identity = tuple(range(len(self.second)))
-        if self.reshape is None or self.second == identity:
-            return self
-        groups = regrouped(_permuted(shape, self.first), self.reshape)
-        if groups is None:
-            return self
-        place = {axis: number for number, (_, after) in enumerate(groups) for axis in after}
-        runs = [place[axis] for axis in self.second]
-        sequence = [number for k, number in enumerate(runs) if k == 0 or number != runs[k - 1]]
-        inside = all(a < b for a, b, p, q in zip(self.second, self.second[1:], runs, runs[1:]) if p == q)
-        if sorted(sequence) != list(range(len(groups))) or not inside:
-            return self
-        first = tuple(self.first[axis] for number in sequence for axis in groups[number][0])
-        return ShuffleSteps(first, _permuted(self.reshape, self.second), identity)
-
-    def along(self, shape: Shape, order: tuple[int, ...]) -> ShuffleSteps:
-        """The same for a tensor of that shape whose dimensions lie in memory in that order, reshaped as they lie there.
-
-        A transpose that follows the order moves nothing, and a reshape of what then lies as it is written is a view;
-        what is left is the transpose after it. The steps themselves where a reshape tears the order apart.
-
-        >>> ShuffleSteps((0, 1, 2, 3), (2, 64, 48), (0, 2, 1)).along((2, 64, 6, 8), (0, 2, 3, 1))  # channels last
-        ShuffleSteps(first=(0, 2, 3, 1), reshape=(2, 48, 64), second=(0, 1, 2))
-        """
-        if self.reshape is None:
-            return self
-        before = _permuted(shape, self.first)
-        groups = regrouped(before, self.reshape)
-        lying = None if groups is None else _as_they_lie(groups, before, tuple(map(self.first.index, order)))
-        if lying is None:
-            return self
-        first = tuple(self.first[axis] for sources, _ in lying for axis in sources)
-        if [axis for axis in first if shape[axis] != 1] == [axis for axis in self.first if shape[axis] != 1]:
-            return self
-        axes = [axis for _, results in lying for axis in results]
-        return ShuffleSteps(
-            first,
-            _permuted(self.reshape, axes),
-            tuple(axes.index(axis) for axis in self.second),
-        )
-
-    def merged_along(self, shape: Shape, order: tuple[int, ...]) -> tuple[ShuffleSteps, Shape, tuple[int, ...]] | None:
-        """The same, but that the last dimension merges others in the order in which they lie in memory.
-
-        Also the sizes of those, as they were merged, and the permutation of them. None where the last dimension merges
-        none, or as they lie, or where more would have to move.
-
-        >>> flat = ShuffleSteps((0, 1, 2, 3), (2, 3072), (0, 1))  # of what lies channels last
-        >>> flat.merged_along((2, 64, 6, 8), (0, 2, 3, 1))
-        (ShuffleSteps(first=(0, 2, 3, 1), reshape=(2, 3072), second=(0, 1)), (64, 6, 8), (1, 2, 0))
-        """
-        if self.reshape is None or not self.second:
-            return None
-        before, lies = _permuted(shape, self.first), tuple(map(self.first.index, order))
-        place = self.second[-1]
-        sources = next(
-            (sources for sources, results in regrouped(before, self.reshape) or () if results == (place,)), ()
-        )
-        merged = [axis for axis in sources if before[axis] != 1]
-        lying = sorted(merged, key=lies.index)
-        if lying == merged or not is_static(sizes := _permuted(before, merged)):
-            return None
-        first = list(self.first)
-        for axis, other in zip(merged, lying, strict=True):
-            first[axis] = self.first[other]
-        before = _permuted(shape, first)
-        groups = regrouped(before, self.reshape)
-        if groups is None or _as_they_lie(groups, before, tuple(map(first.index, order))) is None:
-            return None
-        steps = ShuffleSteps(tuple(first), self.reshape, self.second)
-        return steps, sizes, tuple(map(merged.index, lying))
-
-    def order(self, shape: Shape, order: tuple[int, ...]) -> tuple[int, ...]:
-        """In which order the result's dimensions lie in memory, where those of a tensor of that shape lie in ``order``.
-
-        A reshape of dimensions that do not lie together copies: the result is row-major then.
-        """
-        lies = tuple(self.first.index(axis) for axis in order)
-        if self.reshape is not None:
-            before, after = _permuted(shape, self.first), self.reshape
-            groups = regrouped(before, after)
-            if groups is None:
-                lies = tuple(range(len(after)))
-            else:
-                lies = _carried(groups, before, lies)
-        return tuple(self.second.index(axis) for axis in lies)
+from .shuffle_steps import ShuffleSteps, permuted
 
 
 class PendingShuffle:
@@ -202,18 +72,18 @@ def shuffle(
     first = identity = tuple(range(len(shape)))
     if first_transpose is not None:
         first = _permutation(first_transpose, identity)
-        shape = _permuted(shape, first)
+        shape = permuted(shape, first)
     if reshape is not None:
         _check_elements(network, shape, reshape := tuple(reshape))
         shape = reshape
     if len(shape) > MAX_DIMS:
         raise DefinitionError(f"{shape_text(shape)} has {len(shape)} dimensions; TensorRT has at most {MAX_DIMS}")
-    if x.data is not None and reshape is not None and first_transpose is second_transpose is None and is_static(shape):
-        return _reshaped(x, shape)
     second = identity = tuple(range(len(shape)))
     if second_transpose is not None:
         second = _permutation(second_transpose, identity)
-        shape = _permuted(shape, second)
+        shape = permuted(shape, second)
+    if x.data is not None and is_static(shape):
+        return _of_constant(x, first, reshape, second, shape)
     source, steps = x, ShuffleSteps(first, reshape, second).on(x.shape)
     if isinstance(x.pending, PendingShuffle) and not x.is_layer:
         source, steps = _joined(x, x.pending, steps)
@@ -230,13 +100,14 @@ def shuffle(
     return Tensor(network, shape, x.dtype, name="a shuffle", scope=call.scope or source.scope, pending=pending)
 
 
-def _reshaped(x: Tensor, shape: Shape) -> Tensor:
-    """A constant in another shape: a view of the same values."""
-    if shape == x.shape:
+def _of_constant(
+    x: Tensor, first: tuple[int, ...], reshape: Shape | None, second: tuple[int, ...], shape: Shape
+) -> Tensor:
+    """A constant shuffled: a view of the same values where there is one, and ``x`` itself where nothing changes."""
+    before, value = x.data, _shuffled(x.data, first, reshape, second)  # type: ignore[arg-type]
+    if shape == x.shape and value.data_ptr() == before.data_ptr() and value.stride() == before.stride():
         return x
-    return Tensor(
-        x.network, shape, x.dtype, data=reshaped(x.data, [int(n) for n in shape]), weight_names=weight_names_of([x])
-    )
+    return Tensor(x.network, shape, x.dtype, data=value, weight_names=x.weight_names)
 
 
 def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:
@@ -252,7 +123,7 @@ def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Te
 
 
 def _added(x: Tensor, steps: ShuffleSteps) -> Tensor:
-    """The layer, or its value where that of ``x`` is known."""
+    """The layer."""
     first, reshape, second = steps
     dims = _dims(x.shape, steps)
     sizes = size_tensor(x.network, reshape) if reshape is not None and dims is None else None
@@ -274,67 +145,7 @@ def _added(x: Tensor, steps: ShuffleSteps) -> Tensor:
             layer.second_transpose = second
         return layer
 
-    evaluate = (lambda x: _shuffled(x, first, dims, second)) if sizes is None else None
-    return add_layer(add, x, sizes, shape=steps.result(x.shape), evaluate=evaluate)
-
-
-Groups = list[tuple[tuple[int, ...], tuple[int, ...]]]
-
-
-def regrouped(before: Shape, after: Shape) -> Groups | None:
-    """Which dimensions of a reshape become which others, as small groups; None where sizes do not tell.
-
-    >>> regrouped((2, 12, 5), (2, 3, 4, 5))
-    [((0,), (0,)), ((1,), (1, 2)), ((2,), (3,))]
-    """
-    if 0 in before or 0 in after:
-        return None
-    groups: Groups = []
-    i = j = 0
-    while i < len(before) and j < len(after):
-        ends = (1, 1) if before[i] == after[j] else _equal_parts(before[i:], after[j:])
-        if ends is None:
-            return None
-        groups.append((tuple(range(i, i + ends[0])), tuple(range(j, j + ends[1]))))
-        i, j = i + ends[0], j + ends[1]
-    if i < len(before) or j < len(after):  # what is left is of size 1
-        groups.append((tuple(range(i, len(before))), tuple(range(j, len(after)))))
-    return groups
-
-
-def _equal_parts(before: Shape, after: Shape) -> tuple[int, int] | None:
-    """How many dimensions at the start of either have the same elements: the fewest; at least one of each."""
-    parts = list(itertools.accumulate(before, operator.mul))
-    for count, want in enumerate(itertools.accumulate(after, operator.mul), start=1):
-        if want in parts:
-            return parts.index(want) + 1, count
-    return None
-
-
-def _carried(groups: Groups, before: Shape, lies: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of a reshape's result; row-major where dimensions are merged that do not lie together."""
-    lying = _as_they_lie(groups, before, lies)
-    if lying is None:
-        return tuple(range(sum(len(results) for _, results in groups)))
-    return tuple(axis for _, results in lying for axis in results)
-
-
-def _as_they_lie(groups: Groups, before: Shape, lies: tuple[int, ...]) -> Groups | None:
-    """The groups in the order in which they lie in memory; None where dimensions of one do not lie together."""
-    solid = [axis for axis in lies if before[axis] != 1]
-    places: list[tuple[int, int]] = []
-    start = -1
-    for number, (sources, _) in enumerate(groups):
-        whole = [axis for axis in sources if before[axis] != 1]
-        start = solid.index(whole[0]) if whole else start  # what is of size 1 stays beside its neighbour
-        if whole and solid[start : start + len(whole)] != whole:
-            return None
-        places.append((start, number))
-    return [groups[number] for _, number in sorted(places)]
-
-
-def _permuted(values: Sequence[T], permutation: Sequence[int]) -> tuple[T, ...]:
-    return tuple(map(values.__getitem__, permutation))
+    return add_layer(add, x, sizes, shape=steps.result(x.shape))
 
 
 def _permutation(axes: Sequence[int], identity: tuple[int, ...]) -> tuple[int, ...]:
@@ -360,7 +171,7 @@ def _dims(shape: Shape, steps: ShuffleSteps) -> tuple[int, ...] | None:
     after = steps.reshape
     if after is None or is_static(after):
         return after  # type: ignore[return-value]
-    return None if 0 in after else _placeholders(_permuted(shape, steps.first), after)
+    return None if 0 in after else _placeholders(permuted(shape, steps.first), after)
 
 
 def _placeholders(before: Shape, after: Shape) -> tuple[int, ...] | None:

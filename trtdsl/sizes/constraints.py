@@ -86,7 +86,8 @@ class Constraints:
     """
 
     def __init__(self) -> None:
-        self._needed: dict[Any, Constraint] = {}
+        self.needed: dict[Any, Constraint] = {}
+        """What the calls need, in their order."""
         self.required: list[Constraint] = []
         """What the author requires with :func:`trtdsl.require`."""
 
@@ -122,24 +123,20 @@ class Constraints:
                 raise ShapeError(match if sign == "==" else f"{what} would be {left}")
             return
         key = left, sign, right
-        if key in self._needed:
+        if key in self.needed:
             return
         condition = Condition(left, sign, right)
         if any(isinstance(atom, TensorDim) for atom in condition.atoms()):
             return  # known only when the network runs
         if operation is None:
-            self._needed[key] = Constraint(condition, what, "an operation", None)
+            self.needed[key] = Constraint(condition, what, "an operation", None)
         else:
-            self._needed[key] = Constraint(condition, what, operation.name, operation.location, operation.call())
+            self.needed[key] = Constraint(condition, what, operation.name, operation.location, operation.call())
 
-    def mark(self) -> int:
-        """How many constraints there are, for :meth:`take_back`."""
-        return len(self._needed)
-
-    def take_back(self, mark: int) -> None:
-        """Drops what was noted since :meth:`mark`, by a call that failed."""
-        for key in list(self._needed)[mark:]:
-            del self._needed[key]
+    def take_back(self, count: int) -> None:
+        """Drops what was noted after the first ``count``, by a call that failed."""
+        for key in list(self.needed)[count:]:
+            del self.needed[key]
 
     def require(self, condition: Condition, why: str, location: Location | None) -> None:
         """The network serves only sizes where the condition holds."""
@@ -188,7 +185,7 @@ class Constraints:
         """
         for each in self.required:
             self._check_required(each, ranges)
-        for each in self._needed.values():
+        for each in self.needed.values():
             names = set(map(str, each.condition.atoms()))
             if not names <= set(ranges):
                 continue
@@ -207,7 +204,7 @@ class Constraints:
         """
         names: set[str] = set()
         conditions = [
-            each.condition for each in self._needed.values() if set(map(str, each.condition.atoms())) <= set(ranges)
+            each.condition for each in self.needed.values() if set(map(str, each.condition.atoms())) <= set(ranges)
         ]
         for each in conditions:
             own = Condition(within(each.left, ranges), each.sign, within(each.right, ranges))

@@ -72,7 +72,7 @@ def _made(path: Path, name: str, maker: Callable[..., Any], given: Mapping[str, 
         settings = read_settings(maker, given)
     except UsageError as error:
         raise UsageError(f"{path}:{name}: {error.message}") from None
-    with import_path(path), authors_errors(maker):
+    with import_path(path.resolve().parent), authors_errors(maker):
         spec = maker(**settings)
     if not isinstance(spec, NetworkSpec):
         raise DefinitionError(

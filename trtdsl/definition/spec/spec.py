@@ -97,7 +97,7 @@ class NetworkSpec:
         def defined(choices: Choices) -> Network:
             network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
             network.choices, network.is_from_spec = choices, True
-            choices.folder = None if self.file is None else self.file.parent.resolve()
+            choices.folder = self._folder
             network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
             opened = self.open_weights(weights)
             if opened is not None:
@@ -106,7 +106,7 @@ class NetworkSpec:
                 if self.buffers:
                     opened.add_buffers(self.reference_buffers())
             inputs = self._with_dims(replaced)
-            with network.current(), import_path(self.file), authors_errors(self.function):
+            with network.current(), import_path(self._folder), authors_errors(self.function):
                 with network.operation("input", location=self._place):  # of what is added here, whoever called define
                     tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
                 arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
@@ -253,6 +253,15 @@ class NetworkSpec:
     def _place(self) -> Location:
         """The file and line of the author's function."""
         return Location(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
+
+    @property
+    def _folder(self) -> Path | None:
+        """That of the network's file."""
+        if self.file is None:
+            return None
+        if "folder" not in self._state:
+            self._state["folder"] = self.file.resolve().parent
+        return self._state["folder"]
 
     def _takes(self, count: int) -> bool:
         try:

@@ -33,8 +33,7 @@ class SiteKey(NamedTuple):
     """Which of the calls that agree in all of the above, from 0."""
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A call whose function can be lowered in several ways, and the way that it took."""
 
     key: SiteKey

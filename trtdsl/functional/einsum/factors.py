@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ... import layers as L
 from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.tensor import Tensor, weight_names_of
-from ...layers.shuffle import PendingShuffle, ShuffleSteps, regrouped
+from ...layers.shuffle import PendingShuffle
+from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ...sizes.shape import Shape
 from ...sizes.size import SizeLike, is_static, product
 from ..products.folding import PendingProduct, deferred
@@ -26,11 +27,10 @@ from .plan import EinsumPlan
 from .search import Order, least_cost, make_plan, plan_within
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """An operand that is a product: its number, and its dimensions before any reshape, in labels of the equation."""
 
-    index: int
+    number: int
     labels: tuple[Labels, ...]
     channel: int
     """The dimension along which it is a product."""
@@ -40,8 +40,7 @@ class Operand:
     """The order in which its input's dimensions lie in memory."""
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """An einsum from shapes alone."""
 
     equation: Equation
@@ -99,8 +98,17 @@ def _labels(x: Tensor, found: PendingProduct, steps: ShuffleSteps | None, term: 
     """The labels of each dimension of the product itself; None where dimensions are merged or sizes open."""
     if steps is None:
         return tuple((label,) for label in term)
-    source = x.pending.source  # type: ignore[union-attr]
-    before = tuple(source.shape[axis] for axis in steps.first)
+    shape = x.pending.source.shape  # type: ignore[union-attr]
+    is_known = is_static(shape) and is_static(x.shape)
+    return (_regrouped if is_known else _regrouped.__wrapped__)(shape, steps, term, x.shape, found.source.channel)
+
+
+@functools.lru_cache(maxsize=256)  # of numbers: dynamic sizes belong to a network, and must not outlive it
+def _regrouped(
+    source: Shape, steps: ShuffleSteps, term: Labels, shape: Shape, channel: int
+) -> tuple[Labels, ...] | None:
+    """The labels of each dimension of a source of which a shuffle makes dimensions of that shape with these labels."""
+    before = tuple(source[axis] for axis in steps.first)
     after = before if steps.reshape is None else steps.reshape
     named: list[str] = [""] * len(after)
     for label, place in zip(term, steps.second, strict=True):
@@ -111,8 +119,8 @@ def _labels(x: Tensor, found: PendingProduct, steps: ShuffleSteps | None, term: 
         if len(whole) != 1:
             return None
         labels[steps.first[whole[0]]] = tuple(named[axis] for axis in results)
-    channel = labels[found.source.channel]
-    return tuple(labels) if channel and is_static([x.shape[term.index(label)] for label in channel]) else None
+    mine = labels[channel]
+    return tuple(labels) if mine and is_static([shape[term.index(label)] for label in mine]) else None
 
 
 def _choice(network: Network, given: Given, operand: Operand) -> EinsumPlan | None:
@@ -126,7 +134,7 @@ def _choice(network: Network, given: Given, operand: Operand) -> EinsumPlan | No
 
 
 def _chosen(given: Given, operand: Operand, fold_limit: int) -> EinsumPlan | None:
-    equation, index = given.equation, operand.index
+    equation, index = given.equation, operand.number
     term = equation.terms[index]
     taken = {label for each in (*equation.terms, equation.output) for label in each}
     inner = next(name for name in ("in", *(f"in_{k}" for k in range(len(taken) + 1))) if name not in taken)
@@ -210,7 +218,7 @@ def _emitted(
     """The einsum as a product of its own, whose layers are added where it is first used."""
     equation = plan.equation
     operands = list(tensors)
-    operands[operand.index] = L.shuffle(found.source.input, reshape=plan.shapes[operand.index])
+    operands[operand.number] = L.shuffle(found.source.input, reshape=plan.shapes[operand.number])
 
     def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
         result = emit(plan, [*operands, kernel])
@@ -224,7 +232,23 @@ def _emitted(
         return add(weights, added)  # no dimension of the weights is the result's channels
     shape = tuple(plan.sizes[name] for name in equation.output)
     axis = equation.terms[-1].index(label)
-    return deferred(add, operands[operand.index], weights, added, shape, None, axis=axis, channel=1)
+    return deferred(add, operands[operand.number], weights, added, shape, None, axis=axis, channel=1)
+
+
+class BiasTerms(NamedTuple):
+    """What a bias adds to an einsum, from shapes alone: its own einsum with the other operands, to be broadcast."""
+
+    shape: tuple[int, ...]
+    """The bias, with a dimension for each of its labels."""
+    labels: list[int]
+    others: list[tuple[int, tuple[int, ...], list[int]]]
+    """Each other operand: its number, the dimensions that it sums first, and the labels of those that are left."""
+    output: list[int]
+    result: tuple[int, ...]
+    repeats: int
+    """How often everything is added: the sizes that the product has alone and the result has not."""
+    elements: int
+    """How many elements the result has."""
 
 
 def _added(
@@ -234,9 +258,24 @@ def _added(
 
     None where it is more than the constants that it is made of, or where a dynamic size decides it.
     """
-    equation, index = given.equation, operand.index
+    terms = (_bias_terms if all(map(is_static, given.shapes)) else _bias_terms.__wrapped__)(given, operand)
+    if terms is None or terms.elements > max(limit, sum(tensors[k].data.numel() for k, _, _ in terms.others)):
+        return None
+    # By numpy: the first matrix product of a process costs torch more than all of this.
+    arguments: list[object] = [bias.numpy().reshape(terms.shape), terms.labels]
+    for k, summed, labels in terms.others:
+        value = tensors[k].data.double().numpy()
+        arguments += [value.sum(summed) if summed else value, labels]
+    value = np.einsum(*arguments, terms.output) * terms.repeats  # type: ignore[call-overload]
+    return torch.from_numpy(value.reshape(terms.result))
+
+
+@functools.lru_cache(maxsize=256)  # of numbers: dynamic sizes belong to a network, and must not outlive it
+def _bias_terms(given: Given, operand: Operand) -> BiasTerms | None:
+    """None where a dynamic size decides what is added."""
+    equation, index = given.equation, operand.number
     term, mine = equation.terms[index], operand.labels[operand.channel]
-    others = [k for k in range(len(tensors)) if k != index]
+    others = [k for k in range(len(equation.terms)) if k != index]
     elsewhere = {label for k in others for label in equation.terms[k]}
     sizes: dict[str, SizeLike] = {}
     for k in (index, *others):
@@ -246,18 +285,19 @@ def _added(
     widths = [sizes.get(label, 1) for label in output]
     if not is_static((*alone, *widths)):
         return None
-    if product(widths) > max(limit, sum(tensors[k].data.numel() for k in others)):
-        return None
-    numbers = {label: k for k, label in enumerate(dict.fromkeys([*term, *elsewhere, *output]))}
+    numbers = {label: k for k, label in enumerate(dict.fromkeys([*term, *sorted(elsewhere), *output]))}
     counts = Counter([*mine, *(label for k in others for label in equation.terms[k])])
-    # By numpy: the first matrix product of a process costs torch more than all of this.
-    arguments: list[object] = [bias.numpy().reshape([int(sizes.get(x, 1)) for x in mine]), [numbers[x] for x in mine]]
-    for k in others:
-        labels, value = equation.terms[k], tensors[k].data.double().numpy()
-        for axis in reversed(range(len(labels))):  # what is in this operand alone is summed first
-            if labels[axis] not in output and counts[labels[axis]] == 1:
-                labels, value = labels[:axis] + labels[axis + 1 :], value.sum(axis)
-        arguments += [value, [numbers[label] for label in labels]]
-    value = np.einsum(*arguments, [numbers[label] for label in output]) * int(product(alone))  # type: ignore[call-overload]
-    value = value.reshape([int(widths[output.index(x)]) if x in output else 1 for x in equation.output])
-    return torch.from_numpy(value)
+    parts = []
+    for k in others:  # what is in one operand alone is summed first
+        labels = equation.terms[k]
+        summed = tuple(axis for axis, x in enumerate(labels) if x not in output and counts[x] == 1)
+        parts.append((k, summed, [numbers[x] for axis, x in enumerate(labels) if axis not in summed]))
+    return BiasTerms(
+        tuple(int(sizes.get(label, 1)) for label in mine),
+        [numbers[label] for label in mine],
+        parts,
+        [numbers[label] for label in output],
+        tuple(int(widths[output.index(x)]) if x in output else 1 for x in equation.output),
+        int(product(alone)),
+        int(product(widths)),
+    )

@@ -13,9 +13,10 @@ from ... import layers as L
 from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.operation import Operation
-from ...definition.tensor import Tensor, weight_names_of
+from ...definition.tensor import Tensor, modules_of, weight_names_of
 from ...layers.evaluation import Node
-from ...layers.shuffle import PendingShuffle, ShuffleSteps, regrouped
+from ...layers.shuffle import PendingShuffle
+from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ...sizes.shape import Shape
 from ..reducing.spatial import taken_by_product
 from .fusion import in_dtype, made_of, scaled_weight, values_of
@@ -54,16 +55,17 @@ class Weighted:
 
     def weights(self, scale: np.ndarray, shift: np.ndarray) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Kernel and bias that scale and shift the channels too; None where they overflow."""
-        channels = [1] * self.kernel.ndim
-        channels[self.axis] = -1
-        bias = shift
+        dtype, bias = self.kernel.dtype, shift
         if self.bias is not None:
-            values = values_of(self.bias)
-            wide = [-1 if values.ndim == 1 or axis == self.channel else 1 for axis in range(values.ndim)]
-            bias = values * scale.reshape(wide) + shift.reshape(wide)
-        kernel = scaled_weight(self.kernel.data, in_dtype(scale, self.kernel.dtype).view(channels))
-        added = in_dtype(bias, self.kernel.dtype)
-        narrow = self.kernel.dtype != torch.float32
+            bias = values_of(self.bias)
+            if bias.ndim > 1:
+                wide = [-1 if axis == self.channel else 1 for axis in range(bias.ndim)]
+                bias = bias * scale.reshape(wide) + shift.reshape(wide)
+            else:
+                bias = bias * scale + shift
+        kernel = scaled_weight(self.kernel.data, in_dtype(scale, dtype), self.axis)
+        added = in_dtype(bias, dtype)
+        narrow = dtype != torch.float32
         if not np.isfinite(scale).all() or (narrow and not bool(kernel.isfinite().all() and added.isfinite().all())):
             return None
         return kernel, added
@@ -140,9 +142,9 @@ class PendingProduct:
     def _name(self) -> None:
         """The layer has what its scale and shift were made from, too."""
         assert self.source.result is not None
-        network, name = self.source.result.network, self.source.result.name
-        network.owners[name] |= frozenset().union(*(tensor.owners for tensor in self.given))
-        network.weight_names[name] = network.weight_names.get(name, ()) + weight_names_of(self.given)
+        network, name, weight_names = self.source.result.network, self.source.result.name, weight_names_of(self.given)
+        network.owners[name] |= modules_of(weight_names)
+        network.weight_names[name] = network.weight_names.get(name, ()) + weight_names
 
     def apart(self) -> Tensor:
         """Scale and shift as layers of their own."""
@@ -218,8 +220,8 @@ def deferred(
     ``facts`` are those of :class:`Weighted`.
     """
     taken_by_product(input)
-    constant = kernel.is_constant and (bias is None or bias.is_constant)
-    if input.is_constant or not constant or input.dtype != kernel.dtype:
+    constant = kernel.data is not None and (bias is None or bias.data is not None)
+    if input.data is not None or not constant or input.dtype != kernel.dtype:
         return add(kernel, bias)
     source = Weighted(add, input, kernel, bias, **facts)
     return PendingProduct(source, order).as_tensor(shape, input.dtype)

@@ -38,21 +38,26 @@ def fuse_conv_bn_weights(
     scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     if conv_b is not None:
         bias = bias + values_of(conv_b) * scale
-    channels = [1] * conv_w.ndim
-    channels[1 if transpose else 0] = -1
-    weight = scaled_weight(conv_w.data, in_dtype(scale, conv_w.dtype).view(channels))
+    weight = scaled_weight(conv_w.data, in_dtype(scale, conv_w.dtype), 1 if transpose else 0)
     fused, shift = made_of(given, weight, in_dtype(bias, conv_w.dtype))
     return fused, shift
 
 
-def scaled_weight(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """``weight * scale`` by numpy, on one thread: torch's threads take longer wherever one waits for a busy core."""
+def scaled_weight(weight: torch.Tensor, scale: torch.Tensor, axis: int) -> torch.Tensor:
+    """``weight`` times a scale for each index of dimension ``axis``.
+
+    By numpy, on one thread: torch's threads take longer wherever one waits for a busy core.
+    """
+    channels = [1] * weight.ndim
+    channels[axis] = -1
     if weight.dtype != torch.float32:
-        return weight * scale
+        return weight * scale.view(channels)
+    if weight.numel() <= 1 << 12:
+        return torch.from_numpy(weight.numpy() * scale.numpy().reshape(channels))
     result = torch.empty_like(weight)
     before = np.setbufsize(64)  # with a larger buffer numpy would copy each scale as often as it is used
     try:
-        np.multiply(weight.numpy(), scale.numpy(), out=result.numpy())
+        np.multiply(weight.numpy(), scale.numpy().reshape(channels), out=result.numpy())
     finally:
         np.setbufsize(before)
     return result
@@ -63,8 +68,10 @@ def affine(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scale and shift of the batch norm with these constants, in float64: of so few numbers, numpy's, too."""
     with np.errstate(all="ignore"):
-        deviation = np.sqrt(values_of(var).astype(np.float64) + eps)
-        scale = 1 / deviation if weight is None else values_of(weight) / deviation
+        deviation = values_of(var).astype(np.float64)
+        deviation += eps
+        np.sqrt(deviation, out=deviation)
+        scale = (1 if weight is None else values_of(weight)) / deviation
         shift = values_of(mean) * scale
         return scale, -shift if bias is None else values_of(bias) - shift
 

@@ -60,7 +60,7 @@ def batch_norm(
             raise ShapeError(
                 f"batch_norm: {shape_text(tensor.shape)} is not one value for each of {input.shape[1]} channels"
             )
-    if not all(tensor.is_constant for tensor in given):
+    if any(tensor.data is None for tensor in given):
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
     within = folded(input, given, scale, shift)

@@ -129,7 +129,7 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pre: i
 
     IConvolutionLayer would have its input and its result rearranged.
     """
-    check_channels(x.shape[1], 1, int(weight.shape[0]), weight)
+    check_channels(x.network, x.shape[1], 1, int(weight.shape[0]), weight.shape)
     taps = int(weight.shape[2])
     length = count_windows(x.network, x.shape[2], dilation * (taps - 1) + 1, stride, pre + post)
     shape = (*x.shape[:2], length)
