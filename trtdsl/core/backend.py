@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from .caller import option
-from .errors import BackendError, UnsupportedError, UsageError
+from .errors import BackendError, DefinitionError, UnsupportedError, UsageError
 from .lazy import torch
 
 BackendName = Literal["auto", "tensorrt", "tensorrt-rtx"]
@@ -83,6 +83,18 @@ class Messages(list[tuple[int, str]]):
             return "TensorRT gave no message"
         match = ERROR.search(errors[0])
         return " ".join((match["text"] if match else errors[0]).split())
+
+    def refused(self, what: str) -> DefinitionError | None:
+        """``what`` with the first error; None where there is none. Nothing is kept of what was logged so far."""
+        error = DefinitionError(f"{what}: {self.summary()}") if self.errors() else None
+        self.clear()
+        return error
+
+    def check(self, what: str) -> None:
+        """Raises the error that nobody has raised: TensorRT refuses what a setter is given by its log alone."""
+        error = self.refused(what)
+        if error is not None:
+            raise error
 
 
 class Sinks(threading.local):

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, TypeVar, Union
 
 from ..core.above import CURRENT_NETWORK, complexes
-from ..core.backend import Backend, get_backend
+from ..core.backend import Backend, Messages, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
@@ -23,7 +23,7 @@ from .input import Input
 from .notebook import network_html
 from .operation import Operation, author_location
 from .precision import as_precision, is_low
-from .tensor import Tensor
+from .tensor import Tensor, common_parent
 from .tuning.choices import Choices
 from .weights import Scope, Source, Weights
 from .wrap import PluginUse, wrap
@@ -120,6 +120,9 @@ class Network:
         self.is_from_spec = False
         """Whether a function under @td.network writes it: defined again, it is a new one."""
         self.open_loops: list[Any] = []  # that it has begun
+        self.log = Messages()
+        """What TensorRT has logged of its definition and nobody has looked at."""
+        self.listens = False  # whether that is collected now
         self.bodies = 0  # of control flow that are being written, one in the other
 
     # -- what the author calls -------------------------------------------------------------------------------------
@@ -233,12 +236,20 @@ class Network:
 
     @contextmanager
     def current(self) -> Iterator[Network]:
-        """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``)."""
+        """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``).
+
+        Raises DefinitionError in the end for what TensorRT refuses by its log alone, of the author's own calls too.
+        """
         token = CURRENT_NETWORK.set(self)
+        before, self.listens = self.listens, True
+        self.backend.listening.append(self.log)
         try:
             yield self
         finally:
+            self.backend.listening.pop()
+            self.listens = before
             CURRENT_NETWORK.reset(token)
+        self.log.check("TensorRT refused a call while the network was defined")
 
     @contextmanager
     def authors_code(self) -> Iterator[None]:
@@ -309,7 +320,7 @@ class Network:
                 prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
             scope = module if owner else scope
         elif owners:
-            scope = _common_parent(owners) or scope
+            scope = common_parent(owners) or scope
         current = self.current_operation  # a loop stands where it is written, whatever it goes along
         inner = "" if current is not None and current.name in CONTROL_FLOW else scope
         scope = (self._scope if current is None else current.scope) or inner
@@ -485,14 +496,3 @@ def _taken(network: Network, name: str) -> str:
     if name in network.inputs:
         return f"the output {name!r} has the name of an input: call it otherwise, such as {name + '_out'!r}"
     return f"there are two outputs {name!r}: give each a name of its own{'' if network.is_from_spec else RUN_AGAIN}"
-
-
-def _common_parent(modules: frozenset[str]) -> str:
-    """The module that has all these, "" when it is the whole network."""
-    parts = [module.split(".") for module in modules]
-    shared: list[str] = []
-    for names in zip(*parts, strict=False):
-        if len(set(names)) > 1:
-            break
-        shared.append(names[0])
-    return ".".join(shared)

@@ -82,28 +82,44 @@ class Operation:
         self.precision = network.precision if name in COMPOSED else None
         """What the calls inside follow of autocast's lists."""
         self._call = call
-        self._outer: Any = None  # a stack of pairs: the operation that was current before, and the rest
+        self._outer: Any = None  # a stack: the operation that was current before, whether it listens, and the rest
 
     def __enter__(self) -> Operation:
         network = self.network
-        self._outer = network.current_operation, self._outer
+        if network.log:
+            network.log.check("TensorRT refused a call before this one")
+        listens = not network.listens
+        if listens:
+            network.listens = True
+            network.backend.listening.append(network.log)
+        self._outer = network.current_operation, listens, self._outer
         self._before = len(network.open_loops), len(network.constraints.needed)
         network.current_operation = self
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self.network.current_operation, self._outer = self._outer
+        network = self.network
+        network.current_operation, listens, self._outer = self._outer
         loops, constraints = self._before
+        if listens:
+            network.listens = False
+            network.backend.listening.pop()
+        refused = None
+        if network.log:  # what a setter refuses is in TensorRT's log alone
+            refused = network.log.refused("TensorRT refuses a change of the network")
+            error = error or refused
         if error is not None:  # in a notebook, the network goes on without this call
-            self.network.constraints.take_back(constraints)
-            for loop in self.network.open_loops[loops:]:
+            network.constraints.take_back(constraints)
+            for loop in network.open_loops[loops:]:
                 loop.abandon()
-        del self.network.open_loops[loops:]
+        del network.open_loops[loops:]
         if error is not None and isinstance(error, TrtdslError) and error.location is None:
             error.location = self.location
             error.context += self._operands()
         if self._outer is None:
             self._call = None  # a pending shuffle keeps the operation: its operands can go
+        if refused is not None and error is refused:
+            raise refused
 
     def call(self) -> Call | None:
         """What a message says of the call later on; None where it has no operands."""

@@ -407,3 +407,14 @@ def weight_names_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
 def modules_of(weight_names: tuple[str, ...]) -> frozenset[str]:
     """The modules that have these weights; "" is the network itself."""
     return frozenset(source.rpartition(".")[0] for source in weight_names)
+
+
+def common_parent(modules: frozenset[str]) -> str:
+    """The module that has all these, "" when it is the whole network."""
+    parts = [module.split(".") for module in modules]
+    shared: list[str] = []
+    for names in zip(*parts, strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return ".".join(shared)

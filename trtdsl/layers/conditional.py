@@ -31,9 +31,9 @@ class Conditional:
         if condition.ndim != 0:
             raise ShapeError(f"a condition must be a scalar, not of {condition.ndim} dimensions")
         self.network: Network = condition.network
-        self._conditional = self.network.definition.add_if_conditional()
         self._start = self.network.definition.num_layers
         with self.network.operation("conditional"):
+            self._conditional = self.network.definition.add_if_conditional()
             add_layer(lambda target, condition: self._conditional.set_condition(condition), condition, fold=False)
 
     def input(self, x: Tensor) -> Tensor:
@@ -48,11 +48,11 @@ class Conditional:
         """
         if then.ndim != otherwise.ndim or then.dtype != otherwise.dtype:
             raise ShapeError(f"the subgraphs give {then} and {otherwise}: their ranks and dtypes must match")
-        apart_from_others(self.network, self._start)
         shape: tuple[SizeLike | None, ...] = tuple(
             a if a == b else None for a, b in zip(outer(then.shape), outer(otherwise.shape), strict=True)
         )
         with self.network.operation("conditional.output"):
+            apart_from_others(self.network, self._start)
             return add_layer(
                 lambda target, then, otherwise: self._conditional.add_output(then, otherwise),
                 then,

@@ -38,7 +38,8 @@ class Loop:
 
     def __init__(self, network: Network):
         self.network = network
-        self._loop = network.definition.add_loop()
+        with network.operation("loop"):
+            self._loop = network.definition.add_loop()
         self._start = network.definition.num_layers
         self._limits: set[str] = set()
         self._recurrences: dict[int, tuple[Tensor, Any]] = {}
@@ -112,13 +113,14 @@ class Loop:
         if recurrence.dtype != value.dtype or recurrence.ndim != value.ndim:
             raise ShapeError(f"a recurrence of {recurrence} cannot become {value}")
         _, layer = self._recurrences.pop(id(recurrence))
-        layer.set_input(1, value.trt)
+        with self.network.operation("loop.next"):
+            layer.set_input(1, value.trt)
 
     def last_value(self, recurrence: Tensor) -> Tensor:
         """The recurrence's value after the last iteration: one ILoopOutputLayer."""
-        apart_from_others(self.network, self._start)
         kind = self.network.trt.LoopOutput.LAST_VALUE
         with self.network.operation("loop.last_value"):
+            apart_from_others(self.network, self._start)
             return add_layer(
                 lambda target, value: self._loop.add_loop_output(value, kind),
                 recurrence,
@@ -131,7 +133,6 @@ class Loop:
 
         ``length`` is the number of iterations; ``reverse`` puts the last one first. One ILoopOutputLayer.
         """
-        apart_from_others(self.network, self._start)
         axis = normalize_axis(axis, value.ndim + 1)
         size: SizeLike | None = None
         if not isinstance(length, Tensor):
@@ -148,6 +149,7 @@ class Loop:
 
         inner = outer(value.shape)
         with self.network.operation("loop.concatenate"):
+            apart_from_others(self.network, self._start)
             return add_layer(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), fold=False)
 
 
@@ -175,9 +177,8 @@ def apart_from_others(network: Network, start: int) -> None:
             if operand is None or operand.name not in copies:
                 continue
             if copies[operand.name] is None:
-                with network.operation("loop.outside"):
-                    copy = definition.add_identity(operand)
-                    network.name_layer(copy, "loop.outside", [])
+                copy = definition.add_identity(operand)
+                network.name_layer(copy, "loop.outside", [])
                 copies[operand.name] = copy.get_output(0)
             layer.set_input(index, copies[operand.name])
 

@@ -74,13 +74,16 @@ def compile_definition(
 
     A profile has for every input its shape at ``min``, ``opt`` and ``max``. Raises CancelledError after Ctrl-C.
     """
-    builder_config = backend.builder.create_builder_config()
-    keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
-    for profile in profiles:
-        served = backend.builder.create_optimization_profile()
-        for name, shapes in profile.items():
-            served.set_shape(name, *(tuple(shape) for shape in shapes.values()))
-        builder_config.add_optimization_profile(served)
+    with backend.listen() as messages:
+        builder_config = backend.builder.create_builder_config()
+        keep_timing_cache = (config or BuildConfig()).apply(builder_config, backend)
+        for profile in profiles:
+            served = backend.builder.create_optimization_profile()
+            for name, shapes in profile.items():
+                served.set_shape(name, *(tuple(shape) for shape in shapes.values()))
+            builder_config.add_optimization_profile(served)
+    if messages.errors():  # an option or a profile that TensorRT refuses by its log alone
+        return None, messages
     started = time.perf_counter()
     with noted() as cancelled, backend.listen() as messages:
         builder_config.progress_monitor = _monitor(backend, progress, cancelled)
