@@ -2,10 +2,12 @@
 
     python tools/bench/definition.py
 
-Everything in one run, medians of several; peak memory of interpreter and torch in processes of their own.
+Everything in one run, medians of several; peak memory of interpreter and torch in processes of their own. torch's
+default exporter, the dynamo-based one, needs the package onnxscript.
 """
 
 import gc
+import importlib.util
 import io
 import os
 import platform
@@ -15,6 +17,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -28,33 +31,36 @@ NETWORK = str(ROOT / "networks" / "stgcn.py")
 SIZE = {"N": 1}
 
 
+class Seconds(NamedTuple):
+    clock: float
+    processor: float
+
+
 def seconds(function):
     gc.collect()  # what earlier runs left is not this one's
-    started = time.perf_counter()
+    clock, processor = time.perf_counter(), time.process_time()
     function()
-    return time.perf_counter() - started
+    return Seconds(time.perf_counter() - clock, time.process_time() - processor)
 
 
-def side_by_side(ours, theirs, runs):
-    """Medians of runs that take turns, so that a machine that changes its speed changes both."""
+def side_by_side(*routes, runs):
+    """Medians of runs that take turns, so that a machine that changes its speed changes all."""
     gc.collect()
     gc.freeze()  # collecting what a run left would walk all that was imported, and leave the caches cold for the next
-    pairs = [(seconds(ours), seconds(theirs)) for _ in range(runs)]
-    return [statistics.median(times) for times in zip(*pairs, strict=True)]
+    turns = [[seconds(route) for route in routes] for _ in range(runs)]
+    return [Seconds(*map(statistics.median, zip(*times, strict=True))) for times in zip(*turns, strict=True)]
 
 
 def feeds(spec):
     return td.sample_feeds(spec, SIZE, torch.Generator().manual_seed(0))
 
 
-def onnx_route(module, x, backend):
-    """Exported by torch's TorchScript-based exporter, read by the backend's own parser."""
+def onnx_route(module, x, backend, **exporter):
+    """Exported by torch, by default or by its TorchScript-based exporter, and read by the backend's own parser."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(
-            module, (x,), buffer, dynamo=False, opset_version=17, input_names=["x"], output_names=["logits"]
-        )
+        torch.onnx.export(module, (x,), buffer, input_names=["x"], output_names=["logits"], verbose=False, **exporter)
     definition = backend.create_network()
     parser = backend.trt.OnnxParser(definition, backend.logger)
     if not parser.parse(buffer.getvalue()):
@@ -68,6 +74,17 @@ def engine_of(definition, backend):
     network.definition = definition
     network.outputs = {"logits": None}
     return compile_engine(network)
+
+
+def definition_rows(ours, torchscript, dynamo):
+    """From a weights file, or a module in memory, to a network: by the clock, and the time of all processors."""
+    roads = {"weights file (or module) to network": (torchscript, 11)}
+    if importlib.util.find_spec("onnxscript"):
+        roads["the same, torch's default exporter (dynamo)"] = (dynamo, 3)
+    for name, (road, runs) in roads.items():
+        mine, theirs = side_by_side(ours, road, runs=runs)
+        for what, own, other in zip((name, "the same, processor time"), mine, theirs, strict=True):
+            yield what, f"{own:.3f} s", f"{other:.3f} s", f"1/{other / own:.1f}"
 
 
 def program_rows(ours, theirs, backend):
@@ -115,7 +132,7 @@ def startup(code):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     run = lambda: subprocess.run([sys.executable, *code], check=True, capture_output=True, env=environment)  # noqa: E731
     run()  # writes the bytecode that an installed package has
-    return statistics.median(seconds(run) for _ in range(9))
+    return statistics.median(seconds(run).clock for _ in range(9))
 
 
 def main():
@@ -123,26 +140,28 @@ def main():
     backend = td.Network().backend
     module = spec.reference_module(spec.open_weights())
     x = feeds(spec)
-    spec.define(dims=SIZE)  # imports and caches
-    onnx_route(module, *x.values(), backend)
 
-    ours, theirs = side_by_side(
-        lambda: spec.define(dims=SIZE), lambda: onnx_route(module, *x.values(), backend), runs=11
-    )
-    network, parsed = spec.define(dims=SIZE), onnx_route(module, *x.values(), backend)
+    def ours():
+        return spec.define(dims=SIZE)
+
+    def theirs(**exporter):
+        return onnx_route(module, *x.values(), backend, **(exporter or {"dynamo": False, "opset_version": 17}))
+
+    network, parsed = ours(), theirs()  # imports and caches
+    definitions = list(definition_rows(ours, theirs, lambda: theirs(dynamo=True)))
     our_plan, their_plan = compile_engine(network), engine_of(parsed, backend)
 
     interpreter = td.Interpreter(network)
     with torch.inference_mode():
         expected = module(*x.values())
         got = interpreter(x)["logits"]
-        mine, eager = side_by_side(lambda: interpreter(x), lambda: module(*x.values()), runs=9)
+        mine, eager = (each.clock for each in side_by_side(lambda: interpreter(x), lambda: module(*x.values()), runs=9))
     error = float((got - expected).abs().max() / expected.abs().max())
     memory, torch_memory = peak("interpreter"), peak("torch")
 
     python = Path(sys.executable)
     rows = [
-        ("weights file (or module) to network", f"{ours:.3f} s", f"{theirs:.3f} s", f"1/{theirs / ours:.1f}"),
+        *definitions,
         *program_rows(our_plan, their_plan, backend),
         (
             "activation memory, bytes",
