@@ -10,6 +10,7 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.precision import is_low
 from ...definition.tensor import Tensor
+from ...layers.shuffle import PendingShuffle
 from ..lowerings import lowering_of
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax
@@ -19,7 +20,8 @@ from ..reducing.reduction import any as any_of
 from ..shaping.arrange import pad
 from ..shaping.create import indices_of
 from ..shaping.reshape import repeat_interleave
-from .matmul import matmul
+from .folding import PendingProduct
+from .matmul import is_linear, matmul
 
 
 @operation
@@ -38,9 +40,10 @@ def scaled_dot_product_attention(
     """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
 
     One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
-    do no worse (half precision with no mask or one that is added, float32 with a mask that is not constant, a bool mask
-    that is constant, in float32, or in float16 for up to 512 tokens of 32 or 64 numbers), in loops and branches, and
-    where the layer cannot express the case. In half precision the builder makes one fused kernel of either. Where
+    do no worse: half precision with no mask or one that is added, or a bool mask in float16 for up to 512 tokens of 32
+    or 64 numbers; float32 with a bool mask that is constant, or any for a fixed number of keys that a linear product
+    without bias gives, or one that is not constant for a batch or a head of one; in loops and branches; and where the
+    layer cannot express the case. In half precision the builder makes one fused kernel of either. Where
     ``scale`` makes scores greater than by default, these stay in float32, as in torch, in the layer or in products that
     are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal.
     ``enable_gqa`` repeats heads of key and value. ``dropout_p`` must be 0. In float32 keys become an even number.
@@ -59,12 +62,14 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else [1, 1]
     factor = _default_scale(query) if scale is None else scale
-    key, value, attn_mask = _even(query, key, value, attn_mask, is_causal)
+    given, (key, value, attn_mask) = key, _even(query, key, value, attn_mask, is_causal)
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
         attn_mask = L.cast(attn_mask, query.dtype)  # first of all: what half precision has no number for becomes -inf
     mask, shown = attn_mask, None if attn_mask is None else open_rows(attn_mask)
-    chosen = mask is not None and mask.dtype == torch.bool and is_low(query) and not mask.is_constant
-    inside = chosen and scale is None and not enable_gqa and _keeps_choices(query, key, value)
+    # In loops and branches TensorRT-RTX 1.7 builds no IAttention, but in half precision without a mask.
+    wide = query.network.bodies > 0 or (not enable_gqa and _are_products_better(query, given, mask, shown))
+    chosen = mask is not None and mask.dtype == torch.bool and not wide and not mask.is_constant
+    inside = chosen and is_low(query) and scale is None and not enable_gqa and _keeps_choices(query, key, value)
     if mask is not None and chosen and not inside:
         # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses ISelectLayer for some sizes,
         # and in front of IAttention it turns one into a search for padding that takes seven launches.
@@ -72,9 +77,6 @@ def scaled_dot_product_attention(
     # Unmasked attention in half precision is one kernel either way, with better ways to and from it for the products.
     sharpness = _sharpness(query, scale) if is_low(query) else 0
     plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
-    # In float32 hidden rows become part of the products' softmax; after the layer they take a launch of their own.
-    # In loops and branches TensorRT-RTX 1.7 builds no IAttention, but in half precision without a mask.
-    wholly = (shown is not None and not is_low(query) and not enable_gqa) or query.network.bodies > 0
     fits = _is_for_layer(query, key, value, mask, enable_gqa)
     way = lowering_of(
         "scaled_dot_product_attention",
@@ -83,7 +85,7 @@ def scaled_dot_product_attention(
         key,
         value,
         cannot={} if fits else {"layer": "IAttention takes floats of one width in one batch, and a mask that is added"},
-        default="products" if plain or inside or wholly or sharpness == 2 else "layer",
+        default="products" if plain or inside or wide or sharpness == 2 else "layer",
     )
     if way == "layer":
         return opened(_by_layer(scaled(query, factor), key, value, mask, is_causal), shown)
@@ -142,6 +144,24 @@ def _sharpness(query: Tensor, scale: float | Tensor | None) -> int:
         return 1
     deviation = abs(scale) * math.sqrt(width)  # of the scores, where query and key have a deviation of 1
     return 0 if deviation < 1.01 else 2 if deviation > 8 and abs(math.frexp(scale)[0]) != 0.5 else 1
+
+
+def _are_products_better(query: Tensor, key: Tensor, mask: Tensor | None, shown: Tensor | None) -> bool:
+    """Whether two products take fewer launches than the layer in float32, seen in TensorRT-RTX 1.7.
+
+    Before the layer, the builder copies keys that come from a linear product without a bias; with a bias, and whatever
+    else is computed after the product, it does that on the way. Rows that may be hidden become part of the products'
+    softmax and a launch after the layer, but the products need two copies more in a batch of keys that are no inputs.
+    """
+    if mask is None or is_low(query) or not isinstance(key.shape[-2], int):
+        return False
+    while not key.is_layer and isinstance(key.pending, PendingShuffle):
+        key = key.pending.source
+    pending = key.pending
+    if isinstance(pending, PendingProduct) and is_linear(key) and pending.source.bias is None:
+        return True
+    given = key.is_layer and not key.is_constant and key.trt.is_network_input
+    return shown is not None and (given or 1 in query.shape[:-2])
 
 
 def _keeps_choices(query: Tensor, key: Tensor, value: Tensor) -> bool:
