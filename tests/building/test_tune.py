@@ -173,14 +173,37 @@ def test_each_case_has_choices_of_its_own(gated, tmp_path):
     assert "has nothing for float16 N=1:4:8" in network.choices.unused
     tune(gated, seconds=120, precision="fp16")
     assert ways(gated, precision="fp16") == ["exp"] == ways(gated)
-    tune(gated, seconds=1e-9, precision="fp16")  # no time: the defaults take the place of what there was
-    assert ways(gated, precision="fp16") == ["sigmoid"] and ways(gated) == ["exp"]
 
 
 def test_a_tuning_without_time_names_the_calls_that_it_did_not_try(gated):
     report = tune(gated, seconds=1e-9)
     assert report.builds == 1 and not report.changes
     assert report.untried[0].startswith("silu at ") and report.untried[0].endswith("as 'exp'")
+
+
+def test_a_shorter_tuning_keeps_what_an_earlier_one_won(gated, tmp_path):
+    won = tune(gated, seconds=120)
+    assert ways(gated) == ["exp"]
+    again = tune(gated, seconds=1e-9)
+    assert again.after == won.after and again.before == won.before and again.file == won.file
+    assert [(change.before, change.after) for change in again.changes] == [("sigmoid", "exp")]
+    assert ways(gated) == ["exp"]
+
+    def cancel(phase, done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(td.CancelledError, match="nothing was written"):
+        tune(gated, seconds=120, progress=cancel)
+    assert ways(gated) == ["exp"]
+
+
+def test_an_earlier_tuning_of_an_edited_network_is_not_tried(tmp_path):
+    tune(written(tmp_path, NETWORK, "gated"), seconds=120)
+    edited = written(
+        tmp_path, NETWORK.replace("return F.linear(y, model.b)", "return F.silu(F.linear(y, model.b))"), "gated"
+    )
+    report = tune(edited, seconds=1e-9)
+    assert report.builds <= 2 and not report.changes and report.file is None
 
 
 def test_cancelling_keeps_what_was_found(tmp_path):
@@ -196,7 +219,7 @@ def test_cancelling_keeps_what_was_found(tmp_path):
     report = tune(spec, seconds=120, progress=cancel)
     assert report.cancelled and [change.after for change in report.changes] == ["exp"]
     assert ways(spec)[0] == "exp"
-    with pytest.raises(td.CancelledError, match="before the network was built once"):
+    with pytest.raises(td.CancelledError, match="before the search began"):
         tune(spec, seconds=120, profiles=Cancels())
 
 

@@ -15,6 +15,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, Site, SiteKey
+from ..definition.tuning.file import Variant
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.compiling.config import BuildConfig
 from ..engine.program import program_of_plan
@@ -126,9 +127,10 @@ class Search:
         device: str,
         deadline: float,
         tell: Progress,
+        earlier: Variant | None = None,
     ):
         self.spec, self.how, self.start, self.config, self.device = spec, how, start, config, device
-        self.deadline, self.tell = deadline, tell
+        self.deadline, self.tell, self.earlier = deadline, tell, earlier
         self.best: Trial | None = None
         self.first: Figures | None = None
         self.changes: list[Change] = []
@@ -154,8 +156,9 @@ class Search:
 
     def run(self) -> None:
         """Tries every group of calls in every lowering, as long as there is time."""
-        self.best = self._trial({})
-        self.first = self.best.figures
+        trial = self._trial({})
+        self.first = trial.figures
+        self.best = self._as_earlier(trial)
         for level, common in enumerate(LEVELS):
             changes = -1
             while changes != len(self.changes):  # a change may make another one better
@@ -165,6 +168,36 @@ class Search:
                         self._try([(group, way)], level)
                 if level == 0:
                     self._try_pairs(list(self._groups(common)))
+
+    def _as_earlier(self, first: Trial) -> Trial:
+        """The network as an earlier tuning has it, where that is better than ``first``: a tuning loses nothing."""
+        if self.earlier is None:
+            return first
+        label = "what was found earlier"
+        self.tell(f"tuning: {label}", 0, 1)
+        try:
+            trial = self._trial(self.earlier.choices())
+            best = self.earlier.difference(trial.sites) is None and trial.figures.beats(first.figures)
+            if not best or self._asks_too_much(trial, label) or not self._gives_the_same(trial.network, label):
+                return first
+        except CancelledError:
+            raise
+        except TrtdslError as error:  # the network was edited since
+            self._skip(label, error.message)
+            return first
+        moved: dict[tuple[str, str], list[Site]] = {}
+        for site, now in zip(first.sites, trial.sites, strict=True):
+            if now.lowering != site.lowering:
+                moved.setdefault((site.key.function, now.lowering), []).append(site)
+        self.changes = [_change(sites, way, first.figures, trial.figures) for (_, way), sites in moved.items()]
+        return trial
+
+    def _asks_too_much(self, trial: Trial, label: str) -> bool:
+        """Whether it takes too much memory, which is noted."""
+        if trial.figures.memory <= MEMORY * max(self._first.memory, 1):
+            return False
+        self._skip(label, f"it asks for {trial.figures.memory} bytes of memory instead of {self._first.memory}")
+        return True
 
     def _try_pairs(self, groups: Sequence[Group]) -> None:
         """Tries what helps only together: all calls of two functions in another way each."""
@@ -208,11 +241,8 @@ class Search:
         self.tell(f"tuning: {label}", 0, 1)
         try:
             trial = self._trial({**best.choices, **dict(known)})
-            if trial.figures.memory > MEMORY * max(self._first.memory, 1):
-                self._skip(
-                    label, f"it asks for {trial.figures.memory} bytes of memory instead of {best.figures.memory}"
-                )
-            elif trial.figures.beats(best.figures) and self._gives_the_same(trial.network, label):
+            heavy = self._asks_too_much(trial, label)
+            if not heavy and trial.figures.beats(best.figures) and self._gives_the_same(trial.network, label):
                 self.changes += [_change(moved, way, best.figures, trial.figures) for moved, way in parts]
                 self.best = trial
         except CancelledError:
