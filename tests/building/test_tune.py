@@ -248,6 +248,31 @@ def test_bad_input(gated, tmp_path):
         gated.tuned(tmp_path / "x.json").define()
 
 
+@pytest.mark.parametrize("name", ["gated.py", "notes.txt", "weights.safetensors", "list.json"])
+def test_a_file_that_is_no_tuning_is_not_replaced(gated, tmp_path, name):
+    file = tmp_path / name
+    if name != "gated.py":
+        file.write_text("[1, 2]")
+    before = file.read_bytes()
+    with pytest.raises(td.UsageError, match=rf"{name} would be replaced by a tuning: it is not "):
+        tune(gated, seconds=120, output=file)
+    assert file.read_bytes() == before
+
+
+def test_the_tuning_of_another_network_is_not_replaced(gated, tmp_path):
+    file = tmp_path / "mine.json"
+    tune(gated, seconds=120, output=file)
+    before = file.read_bytes()
+    other = written(tmp_path, NETWORK.replace("def gated", "def other"), "other")
+    with pytest.raises(td.UsageError, match="a tuning of the network 'gated', and this one is 'other'"):
+        tune(other, seconds=120, output=file)
+    assert file.read_bytes() == before
+    damaged = tmp_path / "damaged.tuning.json"
+    damaged.write_text('{"schema": 1, "kind": "tun')
+    assert tune(gated, seconds=120, output=damaged).file == damaged
+    assert ways(gated.tuned(damaged)) == ["exp"]
+
+
 def test_a_network_that_was_edited_is_not_half_tuned(gated, tmp_path):
     tune(gated, seconds=120)
     file = tmp_path / "gated.py"

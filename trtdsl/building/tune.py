@@ -12,7 +12,7 @@ from typing import Any
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable
 from ..core.errors import CancelledError, UsageError
-from ..core.files import check_writable, write_atomically
+from ..core.files import check_writable, is_file, write_atomically
 from ..core.version import __version__
 from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
@@ -91,7 +91,7 @@ def tune(
     of :func:`build`.
 
     Raises what ``spec.define`` and the builder raise for the network as it is, and UsageError for a :class:`Network`,
-    which is written already, and for an ``output`` that cannot be written.
+    which is written already, and for an ``output`` that cannot be written or that is another file than a tuning.
     """
     began = time.perf_counter()
     spec = as_spec(source)
@@ -103,6 +103,8 @@ def tune(
         raise UsageError(f"a tuning takes more than 0 seconds, not {seconds}")
     begin = _start(start or {})
     file = check_writable(Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file))
+    if output is not None:
+        _check_replaceable(file, spec.name)
     backend, case = get_backend(backend) if isinstance(backend, str | None) else backend, spec.case(dims, precision)
     how = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
     search = Search(
@@ -124,6 +126,22 @@ def tune(
             raise CancelledError("cancelled before the search began; nothing was written") from None
         cancelled = True
     return _report(search, case, file, time.perf_counter() - began, cancelled)
+
+
+def _check_replaceable(file: Path, network: str) -> None:
+    """UsageError where a file that the author names is there and no tuning of this network: it would be lost."""
+    if not is_file(file) or not file.stat().st_size:
+        return
+    try:
+        owner = read_tuning(file).network
+    except ValueError as error:
+        if file.name.endswith(".tuning.json"):  # damaged, or of another version
+            return
+        raise UsageError(f"{file} would be replaced by a tuning: {error}") from None
+    if owner != network:
+        raise UsageError(
+            f"{file} would be replaced: it is a tuning of the network {owner!r}, and this one is {network!r}"
+        )
 
 
 def _start(given: Mapping[str, str]) -> dict[str, str]:

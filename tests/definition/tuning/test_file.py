@@ -57,8 +57,40 @@ def test_a_tuning_of_another_network_or_version_is_named_and_not_used(changed, r
 
 
 def test_a_lowering_that_there_is_not_is_not_used():
-    with pytest.warns(TuningWarning, match="is not used: the network is another now"):
+    words = (
+        r"prelu of .*\(call 0 of spec in test_file\.py\) has the lowering 'fast' there, and it can have fused, layer"
+    )
+    with pytest.warns(TuningWarning, match=rf"is not used: the network is another now: .*test_file\.py:\d+: {words}"):
         assert ways(spec.tuned(tuning_of(spec, lowering="fast"))) == ["fused", "fused"]
+
+
+def test_an_entry_that_no_tuning_has_is_named():
+    for place in (lambda f: f, lambda f: f["variants"][0], lambda f: f["variants"][0]["calls"][1]):
+        wrong = json.loads(dump(tuning_of(spec)))
+        place(wrong)["lowerng"] = "layer"
+        with pytest.raises(ValueError, match="it has an entry 'lowerng'.*, which no tuning has") as caught:
+            parse(wrong)
+        assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"ordinal": 7}, r"\(call 1 of .*, where the tuned network had .*\(call 7 of "),
+        (
+            {"file": "../passwd"},
+            r"\(call 1 of spec in test_file\.py\), where the tuned network had .* of spec in \.\./passwd\)",
+        ),
+        ({"operation": "relu"}, r"prelu of .*, where the tuned network had prelu by relu of "),
+    ],
+)
+def test_what_differs_in_a_call_is_in_the_message(changed, words):
+    tuning = tuning_of(spec)
+    first, second = tuning.variants[0].calls
+    wrong = Tuned(second.key._replace(**changed), second.line, second.operands, second.lowering)
+    variant = Variant(tuning.variants[0].case, (first, wrong), {})
+    with pytest.warns(TuningWarning, match=words):
+        assert ways(spec.tuned(tuning.including(variant))) == ["fused", "fused"]
 
 
 def test_a_tuning_with_one_wrong_call_is_not_used_at_all():
@@ -66,7 +98,10 @@ def test_a_tuning_with_one_wrong_call_is_not_used_at_all():
     first, second = tuning.variants[0].calls
     wrong = Tuned(second.key, second.line, ("(N, 9, 5) float32",), second.lowering)
     variant = Variant(tuning.variants[0].case, (first, wrong), {})
-    with pytest.warns(TuningWarning, match=r"test_file\.py:\d+: prelu of \(N, 4, 5\) float32 in spec, where the tuned"):
+    with pytest.warns(
+        TuningWarning,
+        match=r"test_file\.py:\d+: prelu of \(N, 4, 5\) float32 \(call 1 of spec in .*\), where the tuned",
+    ):
         assert ways(spec.tuned(tuning.including(variant))) == ["fused", "fused"]
 
 

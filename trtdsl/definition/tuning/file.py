@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.backend import Backend
 from ...core.dtypes import dtype_name
-from ...core.errors import TrtdslError, TuningWarning, UsageError
+from ...core.errors import TrtdslError, TuningWarning, UsageError, nearest
 from ...core.files import file_name, is_file
 from ...core.lazy import torch
 from ...core.version import __version__
@@ -98,15 +98,21 @@ class Variant:
         """What differs in a network that was defined with these choices; None where they are all there."""
         for call, site in zip(self.calls, sites, strict=False):
             now = Tuned.of(site)
-            if (now.key, now.operands, now.lowering) != (call.key, call.operands, call.lowering):
+            if (now.key, now.operands) != (call.key, call.operands):
                 return f"{site.location}: {_words(now)}, where the tuned network had {_words(call)}"
+            if now.lowering != call.lowering:
+                has = f"the author says {now.lowering!r}" if site.given else f"it can have {', '.join(site.ways)}"
+                return f"{site.location}: {_words(now)} has the lowering {call.lowering!r} there, and {has}"
         if len(sites) != len(self.calls):
             return f"the network has {len(sites)} calls with a choice of lowerings, and had {len(self.calls)}"
         return None
 
 
 def _words(call: Tuned) -> str:
-    return f"{call.key.function} of {', '.join(call.operands)} in {call.key.within}"
+    key, operands = call.key, ", ".join(call.operands) or "no operands"
+    by = "" if key.operation == key.function else f" by {key.operation}"
+    place = f"{key.within} in {key.file}" if key.file else key.within
+    return f"{key.function}{by} of {operands} (call {key.ordinal} of {place})"
 
 
 @dataclass(frozen=True)
@@ -253,11 +259,13 @@ def parse(facts: Any) -> Tuning:
     schema = facts.get("schema")
     if type(schema) is not int or schema != SCHEMA:
         raise ValueError(f"it has schema {str(schema)[:20]}, and this trtdsl reads {SCHEMA}")
+    _check_names(facts, ("kind", "schema", "network", "backend", "trtdsl", "variants"))
     network, backend, made_by = (_entry(facts, name, str) for name in ("network", "backend", "trtdsl"))
     return Tuning(network, backend, made_by, tuple(_variant(variant) for variant in _entry(facts, "variants", list)))
 
 
 def _variant(facts: Any) -> Variant:
+    _check_names(facts, ("precision", "inputs", "dims", "settings", "measured", "calls"))
     inputs, dims = _entry(facts, "inputs", dict), _entry(facts, "dims", dict)
     if not all(isinstance(text, str) for text in inputs.values()):
         raise ValueError("'inputs' is not an object of strings")
@@ -272,12 +280,20 @@ def _variant(facts: Any) -> Variant:
 
 
 def _tuned(facts: Any) -> Tuned:
+    _check_names(facts, (*SiteKey._fields, "line", "operands", "lowering"))
     operands = _entry(facts, "operands", list)
     if not all(isinstance(text, str) and text.isprintable() for text in operands):
         raise ValueError("'operands' is not a list of strings")
     file, within, operation, function = (_entry(facts, name, str) for name in SiteKey._fields[:4])
     key = SiteKey(file, within, operation, function, _entry(facts, "ordinal", int))
     return Tuned(key, _entry(facts, "line", int), tuple(operands), _entry(facts, "lowering", str))
+
+
+def _check_names(facts: Any, names: Sequence[str]) -> None:
+    """ValueError for an entry that no tuning has, such as one that is misspelt."""
+    for name in facts if isinstance(facts, dict) else ():
+        if name not in names:
+            raise ValueError(f"it has an entry {ascii(name)[:40]}{nearest(name, names)}, which no tuning has")
 
 
 def _entry(facts: Any, name: str, kind: type) -> Any:
