@@ -210,6 +210,23 @@ def test_unwritable_outputs_are_refused_before_any_work(spec, tmp_path):
             td.build(spec, tmp_path / "a.engine")
 
 
+def test_an_engine_does_not_replace_what_it_is_made_from(spec, tmp_path):
+    link = tmp_path / "link.py"
+    link.symlink_to(spec.file)
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(spec.weights.read_bytes())
+    for output, what, weights in (
+        (spec.file, "network", None),
+        (link, "network", None),
+        (spec.weights, "weights", None),
+        (other, "weights", other),
+    ):
+        before = output.read_bytes()
+        with pytest.raises(td.UsageError, match=f"cannot write .*{output.name}: it is the file of the {what}"):
+            td.build(spec, output, weights=weights)
+        assert output.read_bytes() == before
+
+
 def test_nothing_takes_the_place_of_a_pipe(tmp_path):
     from trtdsl.core.files import write_all_atomically
 

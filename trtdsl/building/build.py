@@ -14,8 +14,8 @@ from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.report import CheckReport
 from ..core.backend import Backend
-from ..core.errors import BuildError, MismatchError
-from ..core.files import check_writable, make_folder, write_all_atomically
+from ..core.errors import BuildError, MismatchError, UsageError
+from ..core.files import check_writable, is_file, make_folder, write_all_atomically
 from ..core.html import folded, table
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
@@ -96,8 +96,7 @@ def build(
     cannot be written or what the backend cannot honour, CancelledError.
     """
     spec = _with_tolerance(as_spec(source, reference), tolerance)
-    engine = check_writable(engine_file(spec.name, output))
-    manifest_path = check_writable(engine.with_name(engine.name + ".json"))
+    engine, manifest_path = _files(spec, output, weights)
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
@@ -130,6 +129,17 @@ def build(
         written = {} if plan is None else {engine: plan.data}
         write_all_atomically({**written, manifest_path: dump(manifest)})
     return Build(engine, manifest_path, manifest, plan is not None, report)
+
+
+def _files(spec: NetworkSpec, output: str | PathLike[str] | None, weights: Source | None) -> tuple[Path, Path]:
+    """The engine and its manifest. UsageError for what cannot be written, or what the network is made from."""
+    engine = engine_file(spec.name, output)
+    files = engine, engine.with_name(engine.name + ".json")
+    for path in map(check_writable, files):
+        for what, own in (("network", spec.file), ("weights", spec.weights if weights is None else weights)):
+            if isinstance(own, (str, PathLike)) and is_file(own) and is_file(path) and path.samefile(own):
+                raise UsageError(f"cannot write {path}: it is the file of the {what}")
+    return files
 
 
 def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:
