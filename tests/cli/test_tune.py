@@ -113,19 +113,37 @@ SLOW = TEXT.replace("@td.network", "COUNT = []\n\n@td.network").replace(
 )
 
 
-def test_ctrl_c_keeps_what_was_found(tmp_path):
-    (tmp_path / "gated.py").write_text(SLOW + FILE_END)
+def cancelled_build(folder, awaited, *arguments):
+    """Exit code, output and errors of a tuned build that is cancelled once a line has what is awaited."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "trtdsl", "build", "gated.py", "--tune"],
-        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-u", "-m", "trtdsl", "build", "gated.py", *arguments],
+        cwd=folder, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test runner's workers may ignore it
     )  # fmt: skip
-    for line in process.stderr:
-        if "as 'sigmoid'" in line:  # both calls as exp were kept, and the first alone is being defined again
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if awaited in line:
             break
     os.kill(process.pid, signal.SIGINT)
-    output, error = process.communicate(timeout=30)
-    assert process.returncode == 130, error
+    output, _ = process.communicate(timeout=30)
+    return process.returncode, "".join(seen) + output
+
+
+def test_ctrl_c_keeps_what_was_found(tmp_path):
+    (tmp_path / "gated.py").write_text(SLOW + FILE_END)
+    # Both calls as exp were kept, and the first alone is being defined again.
+    code, output = cancelled_build(tmp_path, "as 'sigmoid'", "--tune")
+    assert code == 130, output
     assert "silu ×2: sigmoid → exp" in output
-    assert "what was found until then is in gated.tuning.json, and no engine was built" in error
+    assert "what was found until then is in gated.tuning.json, and no engine was built" in output
+    assert sorted(path.name for path in tmp_path.glob("gated.*")) == ["gated.py", "gated.tuning.json"]
+
+
+def test_ctrl_c_after_the_tuning_says_that_it_is_there(tmp_path):
+    text = TEXT.replace("        return torch", "        import time\n\n        time.sleep(60)\n        return torch")
+    (tmp_path / "gated.py").write_text(text + FILE_END)
+    code, output = cancelled_build(tmp_path, "checking against torch", "--tune")
+    assert code == 130, output
+    assert "error: cancelled; the tuning is in gated.tuning.json, and no engine was built\n" in output
     assert sorted(path.name for path in tmp_path.glob("gated.*")) == ["gated.py", "gated.tuning.json"]

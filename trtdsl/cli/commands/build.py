@@ -156,8 +156,13 @@ def _build_one(
     if seconds is not None:
         tuned = _tune(out, spec, None if isinstance(lowerings, bool) else lowerings, seconds, options)
         lowerings = False if tuned.file is None else tuned.file
-    with out.progress() as progress:
-        result = td.build(spec.tuned(lowerings), output, progress=progress.step, **options)
+    try:
+        with out.progress() as progress:
+            result = td.build(spec.tuned(lowerings), output, progress=progress.step, **options)
+    except (CancelledError, KeyboardInterrupt):
+        if tuned is None or tuned.file is None:
+            raise
+        raise CancelledError(f"cancelled; the tuning is in {shortened(tuned.file)}, and no engine was built") from None
     report = result.report.to_json() if result.report is not None else None
     facts = {"engine": str(result.engine), "built": result.built, "manifest_path": str(result.manifest_path)}
     value = {"schema": 1, "kind": "build", **facts, "manifest": result.manifest, "check": report}
