@@ -279,3 +279,20 @@ def test_a_linear_product_in_half_precision_takes_in_its_norm(dtype):
         dtype,
     )
     assert types == ["MATRIX_MULTIPLY", "ELEMENTWISE"]
+
+
+@pytest.mark.parametrize("small", [1e-4, 1e-5, 1e-7])
+def test_weights_too_small_for_half_precision_are_not_folded(small):
+    """A scale near 0, as weight decay leaves it, makes float16 weights of a digit or two."""
+    torch.manual_seed(0)
+    values = (torch.randn(6, 32, 3, 3) / 17, None)
+    norm = (torch.randn(6), torch.rand(6) + 0.5, torch.randn(6) * small, torch.randn(6) * small)
+    x, half = torch.randn(2, 32, 7, 7).half(), lambda value: value.half()
+    net = td.Network()
+    author = Author(F, lambda value: net.constant(value, torch.float16))
+    net.output(author.norm(author.conv(net.input("x", x.shape, torch.float16), values), norm), "y")
+    author = Author(torch.nn.functional, lambda value: half(value).double())
+    want = author.norm(author.conv(x.double(), values), norm)
+    error = (td.interpret(net, {"x": x})["y"].double() - want).abs().max()
+    own = Author(torch.nn.functional, half)
+    assert error < 3 * (own.norm(own.conv(x, values), norm).double() - want).abs().max()

@@ -66,3 +66,22 @@ def test_a_row_of_one_dimension_has_no_blocks():
     with pytest.raises(td.UnsupportedError, match="'blocks' cannot express this: a row of one dimension has no parts"):
         F.instance_norm(x, lowering="blocks")
     assert F.instance_norm(x).shape == (2, 3, 50)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("shape", [(64, 4), (8, 4, 6), (3, 4, 5, 6)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_batch_norm_in_half_precision_of_means_far_from_zero(dtype, shape, constant):
+    """The shift is thousands of deviations: half precision would round it to more than the result, or to infinity."""
+    torch.manual_seed(0)
+    channels = (1, 4, *(1,) * (len(shape) - 2))
+    mean, var = torch.tensor([1e3, 1e4, 6e4, 0.0]).to(dtype), torch.tensor([1e-2, 1.0, 1e-3, 1.0]).to(dtype)
+    weight, bias = torch.rand(4).to(dtype) + 1, torch.randn(4).to(dtype)
+    x = (mean.float().view(channels) + torch.randn(shape)).to(dtype)
+    given = (mean, var, weight, bias)
+    net = td.Network()
+    operands = [net.constant(v) if constant else net.input(f"v{k}", (4,), dtype) for k, v in enumerate(given)]
+    net.output(F.batch_norm(net.input("x", shape, dtype), *operands), "y")
+    feeds = {"x": x} | ({} if constant else {f"v{k}": value for k, value in enumerate(given)})
+    want = F_torch.batch_norm(x.double(), *(value.double() for value in given)).to(dtype)
+    assert_close(td.interpret(net, feeds)["y"], want, 2 * float(torch.finfo(dtype).eps))

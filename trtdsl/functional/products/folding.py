@@ -6,6 +6,7 @@ operand (:mod:`trtdsl.functional.einsum.factors`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ class Weighted:
         self._layer = 0
 
     def weights(self, scale: np.ndarray, shift: np.ndarray) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Kernel and bias that scale and shift the channels too; None where they overflow."""
+        """Kernel and bias that scale and shift the channels too; None where they overflow or lose digits."""
         dtype, bias = self.kernel.dtype, shift
         if self.bias is not None:
             bias = values_of(self.bias)
@@ -63,11 +64,14 @@ class Weighted:
                 bias = bias * scale.reshape(wide) + shift.reshape(wide)
             else:
                 bias = bias * scale + shift
-        kernel = scaled_weight(self.kernel.data, in_dtype(scale, dtype), self.axis)
-        added = in_dtype(bias, dtype)
-        narrow = dtype != torch.float32
-        if not np.isfinite(scale).all() or (narrow and not bool(kernel.isfinite().all() and added.isfinite().all())):
+        if not np.isfinite(scale).all():
             return None
+        added = in_dtype(bias, dtype)
+        kernel = scaled_weight(self.kernel.data, in_dtype(scale, torch.float32), self.axis)
+        if dtype != torch.float32:
+            digits, kernel = _keeps_digits(kernel, dtype, self.axis), kernel.to(dtype)
+            if not digits or not bool(kernel.isfinite().all() and added.isfinite().all()):
+                return None
         return kernel, added
 
     def build(self, form: PendingProduct, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> None:
@@ -92,6 +96,13 @@ class Weighted:
         # TensorRT does not take a bias away again: it keeps the old one, and says so in its log alone.
         bias = torch.zeros(layer.num_output_maps, dtype=self.kernel.dtype) if self.bias is None else self.bias.data
         layer.bias = network.target.buffer(bias)
+
+
+def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
+    """Whether no channel's weights are mostly subnormal in half precision, as a small scale makes them."""
+    others = [other for other in range(kernel.ndim) if other != axis]
+    size = torch.linalg.vector_norm(kernel, dim=others) * math.sqrt(kernel.shape[axis] / max(1, kernel.numel()))
+    return not bool(((size > 0) & (size < torch.finfo(dtype).smallest_normal / 2)).any())
 
 
 def _constant(like: Tensor, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
@@ -197,13 +208,17 @@ def _move_output(network: Network, before: Any, after: Any) -> None:
 
 
 def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any, channel: int = 1) -> Tensor:
-    """``x * scale + shift`` per channel: IScaleLayer, or IElementWiseLayers where it cannot say which dimension."""
-    made = made_of(given, in_dtype(shift, x.dtype), in_dtype(scale, x.dtype))
+    """``x * scale + shift`` per channel: IScaleLayer, or IElementWiseLayers where it cannot say which dimension.
+
+    In float32: a mean far greater than the deviation makes a shift that half precision rounds to more than the result.
+    """
+    made, dtype = made_of(given, in_dtype(shift, torch.float32), in_dtype(scale, torch.float32)), x.dtype
+    x = L.cast(x, torch.float32)
     if x.ndim > 3 and channel == 1:
-        return L.scale(x, *made, axis=1)
+        return L.cast(L.scale(x, *made, axis=1), dtype)
     shape = tuple(-1 if axis == channel else 1 for axis in range(x.ndim))
     added, factor = (L.shuffle(each, reshape=tuple(each.shape[0] if n < 0 else n for n in shape)) for each in made)
-    return L.elementwise(L.elementwise(x, factor, "PROD"), added, "SUM")
+    return L.cast(L.elementwise(L.elementwise(x, factor, "PROD"), added, "SUM"), dtype)
 
 
 def deferred(

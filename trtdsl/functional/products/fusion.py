@@ -38,20 +38,19 @@ def fuse_conv_bn_weights(
     scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     if conv_b is not None:
         bias = bias + values_of(conv_b) * scale
-    weight = scaled_weight(conv_w.data, in_dtype(scale, conv_w.dtype), 1 if transpose else 0)
-    fused, shift = made_of(given, weight, in_dtype(bias, conv_w.dtype))
+    weight = scaled_weight(conv_w.data, in_dtype(scale, torch.float32), 1 if transpose else 0)
+    fused, shift = made_of(given, weight.to(conv_w.dtype), in_dtype(bias, conv_w.dtype))
     return fused, shift
 
 
 def scaled_weight(weight: torch.Tensor, scale: torch.Tensor, axis: int) -> torch.Tensor:
-    """``weight`` times a scale for each index of dimension ``axis``.
+    """``weight`` times a scale for each index of dimension ``axis``, in float32.
 
     By numpy, on one thread: torch's threads take longer wherever one waits for a busy core.
     """
     channels = [1] * weight.ndim
     channels[axis] = -1
-    if weight.dtype != torch.float32:
-        return weight * scale.view(channels)
+    weight = weight.float()
     if weight.numel() <= 1 << 12:
         return torch.from_numpy(weight.numpy() * scale.numpy().reshape(channels))
     result = torch.empty_like(weight)

@@ -34,10 +34,11 @@ def batch_norm(
     """``(input - mean) / sqrt(var + eps) * weight + bias`` per channel of dimension 1, for any rank from 2 on.
 
     No layer where ``input`` is the result of a convolution that nothing else uses: its weights take in the statistics,
-    computed in float64 (``lowering="folded"``). Otherwise, and for ``"scale"``, one IScaleLayer, between two
-    IShuffleLayers below rank 4. Statistics that are not constants take two IElementWiseLayers. ``training=True``
-    normalizes by the batch's own statistics (INormalizationLayer) when there are no running ones, and is refused when
-    there are; ``momentum`` matters only there.
+    computed in float64 (``lowering="folded"``), unless they become too small or too great for float16. Otherwise, and
+    for ``"scale"``, one IScaleLayer in float32, between two IShuffleLayers below rank 4. Statistics that are not
+    constants take IElementWiseLayers in float32. ``training=True`` normalizes by the batch's own statistics
+    (INormalizationLayer) when there are no running ones, and is refused when there are; ``momentum`` matters only
+    there.
 
     >>> net = td.Network()
     >>> one = net.constant(torch.ones(3))
@@ -74,15 +75,15 @@ def batch_norm(
 
 
 def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    scale = _reciprocal_root(var, eps)
+    mean, scale = L.cast(mean, torch.float32), _reciprocal_root(L.cast(var, torch.float32), eps)
     if weight is not None:
-        scale = L.elementwise(scale, weight, "PROD")
-    shift = L.unary(L.elementwise(mean, scale, "PROD"), "NEG")
+        scale = binary(scale, weight, "PROD", torch.float32)
+    mean, scale = _channels(x, mean), _channels(x, scale)
+    assert mean is not None and scale is not None
+    result = L.elementwise(L.elementwise(L.cast(x, torch.float32), mean, "SUB"), scale, "PROD")
     if bias is not None:
-        shift = L.elementwise(shift, bias, "SUM")
-    channels = (1, x.shape[1], *(1,) * (x.ndim - 2))
-    scaled = binary(x, L.shuffle(scale, reshape=channels), "PROD", x.dtype)
-    return binary(scaled, L.shuffle(shift, reshape=channels), "SUM", x.dtype)
+        result = binary(result, _channels(x, bias), "SUM", torch.float32)
+    return L.cast(result, x.dtype)
 
 
 def _channels(x: Tensor, values: Tensor | None) -> Tensor | None:
