@@ -85,3 +85,18 @@ def test_batch_norm_in_half_precision_of_means_far_from_zero(dtype, shape, const
     feeds = {"x": x} | ({} if constant else {f"v{k}": value for k, value in enumerate(given)})
     want = F_torch.batch_norm(x.double(), *(value.double() for value in given)).to(dtype)
     assert_close(td.interpret(net, feeds)["y"], want, 2 * float(torch.finfo(dtype).eps))
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")
+@pytest.mark.parametrize("weighed", [None, "half", "float32"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_rms_norm_has_the_epsilon_and_the_dtype_of_torchs(dtype, weighed):
+    """Of rows so small that the epsilon decides: torch's is that of float32, whatever the input's dtype is."""
+    torch.manual_seed(0)
+    x = (torch.randn(4, 32) * torch.tensor([1.0, 1e-2, 1e-3, 1e-4])[:, None]).to(dtype)
+    weight = None if weighed is None else torch.rand(32).to(dtype if weighed == "half" else torch.float32)
+    want = F_torch.rms_norm(x, (32,), weight)
+    operands = [x] if weight is None else [x, weight]
+    got = evaluate(lambda x, *weight: F.rms_norm(x, (32,), *weight), *operands)
+    assert got.dtype == want.dtype
+    torch.testing.assert_close(got, want, rtol=4 * float(torch.finfo(dtype).eps), atol=0)

@@ -298,18 +298,18 @@ def rms_norm(
 ) -> Tensor:
     """``input / sqrt(mean(input ** 2) + eps) * weight`` over the last dimensions, which are ``normalized_shape``.
 
-    IElementWiseLayer PROD, IReduceLayer AVG, IUnaryLayer SQRT and RECIP, in float32. ``eps`` is the dtype's own
-    when None.
+    IElementWiseLayer PROD, IReduceLayer AVG, IUnaryLayer SQRT and RECIP, in float32. ``eps`` is that of float32
+    when None, also in half precision, as in torch.
 
     >>> F.rms_norm(td.Network().input("x", ("N", "T", 8)), (8,)).shape
     (N, T, 8)
     """
     axes = _last(input, normalized_shape)
-    small = torch.finfo(input.dtype).eps if eps is None else eps
+    small = torch.finfo(torch.float32).eps if eps is None else eps
     wide = L.cast(input, torch.float32)
     mean = L.reduce(L.elementwise(wide, wide, "PROD"), "AVG", axes, True)
-    result = L.cast(L.elementwise(wide, _reciprocal_root(mean, small), "PROD"), input.dtype)
-    return result if weight is None else binary(result, weight, "PROD")
+    result = L.elementwise(wide, _reciprocal_root(mean, small), "PROD")
+    return L.cast(result if weight is None else binary(result, weight, "PROD", torch.float32), input.dtype)
 
 
 @operation
