@@ -12,17 +12,23 @@ N = td.Dim("N", min=1, opt=1, max=8)
 H, W = 32 * td.Dim("H32", min=4, opt=20, max=20), 32 * td.Dim("W32", min=4, opt=20, max=20)
 CLASSES, BINS, STRIDES = 80, 16, (8, 16, 32)
 CANDIDATES, OUTPUTS, THRESHOLD = 100, 50, 0.6
+NORM, ALL = ("running_mean", "running_var", "weight", "bias"), slice(None)
 
 
-def conv(x: td.Tensor, w: td.Scope, stride: int = 1):
-    x = F.conv2d(x, w.conv.weight, stride=stride, padding=w.conv.weight.shape[-1] // 2)
-    return F.silu(F.batch_norm(x, w.bn.running_mean, w.bn.running_var, w.bn.weight, w.bn.bias, eps=1e-3))
+def conv(x: td.Tensor, w: td.Scope, stride: int = 1, maps: slice = ALL, silu: str = "auto"):
+    weight, *norm = (each[maps] for each in (w.conv.weight, *(w.bn[name] for name in NORM)))
+    x = F.batch_norm(F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2), *norm, eps=1e-3)
+    return F.silu(x, lowering=silu)
 
 
-def c2f(x: td.Tensor, w: td.Scope, count: int, shortcut: bool = False):
-    parts = list(conv(x, w.cv1).chunk(2, 1))
+def c2f(x: td.Tensor, w: td.Scope, count: int, shortcut: bool = False, apart: bool = True):
+    if apart:  # two convolutions, which write into the concatenation; slices of one would be copied
+        half = w.cv1.conv.weight.shape[0] // 2
+        parts = [conv(x, w.cv1, maps=slice(half)), conv(x, w.cv1, maps=slice(half, None))]
+    else:
+        parts = list(conv(x, w.cv1).chunk(2, 1))
     for k in range(count):
-        y = conv(conv(parts[-1], w.m[k].cv1), w.m[k].cv2)
+        y = conv(conv(parts[-1], w.m[k].cv1), w.m[k].cv2, silu="sigmoid")  # others are copied in half precision
         parts.append(parts[-1] + y if shortcut else y)
     return conv(F.cat(parts, 1), w.cv2)
 
@@ -78,7 +84,8 @@ def detected(x: td.Tensor, w: td.Scope):
     x = kept[9] = sppf(c2f(conv(x, m[7], 2), m[8], 1, True), m[9])
     x = kept[12] = c2f(F.cat([F.interpolate(x, scale_factor=2), kept[6]], 1), m[12], 1)
     small = c2f(F.cat([F.interpolate(x, scale_factor=2), kept[4]], 1), m[15], 1)
-    middle = c2f(F.cat([conv(small, m[16], 2), kept[12]], 1), m[18], 1)
+    # With slices in this one, the builder needs 8 MB less memory at 640 × 640, for 2.5 MB more that are moved.
+    middle = c2f(F.cat([conv(small, m[16], 2), kept[12]], 1), m[18], 1, apart=False)
     large = c2f(F.cat([conv(middle, m[19], 2), kept[9]], 1), m[21], 1)
     found = [
         predictions(x, stride, m[22].cv2[k], m[22].cv3[k])
@@ -88,10 +95,16 @@ def detected(x: td.Tensor, w: td.Scope):
     return boxes, scores
 
 
-@td.network(
-    inputs={"x": td.Input((N, 3, H, W), sample=(0.0, 1.0))},
-    weights="../weights/yolo.safetensors",
-    reference="reference/yolo.py:Model",
-)
+IMAGES, WEIGHTS = {"x": td.Input((N, 3, H, W), sample=(0.0, 1.0))}, "../weights/yolo.safetensors"
+
+
+@td.network(inputs=IMAGES, weights=WEIGHTS, reference="reference/yolo.py:Model")
 def yolo(x: td.Tensor, w: td.Scope):
     return suppressed(*detected(x, w))
+
+
+@td.network(inputs=IMAGES, weights=WEIGHTS, reference="reference/yolo.py:Detector")
+def without_suppression(x: td.Tensor, w: td.Scope):
+    """Boxes and scores of all cells, for a suppression elsewhere."""
+    boxes, scores = detected(x, w)
+    return {"boxes": boxes, "scores": scores}

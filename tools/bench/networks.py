@@ -46,7 +46,10 @@ PARTS = {
     part: (f"<!-- {part}: python tools/bench/networks.py --write -->", f"<!-- end of {part} -->")
     for part in ("networks", "half precision")
 }
-NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small", "yolo")
+NAMES = (
+    "stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small", "yolo",
+    "yolo:without_suppression",
+)  # fmt: skip
 EXPORTERS = {"TorchScript": (), "dynamo": ("onnxscript",)}  # and the packages that each needs
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 OURS = ("fp32", "fp16", "bf16", "all fp16", "all bf16")
@@ -139,7 +142,7 @@ class Networks:
 
     def __init__(self, names, device, results, folder, until):
         self.names, self.device, self.folder, self.until = names, device, folder, until
-        self.specs = {name: td.load_spec(str(ROOT / "networks" / f"{name}.py")) for name in names}
+        self.specs = {name: td.load_spec(str(ROOT / "networks" / file_of(name))) for name in names}
         self.kept = Results(results)
         self.of_exporters = {name: Results(results, maker(name)) for name in EXPORTERS}
         self.missed = []
@@ -149,10 +152,11 @@ class Networks:
         return (spec.profiles[0] if spec.profiles else td.Profile()).within(spec.dims).at("opt")
 
     def weights(self, name):
-        spec, made = self.specs[name], Path(self.folder) / f"{name}.safetensors"
-        if spec.weights and spec.weights.exists():
+        spec, made = self.specs[name], Path(self.folder) / self.specs[name].weights.name
+        if spec.weights.exists():
             return None
-        return made if made.exists() else load_module(ROOT / "tools" / "make_weights.py").make(name, Path(self.folder))
+        maker = load_module(ROOT / "tools" / "make_weights.py")
+        return made if made.exists() else maker.make(made.stem, Path(self.folder))
 
     def roads(self, name):
         """Every road by its name: where its row is kept, what the row depends on besides, and how it is made."""
@@ -189,6 +193,12 @@ class Networks:
             return alone(work, self.specs[name], weights, sizes, *arguments, self.device, seconds=SECONDS)
         except RuntimeError as error:
             return refused(error)
+
+
+def file_of(name):
+    """The file of a network of the gallery, and its name where the file has several: "yolo:part" is yolo.py:part."""
+    stem, *part = name.split(":")
+    return ":".join([f"{stem}.py", *part])
 
 
 def maker(exporter):
