@@ -105,7 +105,7 @@ SLOW = TEXT.replace("@td.network", "COUNT = []\n\n@td.network").replace(
     '    return F.einsum("nti,oi->nto", y, w)',
     """\
     COUNT.append(1)
-    if len(COUNT) == 4:
+    if len(COUNT) == 5:
         import time
 
         time.sleep(60)

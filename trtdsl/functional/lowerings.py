@@ -138,6 +138,7 @@ LOWERINGS: dict[str, dict[str, Way]] = {
     "silu": {
         "sigmoid": Way("x * sigmoid(x), which the builder makes part of a convolution or a group norm"),
         "exp": Way("x / (1 + exp(-x)) in float32, which the builder makes part of a matrix product"),
+        "float32": Way("x * sigmoid(x) in float32, rounded once"),
     },
 }
 """By function: the first way that can express a call is what the function does unless it, the author or a tuning

@@ -30,7 +30,7 @@ def test_prelu_is_made_of_what_a_convolution_takes_in():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("lowering", ["auto", "exp", "sigmoid"])
+@pytest.mark.parametrize("lowering", ["auto", "exp", "sigmoid", "float32"])
 def test_silu_far_below_zero(dtype, lowering):
     x = torch.tensor(
         [-3e4, -200.0, -100.0, -89.0, -20.0, -12.0, -11.0, -8.0, -0.5, 0.0, 9.0, 3e4, math.inf], dtype=dtype
@@ -50,6 +50,14 @@ def test_silu_becomes_part_of_the_product_before_it():
         net.output(F.linear(F.silu(y, lowering=lowering), weight), "y")
         launches[lowering] = td.program(net).launch_count
     assert launches == {"auto": 2, "sigmoid": 3}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_silu_of_a_convolution_is_rounded_once(dtype):
+    weight, net = torch.eye(4, dtype=dtype).reshape(4, 4, 1, 1), td.Network()
+    net.output(F.silu(F.conv2d(net.input("x", (1, 4, 16, 16), dtype), weight)), "y")
+    x = (4 * torch.randn(1, 4, 16, 16, generator=torch.Generator().manual_seed(0))).to(dtype)
+    assert torch.equal(td.interpret(net, {"x": x})["y"], torch.nn.functional.silu(x.double()).to(dtype))
 
 
 def test_silu_takes_no_integers():

@@ -15,7 +15,7 @@ from ...sizes.shape import shape_text
 from ..family import family
 from ..lowerings import lowering_of
 from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
-from ..products.matmul import is_linear
+from ..products.matmul import is_convolution, is_linear
 from ..shaping.join import chunk
 from ..windows.deferred import before_maxima
 from .arithmetic import clamp
@@ -102,10 +102,12 @@ def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") ->
 
 @operation
 def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
-    """``input * sigmoid(input)``: IActivationLayer SIGMOID and IElementWiseLayer PROD, in the dtype of ``input``.
+    """``input * sigmoid(input)``: IActivationLayer SIGMOID and IElementWiseLayer PROD.
 
-    The result of F.linear becomes ``input / (1 + exp(-input))`` in float32 (``lowering="exp"``): IUnaryLayers NEG and
-    EXP, IElementWiseLayers SUM and DIV, which the builder makes part of a matrix product.
+    They are in the dtype of ``input``, which the builder makes part of a group norm too; after a convolution in
+    float32, so that half precision is rounded once, as torch does (``lowering="float32"``). The result of F.linear
+    becomes ``input / (1 + exp(-input))`` in float32 (``lowering="exp"``): IUnaryLayers NEG and EXP, IElementWiseLayers
+    SUM and DIV, which the builder makes part of a matrix product.
 
     >>> F.silu(td.Network().input("x", (2, 3))).shape
     (2, 3)
@@ -113,9 +115,13 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     _refuse_inplace(inplace)
     if not input.dtype.is_floating_point:
         raise UnsupportedError(f"silu takes floating-point numbers, not {dtype_name(input.dtype)}")
-    if lowering_of("silu", lowering, input, default="exp" if is_linear(input) else "sigmoid") == "sigmoid":
+    default = "exp" if is_linear(input) else "float32" if is_convolution(input) else "sigmoid"
+    way = lowering_of("silu", lowering, input, default=default)
+    if way == "sigmoid":
         return L.elementwise(input, L.activation(input, "SIGMOID"), "PROD")
     wide = L.cast(input, torch.float32)  # exp(12) is beyond float16
+    if way == "float32":
+        return L.cast(L.elementwise(wide, L.activation(wide, "SIGMOID"), "PROD"), input.dtype)
     powers = L.unary(L.unary(wide, "NEG"), "EXP")
     return L.cast(L.elementwise(wide, binary(powers, 1.0, "SUM", torch.float32), "DIV"), input.dtype)
 

@@ -142,6 +142,11 @@ def is_linear(x: Tensor) -> bool:
     return isinstance(x.pending, PendingProduct) and x.pending.source.kernel.ndim == 2
 
 
+def is_convolution(x: Tensor) -> bool:
+    """Whether a convolution with constant weights gives ``x``."""
+    return isinstance(x.pending, PendingProduct) and x.pending.source.kernel.ndim > 2
+
+
 def _merged_as_it_lies(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor] | None:
     """A flattened operand in the order in which it lies in memory, and the weight with its columns in that order."""
     pending = x.pending
