@@ -244,3 +244,62 @@ def test_attention_in_a_body_builds(use, dtype, causal):
     else:
         want = attend(attend(want)) if use == "loop" else attend(want)
     assert_close(got, want.to(x.dtype), 4e-3 if dtype == "float16" else 1e-5)
+
+
+def loops(x):
+    """Two loops."""
+    return looped(F.tanh, looped(F.sigmoid, x))
+
+
+AMONG = {
+    "before": lambda attend, x: loops(attend(x)),
+    "beside": lambda attend, x: (attend(x), loops(x)),
+    "between": lambda attend, x: looped(F.tanh, attend(looped(F.sigmoid, x))),
+    "after": lambda attend, x: attend(loops(x)),
+}
+
+
+@pytest.mark.parametrize("place", AMONG)
+def test_attention_among_several_loops_is_products(place):
+    """TensorRT-RTX 1.7 ends the process where it builds IAttention in front of two loops, or beside them."""
+
+    def attend(x):
+        return F.scaled_dot_product_attention(x, x, x)
+
+    @td.network(inputs={"x": td.Input((2, 4, 8, 8))})
+    def among(x):
+        return AMONG[place](attend, x)
+
+    net = among.define()
+    assert "ATTENTION_INPUT" not in layer_types(net)
+    assert [site.lowering for site in net.choices.sites] == ["products"]
+    assert compile_engine(net).data
+
+
+def test_attention_beside_one_loop_is_a_layer():
+    @td.network(inputs={"x": td.Input((2, 4, 8, 8))})
+    def one(x):
+        return looped(F.tanh, F.scaled_dot_product_attention(x, x, x))
+
+    net = one.define()
+    assert [site.lowering for site in net.choices.sites] == ["layer"]
+    assert compile_engine(net).data
+
+
+def test_attention_before_a_recurrent_net_of_two_layers_builds():
+    torch.manual_seed(0)
+    module = torch.nn.LSTM(8, 8, 2, batch_first=True)
+
+    class Reference(torch.nn.Module):
+        def forward(self, x):
+            return module(torch.nn.functional.scaled_dot_product_attention(x, x, x))[0]
+
+    @td.network(inputs={"x": td.Input((2, 6, 8))}, reference=Reference)
+    def encoder(x):
+        start = x.network.constant(torch.zeros(2, 2, 8))
+        weights = [x.network.constant(weight.detach()) for weight in module._flat_weights]
+        x = F.scaled_dot_product_attention(x, x, x)
+        return F.lstm(x, (start, start), weights, True, 2, 0.0, False, False, True)[0]
+
+    assert td.check(encoder).passed
+    assert compile_engine(encoder.define()).data

@@ -95,6 +95,13 @@ class NetworkSpec:
         backend = backend if isinstance(backend, Backend) else get_backend(backend)
 
         def defined(choices: Choices) -> Network:
+            network = once(choices)
+            if network.loops > 1 and choices.by_loops:  # of these some came later
+                choices.again(network.loops)
+                network = once(choices)
+            return network
+
+        def once(choices: Choices) -> Network:
             network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
             network.choices, network.is_from_spec = choices, True
             choices.folder = self._folder

@@ -43,10 +43,10 @@ def scaled_dot_product_attention(
     do no worse: half precision with no mask or one that is added, or a bool mask in float16 for up to 512 tokens of 32
     or 64 numbers; float32 with a bool mask that is constant, or any for a fixed number of keys that a linear product
     without bias gives, or one that is not constant for a batch or a head of one; in loops and branches; and where the
-    layer cannot express the case. In half precision the builder makes one fused kernel of either. Where
-    ``scale`` makes scores greater than by default, these stay in float32, as in torch, in the layer or in products that
-    are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal.
-    ``enable_gqa`` repeats heads of key and value. ``dropout_p`` must be 0. In float32 keys become an even number.
+    layer cannot express the case. In half precision the builder makes one fused kernel of either. Where ``scale`` makes
+    scores greater than by default, these stay in float32, as in torch, in the layer or in products that are not fused.
+    ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats
+    heads of key and value. ``dropout_p`` must be 0. In float32 keys become an even number.
 
     ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
     as in torch. For a constant mask this is decided while the network is defined and costs nothing without such rows.
@@ -77,14 +77,14 @@ def scaled_dot_product_attention(
     # Unmasked attention in half precision is one kernel either way, with better ways to and from it for the products.
     sharpness = _sharpness(query, scale) if is_low(query) else 0
     plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
-    fits = _is_for_layer(query, key, value, mask, enable_gqa)
+    reason = _against_layer(query, key, value, mask, enable_gqa, lowering)
     way = lowering_of(
         "scaled_dot_product_attention",
         lowering,
         query,
         key,
         value,
-        cannot={} if fits else {"layer": "IAttention takes floats of one width in one batch, and a mask that is added"},
+        cannot={} if reason is None else {"layer": reason},
         default="products" if plain or inside or wide or sharpness == 2 else "layer",
     )
     if way == "layer":
@@ -215,6 +215,20 @@ def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
         and not any(size == 0 for shape in shapes for size in shape)
         and (mask is None or (mask.dtype != torch.bool and mask.ndim <= query.ndim))
     )
+
+
+def _against_layer(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, enable_gqa: bool, lowering: str
+) -> str | None:
+    """Why IAttention is out of the question; None where it is not."""
+    if not _is_for_layer(query, key, value, mask, enable_gqa):
+        return "IAttention takes floats of one width in one batch, and a mask that is added"
+    network, choices = query.network, query.network.choices
+    several = max(network.loops, choices.loops) > 1
+    choices.by_loops = choices.by_loops or not several
+    if several and lowering == "auto":
+        return "TensorRT-RTX 1.7 may crash where it builds it beside several loops"
+    return None
 
 
 def _by_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
