@@ -1525,7 +1525,7 @@ def avg_pool2d(
     (``"slices"``).
 
     A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
-    windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
+    windows reach beyond counted padding, the average is multiplied afterwards (IElementWiseLayer).
 
     >>> x = td.Network().input("x", ("N", 3, "H", 8))
     >>> F.avg_pool2d(x, (x.shape[2], 1)).shape

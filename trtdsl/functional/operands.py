@@ -152,6 +152,19 @@ def numeric(x: Any) -> Tensor:
     return tensor
 
 
+def in_float32(compute: Callable[..., Tensor], *operands: Any) -> Tensor:
+    """``compute`` of the operands; in float32, and rounded once, where all tensors are of the same half precision.
+
+    That is how torch computes it: what lies between operands and result may be beyond half precision.
+    """
+    dtypes = {operand.dtype for operand in operands if hasattr(operand, "dtype")}
+    if len(dtypes) != 1 or not dtypes <= {torch.float16, torch.bfloat16}:
+        return compute(*operands)
+    network = require_network(*operands)
+    wide = [as_tensor(each, network, torch.float32) if hasattr(each, "dtype") else each for each in operands]
+    return L.cast(compute(*wide), dtypes.pop())
+
+
 def floating(x: Any) -> Tensor:
     """The operand as a floating-point Tensor; integers and bool become float32."""
     network = require_network(x)

@@ -14,7 +14,7 @@ from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ..family import family
 from ..lowerings import lowering_of
-from ..operands import axis_of, binary, choose, floating, normalize_axis, scaled, with_dimension
+from ..operands import axis_of, binary, choose, floating, in_float32, normalize_axis, scaled, with_dimension
 from ..products.matmul import is_convolution, is_linear
 from ..shaping.join import chunk
 from ..windows.deferred import before_maxima
@@ -213,7 +213,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     _refuse_inplace(inplace)
     if alpha == 0:
         raise DefinitionError("celu: alpha must not be 0")
-    return scaled(L.activation(scaled(input, 1 / alpha), "ELU", alpha=1.0), alpha)
+    return in_float32(lambda x: scaled(L.activation(scaled(x, 1 / alpha), "ELU", alpha=1.0), alpha), input)
 
 
 @operation
@@ -388,7 +388,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
         centred = L.elementwise(x, L.reduce(x, "MAX", [axis], True), "SUB")
         return L.elementwise(centred, L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG"), "SUB")
 
-    return with_dimension(floating(x), compute)
+    return in_float32(lambda x: with_dimension(x, compute), floating(x))
 
 
 @operation
@@ -411,11 +411,15 @@ def softmax(
         return input
     cannot = {} if input.ndim else {"exp": "a scalar has no dimension to reduce"}
     if lowering_of("softmax", lowering, input, cannot=cannot) == "exp":
-        powers = L.unary(L.elementwise(input, L.reduce(input, "MAX", [axis], True), "SUB"), "EXP")
-        return L.elementwise(powers, L.reduce(powers, "SUM", [axis], True), "DIV")
+        return in_float32(lambda x: _softmax_by_powers(x, axis), input)
     if input.ndim < 2:  # ISoftMaxLayer has two dimensions at least
         return L.shuffle(L.softmax(L.shuffle(input, reshape=(1, input.numel())), 1), reshape=input.shape)
     return L.softmax(input, axis)
+
+
+def _softmax_by_powers(x: Tensor, axis: int) -> Tensor:
+    powers = L.unary(L.elementwise(x, L.reduce(x, "MAX", [axis], True), "SUB"), "EXP")
+    return L.elementwise(powers, L.reduce(powers, "SUM", [axis], True), "DIV")
 
 
 def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

@@ -10,7 +10,7 @@ from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ..operands import as_tensor, binary, choose, promote, result_type, scaled
+from ..operands import as_tensor, binary, choose, in_float32, promote, result_type, scaled
 from .elementary import negative
 from .modulus import floor_quotient, floor_rest, truncated_rest
 from .rounding import truncated
@@ -352,6 +352,10 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     >>> F.lerp(net.input("x", (2, 3)), net.input("y", (2, 3)), 0.3).shape
     (2, 3)
     """
+    return in_float32(_between, input, end, weight)
+
+
+def _between(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     a, b = promote(input, end)
     difference = L.elementwise(b, a, "SUB")
     if isinstance(weight, (int, float)):
@@ -371,7 +375,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     >>> F.addcmul(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
     (2, 3)
     """
-    return add(input, mul(tensor1, tensor2), alpha=value)
+    return in_float32(lambda x, y, z: add(x, mul(y, z), alpha=value), input, tensor1, tensor2)
 
 
 @operation
@@ -382,7 +386,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     >>> F.addcdiv(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
     (2, 3)
     """
-    return add(input, div(tensor1, tensor2), alpha=value)
+    return in_float32(lambda x, y, z: add(x, div(y, z), alpha=value), input, tensor1, tensor2)
 
 
 @operation

@@ -78,12 +78,8 @@ def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias:
     mean, scale = L.cast(mean, torch.float32), _reciprocal_root(L.cast(var, torch.float32), eps)
     if weight is not None:
         scale = binary(scale, weight, "PROD", torch.float32)
-    mean, scale = _channels(x, mean), _channels(x, scale)
-    assert mean is not None and scale is not None
-    result = L.elementwise(L.elementwise(L.cast(x, torch.float32), mean, "SUB"), scale, "PROD")
-    if bias is not None:
-        result = binary(result, _channels(x, bias), "SUM", torch.float32)
-    return L.cast(result, x.dtype)
+    centred = binary(L.cast(x, torch.float32), _channels(x, mean), "SUB", torch.float32)
+    return L.cast(_weighed(binary(centred, _channels(x, scale), "PROD"), None, _channels(x, bias)), x.dtype)
 
 
 def _channels(x: Tensor, values: Tensor | None) -> Tensor | None:

@@ -14,7 +14,7 @@ from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.size import product
 from ..family import family
-from ..operands import as_tensor, axes_of, binary, choose, floating, promote
+from ..operands import as_tensor, axes_of, binary, choose, floating, in_float32, promote
 from .reduction import _reduce
 
 
@@ -64,8 +64,7 @@ def _with_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The variance, or its ``root``, and the mean."""
-    variance, mean = _moments(input, dim, unbiased, keepdim, correction)
-    return (L.unary(variance, "SQRT") if root else variance), mean
+    return _moments(root, input, dim, unbiased, keepdim, correction)
 
 
 var_mean, std_mean = family(
@@ -90,9 +89,9 @@ var_mean, std_mean = family(
 
 
 def _moments(
-    x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
+    root: bool, x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
 ) -> tuple[Tensor, Tensor]:
-    """Variance and mean; torch's older form has ``unbiased`` in the place of ``dim``."""
+    """Variance, or its root, and mean; torch's older form has ``unbiased`` in the place of ``dim``."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -115,6 +114,7 @@ def _moments(
         else:
             divisor = binary(binary(as_tensor(number, x.network, wide.dtype), less, "SUB", wide.dtype), 0.0, "MAX")
         variance = binary(total, divisor, "DIV", wide.dtype)
+    variance = L.unary(variance, "SQRT") if root else variance
     results = [value if keepdim or not axes else L.squeeze(value, axes) for value in (variance, mean)]
     return L.cast(results[0], x.dtype), L.cast(results[1], x.dtype)
 
@@ -190,7 +190,10 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     >>> F.logsumexp(td.Network().input("x", (2, 3)), 1).shape
     (2,)
     """
-    x = floating(input)
+    return in_float32(lambda x: _log_of_sum(x, dim, keepdim), floating(input))
+
+
+def _log_of_sum(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = axes_of(dim, x.ndim)
     if not axes:
         return x

@@ -197,17 +197,17 @@ def _average(
 
 def _pooled_average(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> Tensor:
     """Averages by IPoolingLayer, and by IReduceLayer over dynamic dimensions that one window is the whole of."""
-    length = [windows.length(axis) for axis in windows.axes]
+    x, length = windows.x, [windows.length(axis) for axis in windows.axes]
     padded = any(windows.padding)
     beyond = any(windows.after(axis) > windows.padding[axis] for axis in windows.axes)
     if divisor_override is not None:
         _whole(windows, "SUM")
-        total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
-        return binary(total, divisor_override, "DIV", total.dtype)
+        return scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size) / divisor_override)
     _whole(windows, "AVG")
     if beyond and ((padded and count_include_pad) or _too_wide(windows)):
-        total = scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size))
-        return L.elementwise(total, counts_of(windows, length, padding=count_include_pad), "DIV")
+        average = _pool(windows, "AVERAGE", exclude_padding=False)
+        counts = counts_of(windows, length, padding=count_include_pad)
+        return L.elementwise(average, binary(math.prod(windows.size), counts, "DIV", x.dtype), "PROD")
     return _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
 
 
@@ -223,7 +223,7 @@ avg_pool2d, avg_pool3d = family(
         (``"slices"``).
 
         A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
-        windows reach beyond counted padding, the sum is divided afterwards (IElementWiseLayer).
+        windows reach beyond counted padding, the average is multiplied afterwards (IElementWiseLayer).
 
         >>> x = td.Network().input("x", ("N", 3, "H", 8))
         >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
