@@ -34,13 +34,19 @@ class PendingShuffle:
     def _along(self) -> ShuffleSteps:
         """The steps, reshaping in the order of memory where that is no worse.
 
-        In half precision the builder has its own way from channels last to a product whose result attention takes
-        apart, which moves less. What lies as it is written is left as the author has it, too.
+        Where a transpose is left behind a reshape that does more than to add dimensions of one, the builder copies
+        twice, instead of once in whatever reads the result. In half precision it has its own way from channels last to
+        a product whose result attention takes apart, which moves less. What lies as it is written is left as the
+        author has it, too.
         """
         source, steps = self.source, self.steps
         if source.dtype.itemsize < 4 or source.order == tuple(range(source.ndim)):
             return steps
         along = steps.along(source.shape, source.order)
+        if along.second != tuple(range(len(along.second))) and not _only_inserts(
+            permuted(source.shape, steps.first), steps.reshape
+        ):
+            return steps
         needs_tensor = _dims(source.shape, along) is None and _dims(source.shape, steps) is not None
         return steps if needs_tensor else along
 
@@ -120,6 +126,14 @@ def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Te
     if composed.reshape is not None and _dims(source.shape, composed) is None and _dims(x.shape, steps) is not None:
         return x, steps  # together they would need a shape tensor
     return source, composed
+
+
+def _only_inserts(before: Shape, after: Shape | None) -> bool:
+    """Whether a reshape does nothing but to add dimensions of one."""
+    if after is None or len(after) <= len(before):
+        return after is None
+    sizes = [[size for size in shape if not isinstance(size, int) or size != 1] for shape in (before, after)]
+    return sizes[0] == sizes[1]
 
 
 def _added(x: Tensor, steps: ShuffleSteps) -> Tensor:
