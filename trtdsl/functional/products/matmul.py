@@ -17,6 +17,8 @@ from ..lowerings import lowering_of
 from ..operands import align, binary, promote
 from .folding import PendingProduct, deferred
 
+SMALL = 2**20  # elements of a weight that may be copied
+
 
 @operation
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -112,17 +114,34 @@ class _LinearProduct:
         return deferred(self.add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1, owns=True, restore=restore)
 
     def add(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        a, b = align([self.x, weight])
+        a, b = align([self.x, self._laid(weight)])
         changed = weight is not self.weight
         if changed:
             self._apart(b)
-        result = L.matrix_multiply(a, b, "NONE", "TRANSPOSE")
+        result = L.matrix_multiply(a, b, "NONE", "NONE" if self._odd else "TRANSPOSE")
         if bias is None:
             return result
         result, bias = promote(result, bias)
         if changed:
             self._apart(bias)
         return L.elementwise(result, bias, "SUM")
+
+    @functools.cached_property
+    def _odd(self) -> bool:
+        """Whether the builder multiplies in fewer launches by transposed values than by a flag, in TensorRT-RTX 1.7.
+
+        It gives an odd side one more element. With the values in that order, it does so in the constant, for one matrix
+        of rows, and where both sides are odd and the rows do not lie in memory as they are written. Otherwise it copies
+        what is multiplied either way. Great weights are not copied for it.
+        """
+        weight, x = self.weight, self.x
+        if not weight.is_constant or weight.ndim != 2 or weight.data.numel() > SMALL or x.ndim < 3:
+            return False
+        odd = [size % 2 == 1 for size in weight.data.shape]
+        return any(odd) and (product(x.shape[:-2]) == 1 or (all(odd) and x.order[-1] != x.ndim - 1))
+
+    def _laid(self, weight: Tensor) -> Tensor:
+        return L.shuffle(weight, (1, 0)) if self._odd else weight
 
     def _apart(self, values: Tensor) -> None:
         """Gives constants a layer of their own, whose values can be changed."""
@@ -133,7 +152,7 @@ class _LinearProduct:
         """Gives the layers their weights before the batch norm again; a bias that there was not is 0."""
         network = self.x.network
         shift = torch.zeros(int(self.weight.shape[0]), dtype=self.weight.dtype) if bias is None else bias.data
-        for index, data in zip(self._own, (self.weight.data, shift), strict=True):
+        for index, data in zip(self._own, (self._laid(self.weight).data, shift), strict=True):
             Node(network.backend, network.definition.get_layer(index)).layer.weights = network.target.buffer(data)
 
 
