@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 import trtdsl as td
 from trtdsl.building.tune import tune
+from trtdsl.checking import buildable
 from trtdsl.core.errors import TuningWarning
 from trtdsl.definition.tuning.choices import Choices
 from trtdsl.engine.refit import new_values, recipe, structure, values_hash
@@ -271,6 +272,14 @@ def test_the_tuning_of_another_network_is_not_replaced(gated, tmp_path):
     damaged.write_text('{"schema": 1, "kind": "tun')
     assert tune(gated, seconds=120, output=damaged).file == damaged
     assert ways(gated.tuned(damaged)) == ["exp"]
+
+
+def test_a_network_that_cannot_be_built_here_is_named_by_its_line(gated, tmp_path, monkeypatch):
+    monkeypatch.setattr(buildable, "has_cuda_device", lambda: False)
+    spec = written(tmp_path, NETWORK.replace("return F.linear(y, model.b)", "return y[y[:, 0, 0] > 0]"), "rows")
+    with pytest.raises(td.BuildError, match=r"rows\.py:11: layer .* cannot be built here: NON_ZERO"):
+        tune(spec, seconds=120)
+    assert not list(tmp_path.glob("*.tuning.json"))
 
 
 def test_a_network_that_was_edited_is_not_half_tuned(gated, tmp_path):

@@ -9,12 +9,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..checking.buildable import obstacles
+from ..checking.buildable import refuse_obstacles
 from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.report import CheckReport
 from ..core.backend import Backend
-from ..core.errors import BuildError, MismatchError, UsageError
+from ..core.errors import MismatchError, UsageError
 from ..core.files import check_writable, is_file, make_folder, write_all_atomically
 from ..core.html import folded, table
 from ..definition.network import Network
@@ -110,7 +110,7 @@ def build(
     previous = read_earlier_manifest(manifest_path)
     unchanged = not force and is_unchanged(previous, content, engine)
     if not unchanged:
-        _refuse_obstacles(network)
+        refuse_obstacles(network)
     report = None
     proof = None if network.plugins else proof_of(spec, weights)  # a plugin's evaluator may have changed unseen
     checked = _known_check(proof, spec, previous.get("check", {}) if unchanged else {}, run_check)
@@ -144,15 +144,6 @@ def _files(spec: NetworkSpec, output: str | PathLike[str] | None, weights: Sourc
 
 def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:
     return spec if tolerance is None else replace(spec, tolerance=as_tolerances(spec.tolerance, tolerance))
-
-
-def _refuse_obstacles(network: Network) -> None:
-    """BuildError where the network has layers that this machine's TensorRT cannot build."""
-    found = obstacles(network)
-    if found:
-        first = found[0]
-        others = "".join(f"\n{obstacle}" for obstacle in found[1:])
-        raise BuildError(f"layer {first.layer!r} cannot be built here: {first.reason}{others}", location=first.location)
 
 
 def _known_check(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..checking.buildable import refuse_obstacles
 from ..core.dtypes import dtype_name
 from ..core.errors import CancelledError, TrtdslError
 from ..core.lazy import torch
@@ -270,6 +271,7 @@ class Search:
         network = self.spec.tuned(Choices(choices, self.start)).define(**self.how)
         known = fingerprint(network.definition, network.backend, values=False)
         if known not in self._known:
+            refuse_obstacles(network)
             plan = compile_engine(network, self.config)
             program = program_of_plan(plan, network)
             self.builds += 1

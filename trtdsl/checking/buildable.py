@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.backend import backend_of, has_cuda_device
 from ..core.dtypes import dtype_name
-from ..core.errors import Location, placed
+from ..core.errors import BuildError, Location, placed
 from ..definition.network import Network
 from ..layers.evaluation import KINDS, Node
 
@@ -70,6 +70,15 @@ def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstac
             if reason is not None:
                 found.append(Obstacle(node.name, node.type, locations.get(node.name), reason))
     return found
+
+
+def refuse_obstacles(network: Network) -> None:
+    """BuildError where the network has layers that this machine's TensorRT cannot build."""
+    found = obstacles(network)
+    if found:
+        first = found[0]
+        others = "".join(f"\n{obstacle}" for obstacle in found[1:])
+        raise BuildError(f"layer {first.layer!r} cannot be built here: {first.reason}{others}", location=first.location)
 
 
 def _dtype_problem(node: Node, constants: set[str], results: set[str]) -> str | None:

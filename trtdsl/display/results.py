@@ -130,10 +130,9 @@ def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
     """A line for each change that was kept, the totals, and what there was no time for; with ``verbose`` all of it."""
     from .program import figures_text
 
-    print_line(
-        f"{report.network}: {report.calls} calls can be lowered in several ways; {report.builds} engines were built in "
-        f"{report.seconds:.1f} s"
-    )
+    calls = "1 call" if report.calls == 1 else f"{report.calls} calls"
+    engines = "1 engine was" if report.builds == 1 else f"{report.builds} engines were"
+    print_line(f"{report.network}: {calls} can be lowered in several ways; {engines} built in {report.seconds:.1f} s")
     for change in report.changes:
         calls = f"{change.function} ×{change.calls}" if change.calls > 1 else change.function
         print_line(
