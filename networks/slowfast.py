@@ -28,7 +28,12 @@ def conv(x: Joined, w: td.Scope, bn: td.Scope, stride: int | tuple[int, int, int
 
 
 def maxima(x: td.Tensor):
-    """Of windows of 3 × 3, two apart, by slices: a pooling layer's result would be copied into the concatenation."""
+    """Of windows of 3 × 3, two apart, by slices: a pooling layer's result would be copied into the concatenation.
+
+    Slices of open sizes are copies themselves, and larger ones.
+    """
+    if not all(isinstance(size, int) for size in x.shape[3:]):
+        return F.max_pool3d(x, (1, 3, 3), (1, 2, 2), (0, 1, 1))
     x = F.pad(x, (1, 1, 1, 1))  # zeros, and no value is below zero behind a ReLU
     x = F.maximum(F.maximum(x[..., :-2:2], x[..., 1:-1:2]), x[..., 2::2])
     return F.maximum(F.maximum(x[..., :-2:2, :], x[..., 1:-1:2, :]), x[..., 2::2, :])

@@ -96,6 +96,7 @@ class TORCH:
     """torch under the names of F."""
 
     relu, sigmoid, conv2d, linear, avg_pool2d = torch.relu, torch.sigmoid, TF.conv2d, TF.linear, TF.avg_pool2d
+    adaptive_avg_pool2d, conv3d = TF.adaptive_avg_pool2d, torch.conv3d
     adaptive_max_pool2d, scaled_dot_product_attention = TF.adaptive_max_pool2d, TF.scaled_dot_product_attention
 
 
@@ -104,6 +105,52 @@ def network(function, dtype):
     with net.current():
         net.output(function(F, net.input("x", SHAPE, dtype)), "y")
     return net
+
+
+def head_of_means(f, x):
+    return f.linear(f.relu(conv(f, x)).mean((2, 3)), low(x, WIDE[:, :64]))
+
+
+def pooled(f, x):
+    return f.conv2d(f.adaptive_avg_pool2d(conv(f, x), 1), low(x, DOWN))
+
+
+def clip(f, x):
+    y = f.conv3d(x, low(x, PATCHES[:, :, None]), stride=(1, 4, 4))
+    return f.linear(y.amax((2, 3, 4)), low(x, WIDE))
+
+
+# name -> (function, the input's dimensions and sizes, the launches and megabytes in float32). Behind each is what an
+# IReduceLayer over the spatial dimensions gives.
+OPEN = {
+    "mean": (head_of_means, ("N", 64, "H", "W"), SHAPE, 4, 2.34),  # 5, 3.19
+    "maximum": (clip, ("N", 64, "T", "H", "W"), (2, 64, 3, 28, 30), 4, 4.55),  # 5, 4.77
+    "squeeze and excite": (squeeze_and_excite, ("N", 64, "H", "W"), SHAPE, 6, 3.17),  # 7, 4.03
+    "gate of maxima and means": (gate, ("N", 64, "H", "W"), SHAPE, 4, 3.17),  # 4, 3.59
+    "pooling": (pooled, ("N", 64, "H", "W"), SHAPE, 5, 2.31),  # 6, 3.17
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["fp32", "fp16"])
+@pytest.mark.parametrize("case", OPEN)
+def test_open_sizes(case, dtype):
+    function, dims, sizes, launches, megabytes = OPEN[case]
+    ranges = {
+        name: td.Dim(name, min=min(size, 4), opt=size, max=64)
+        for name, size in zip(dims, sizes)
+        if isinstance(name, str)
+    }
+    net = td.Network()
+    with net.current():
+        net.output(function(F, net.input("x", tuple(ranges.get(name, name) for name in dims), dtype)), "y")
+    program = td.program(net)
+    assert program.launch_count <= launches
+    assert program.bytes <= megabytes * (1e6 if dtype == torch.float32 else 0.5e6)
+    x = rand(*sizes[:-1], 12).to(dtype)
+    expected = function(TORCH, x.float()).to(dtype)
+    torch.testing.assert_close(
+        td.interpret(net, {"x": x})["y"], expected, rtol=1e-2, atol=1e-3 if dtype == torch.float32 else 1e-2
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["fp32", "fp16"])

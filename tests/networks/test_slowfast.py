@@ -151,8 +151,8 @@ def test_sizes_and_layers(spec, weights):
     types = layer_types(net)
     assert types.count("CONVOLUTION") == 114  # with the batch norms in their weights, four of them as sums of two
     assert types.count("SCALE") == 0
-    assert types.count("POOLING") == 1
-    assert types.count("SHAPE") == 1
+    assert types.count("POOLING") == 2  # the slow stem's maxima are slices for clips of one size alone
+    assert types.count("SHAPE") == 0
     assert len(types) <= 400
     names = [net.definition.get_layer(index).name for index in range(net.definition.num_layers)]
     assert "s5.pathway0_res2.branch2.c.conv3d" in names
@@ -162,3 +162,9 @@ def test_sizes_and_layers(spec, weights):
 def test_engine_builds(spec, weights):
     network = spec.define(weights=weights, dims=CLIPS)
     assert len(compile_engine(network).data) > 0
+
+
+def test_its_engine_for_all_sizes(spec, weights):
+    program = td.program(spec.define(weights=weights), dims={"N": 1, "T": 32, "H": 224, "W": 224})
+    assert program.launch_count <= 124  # 127 with slices, and with means of what was copied for them
+    assert program.bytes < 1_745_000_000  # 1,844 million

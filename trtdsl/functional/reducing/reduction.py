@@ -15,7 +15,7 @@ from ...sizes.shape import shape_text
 from ..family import family
 from ..operands import axes_of, axis_of, binary, choose
 from ..pointwise.arithmetic import maximum, minimum
-from .spatial import reduced
+from .spatial import reduced_by_order
 
 
 def _reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
@@ -58,7 +58,7 @@ def mean(
     if not input.dtype.is_floating_point:
         raise UnsupportedError(f"mean of {input.dtype}: as in torch, give dtype=torch.float32")
     axes = axes_of(dim, input.ndim)
-    return reduced("mean", input, "AVG", axes, keepdim, lowering) if axes else input
+    return reduced_by_order("mean", input, "AVG", axes, keepdim, lowering) if axes else input
 
 
 @operation
@@ -111,7 +111,7 @@ def _extreme(op: str, input: Tensor, dim: Dims = (), keepdim: bool = False, *, l
         raise ShapeError(f"there is no extreme of no elements: dimension {axes} of {shape_text(input.shape)}")
     if input.dtype == torch.bool:
         return L.cast(_reduce(L.cast(input, torch.int32), op, dim, keepdim), torch.bool)
-    return reduced("amax", input, op, axes, keepdim, lowering) if axes else input
+    return reduced_by_order("amax", input, op, axes, keepdim, lowering) if axes else input
 
 
 amax, amin = family(

@@ -18,12 +18,25 @@ NO_POOLING = "IPoolingLayer is for all dimensions after (N, C), of static sizes,
 NOT_LAST = "the channels are not the fastest dimension in memory, or it is bfloat16"
 
 
-def reduced(function: str, x: Tensor, op: str, axes: Sequence[int], keepdim: bool, lowering: str) -> Tensor:
+def reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """IReduceLayer over ``axes``, along rows of channels where it is over all places and they lie last in memory.
+
+    Places of open sizes are copied, channels first, before the layer that reduces them where they stand.
+    """
+    places = x.ndim > 3 and tuple(axes) == tuple(range(2, x.ndim)) and not x.is_constant
+    if not places or is_static(x.shape[2:]) or x.order != channels_last(x.ndim):
+        return L.reduce(x, op, axes, keepdim)
+    rows = L.shuffle(x, channels_last(x.ndim), (x.shape[0], product(x.shape[2:]), x.shape[1]))
+    result = L.reduce(rows, op, [1], False)
+    return L.unsqueeze(result, range(2, x.ndim)) if keepdim else result
+
+
+def reduced_by_order(function: str, x: Tensor, op: str, axes: Sequence[int], keepdim: bool, lowering: str) -> Tensor:
     """An average ("AVG") or an extreme ("MAX", "MIN") over ``axes``, in one of the ways of ``function``."""
     spatial = op != "MIN" and tuple(axes) == tuple(range(2, x.ndim)) and x.ndim in (3, 4, 5)
     pooled = spatial and x.dtype.is_floating_point and not x.is_constant and is_static(x.shape[1:])
     if not pooled and lowering == AUTO:
-        return L.reduce(x, op, axes, keepdim)
+        return reduced(x, op, axes, keepdim)
     cannot = {} if pooled else {"pooling": NO_POOLING}
     if op != "AVG" or len(axes) != 1 or not is_static(x.shape) or not x.dtype.is_floating_point:
         cannot["product"] = "it is for the mean over one dimension, of static sizes, of floats"

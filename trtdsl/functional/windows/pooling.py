@@ -18,6 +18,7 @@ from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
+from ..reducing.spatial import reduced
 from .deferred import PendingMaximum
 from .extent import Window, Windows, check_rank, windows_over
 from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
@@ -99,7 +100,7 @@ def _whole(windows: Windows, op: str) -> None:
     dynamic = [axis for axis in windows.axes if not isinstance(windows.size[axis], int)]
     whole = [axis for axis in dynamic if not windows.padding[axis] and windows.size[axis] == windows.length(axis)]
     if whole:
-        windows.x = L.reduce(windows.x, op, [2 + axis for axis in whole], keep_dims=True)
+        windows.x = reduced(windows.x, op, [2 + axis for axis in whole], True)
         for axis in whole:
             windows.size[axis] = windows.stride[axis] = windows.dilation[axis] = 1
     for axis, size in enumerate(windows.size):
