@@ -33,7 +33,7 @@ def tuned(spec, weights, options, folder):
         spec,
         seconds=options.seconds,
         start=NAIVE if options.naive else None,
-        output=Path(folder) / "tuning.json",
+        output=Path(folder) / f"{spec.name}.tuning.json",
         weights=weights,
         precision=options.precision,
         device=options.device,
