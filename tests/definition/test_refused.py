@@ -42,6 +42,8 @@ def test_a_setter_in_an_authors_call_ends_it():
 
 
 def test_names_that_tensorrt_does_not_take():
+    with pytest.raises(td.DefinitionError, match=TOO_LONG):
+        td.Network(LONG)
     net = td.Network()
     x = net.input("x", (3,))
     with pytest.raises(td.DefinitionError, match=TOO_LONG) as caught:

@@ -84,7 +84,6 @@ class Network:
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
         self.trt = self.backend.trt
         self.definition = self.backend.create_network()
-        self.definition.name = name
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.input_specs: dict[str, Input] = {}
@@ -125,6 +124,8 @@ class Network:
         self.listens = False  # whether that is collected now
         self.loops = 0  # all that there are
         self.bodies = 0  # of control flow that are being written, one in the other
+        with self.operation("network"):
+            self.definition.name = name
 
     # -- what the author calls -------------------------------------------------------------------------------------
 
