@@ -236,9 +236,11 @@ def test_bad_input(gated, tmp_path):
     net.output(net.input("x", (2,)) + 1, "y")
     with pytest.raises(td.UsageError, match="written already: tune the spec"):
         tune(net)
-    for seconds in (0, -1, float("nan")):
+    for seconds in (0, -1, float("nan"), "abc", None):
         with pytest.raises(td.UsageError, match="more than 0 seconds"):
             tune(gated, seconds=seconds)
+    with pytest.raises(td.UsageError, match="start is a dict of lowerings by function.*not 'silu'"):
+        tune(gated, start="silu")
     with pytest.raises(td.UsageError, match="cannot write"):
         tune(gated, output=tmp_path / "missing" / "x.json")
     with pytest.raises(td.UsageError, match="silu has no lowering 'fast'.*sigmoid, exp"):

@@ -99,8 +99,8 @@ def tune(
         raise UsageError(
             f"the network {spec.name!r} is written already: tune the spec or the file that it is made from"
         )
-    if not seconds > 0:
-        raise UsageError(f"a tuning takes more than 0 seconds, not {seconds}")
+    if not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise UsageError(f"a tuning takes more than 0 seconds, not {seconds!r}")
     begin = _start(start or {})
     file = check_writable(Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file))
     if output is not None:
@@ -146,6 +146,8 @@ def _check_replaceable(file: Path, network: str) -> None:
 
 def _start(given: Mapping[str, str]) -> dict[str, str]:
     """The lowerings to start with. UsageError for a function or a lowering that there is not."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"start is a dict of lowerings by function, such as {{'prelu': 'layer'}}, not {given!r}")
     for function, way in given.items():
         if function not in LOWERINGS:
             raise UsageError(f"no function {function!r} has several lowerings: these have {', '.join(LOWERINGS)}")
