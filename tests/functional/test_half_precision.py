@@ -41,6 +41,14 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gelu_where_one_and_the_error_function_cancel(dtype):
+    x = torch.linspace(-4, -2, 50).to(dtype)
+    want = TF.gelu(x.double()).to(dtype)
+    got = evaluate(lambda x: F.gelu(x, lowering="erf"), x)
+    torch.testing.assert_close(got, want, rtol=2 * float(torch.finfo(dtype).eps), atol=0.0)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_what_lies_between_operands_and_result_does_not_overflow(name):
     ours, theirs, operands = CASES[name]

@@ -337,3 +337,13 @@ def test_padding_that_overflows_in_half_precision_hides_its_row_of_multi_head_at
     report = td.check(masked, precision="fp16")
     assert report.passed, str(report)
     assert not any("NaN" in line for line in report.unproven)
+
+
+@pytest.mark.parametrize("lowering", ["auto", "products"])
+def test_heads_of_no_numbers_give_the_mean_of_the_values(lowering):
+    q, v = torch.zeros(2, 3, 4, 0), torch.randn(2, 3, 4, 5)
+    want = torch.nn.functional.scaled_dot_product_attention(q, q, v)
+    net = td.Network()
+    query, value = net.input("q", q.shape), net.input("v", v.shape)
+    net.output(F.scaled_dot_product_attention(query, query, value, lowering=lowering), "y")
+    torch.testing.assert_close(td.interpret(net, {"q": q, "v": v})["y"], want)

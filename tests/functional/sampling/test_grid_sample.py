@@ -371,3 +371,13 @@ def test_bilinear_sample_refuses():
         with pytest.raises(td.DefinitionError, match=message) as error:
             F.bilinear_sample(image, net.input(f"c{coords}", coords), **kwargs)
         assert error.value.location.file == __file__
+
+
+@pytest.mark.parametrize("points", [(0, 2, 3, 2), (2, 0, 3, 2)])
+def test_a_constant_grid_without_points(points):
+    x = torch.randn(points[0], 3, 4, 5)
+    net = td.Network()
+    grid = net.constant(torch.zeros(points))
+    net.output(F.grid_sample(net.input("x", x.shape), grid, align_corners=False), "y")
+    want = torch.nn.functional.grid_sample(x, torch.zeros(points), align_corners=False)
+    assert td.interpret(net, {"x": x})["y"].shape == want.shape

@@ -20,7 +20,8 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
     ``lowering="matmul"``, the default, emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer
     PROD and IReduceLayer SUM, with an IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints
     the plan. ``"row_major"`` plans as if all operands lay in memory in the order of their dimensions. ``"native"`` is
-    one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison.
+    one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison. Sums in another order than torch's
+    have NaN elsewhere where an operand is infinite.
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
 

@@ -128,7 +128,7 @@ def embedding(
 ) -> Tensor:
     """The rows of ``weight`` (classes, features) that ``input`` names: IGatherLayer.
 
-    ``lowering="one_hot"`` is IMatrixMultiplyLayer of ones and zeros with ``weight``.
+    ``lowering="one_hot"`` is IMatrixMultiplyLayer of ones and zeros with ``weight``, whose elements must be finite.
 
     ``padding_idx``, ``scale_grad_by_freq`` and ``sparse`` concern gradients alone. ``max_norm`` (with ``norm_type``)
     shortens rows in place, which a network cannot: it is refused.

@@ -14,7 +14,17 @@ from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ..family import family
 from ..lowerings import lowering_of
-from ..operands import axis_of, binary, choose, floating, in_float32, normalize_axis, scaled, with_dimension
+from ..operands import (
+    axis_of,
+    binary,
+    choose,
+    floating,
+    in_float32,
+    normalize_axis,
+    scaled,
+    sum_in_float32,
+    with_dimension,
+)
 from ..products.matmul import is_convolution, is_linear
 from ..shaping.join import chunk
 from ..windows.deferred import before_maxima
@@ -60,7 +70,8 @@ sigmoid, tanh, softsign = family(
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
     """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU.
 
-    ``lowering="maximum"`` is the greater of the two (the lesser, for a slope above 1): two IElementWiseLayers.
+    ``lowering="maximum"`` is the greater of the two (the lesser, for a slope above 1): two IElementWiseLayers. For a
+    slope of 0 it gives -inf for -inf, where torch gives NaN.
 
     >>> F.leaky_relu(td.Network().input("x", (2, 3)), 0.2).shape
     (2, 3)
@@ -86,7 +97,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") -> Tensor:
     """``input * Phi(input)``: IActivationLayer GELU_ERF, or GELU_TANH for ``approximate="tanh"``.
 
-    ``lowering="erf"`` is IUnaryLayer ERF and IElementWiseLayers.
+    ``lowering="erf"`` is IUnaryLayer ERF and IElementWiseLayers, in float32.
 
     >>> F.gelu(td.Network().input("x", (2, 3)), approximate="tanh").shape
     (2, 3)
@@ -95,9 +106,13 @@ def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") ->
         raise UnsupportedError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
     cannot = {"erf": "it is exact, and approximate is 'tanh'"} if approximate == "tanh" else {}
     if lowering_of("gelu", lowering, input, cannot=cannot) == "erf":
-        share = binary(L.unary(scaled(input, math.sqrt(0.5)), "ERF"), 1.0, "SUM", input.dtype)
-        return L.elementwise(scaled(input, 0.5), share, "PROD")
+        return in_float32(_gelu_by_erf, input)
     return L.activation(input, "GELU_ERF" if approximate == "none" else "GELU_TANH")
+
+
+def _gelu_by_erf(x: Tensor) -> Tensor:
+    share = binary(L.unary(scaled(x, math.sqrt(0.5)), "ERF"), 1.0, "SUM", x.dtype)
+    return L.elementwise(scaled(x, 0.5), share, "PROD")
 
 
 @operation
@@ -388,7 +403,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
         centred = L.elementwise(x, L.reduce(x, "MAX", [axis], True), "SUB")
         return L.elementwise(centred, L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG"), "SUB")
 
-    return in_float32(lambda x: with_dimension(x, compute), floating(x))
+    return sum_in_float32(lambda x: with_dimension(x, compute), floating(x), [dim])
 
 
 @operation
@@ -411,7 +426,7 @@ def softmax(
         return input
     cannot = {} if input.ndim else {"exp": "a scalar has no dimension to reduce"}
     if lowering_of("softmax", lowering, input, cannot=cannot) == "exp":
-        return in_float32(lambda x: _softmax_by_powers(x, axis), input)
+        return sum_in_float32(lambda x: _softmax_by_powers(x, axis), input, [axis])
     if input.ndim < 2:  # ISoftMaxLayer has two dimensions at least
         return L.shuffle(L.softmax(L.shuffle(input, reshape=(1, input.numel())), 1), reshape=input.shape)
     return L.softmax(input, axis)

@@ -49,10 +49,10 @@ def scaled_dot_product_attention(
     heads of key and value. ``dropout_p`` must be 0. In float32 keys become an even number.
 
     ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
-    as in torch. For a constant mask this is decided while the network is defined and costs nothing without such rows.
-    For another one that is added, (2, 8, 256, 64) with a mask (2, 8, 256, 256) takes 4 launches as without the rule in
-    float32, and 6 instead of 5 in half precision, with 1.25 times the bytes; with a mask (2, 1, 1, 256) it takes one
-    launch more in each, and no more bytes (TensorRT-RTX 1.7, read from the programs).
+    as in torch; one hidden by finite numbers has, in half precision, nearly equal weights, or NaN where all sums
+    overflow. A constant mask without such rows costs nothing. One that is added, (2, 8, 256, 256) for (2, 8, 256, 64),
+    takes 4 launches as without the rule in float32, and 6 instead of 5 in half precision, with 1.25 times the bytes;
+    (2, 1, 1, 256) takes one launch more in each, and no more bytes (TensorRT-RTX 1.7).
 
     >>> net = td.Network()
     >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
@@ -262,7 +262,7 @@ def _by_products(
 def _default_scale(query: Tensor) -> float | Tensor:
     width = query.shape[-1]
     if isinstance(width, int):
-        return 1 / math.sqrt(width)
+        return 1 / math.sqrt(width) if width else 1.0
     return pow(as_tensor(width, query.network, torch.float32), -0.5)
 
 

@@ -14,7 +14,7 @@ from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.size import product
 from ..family import family
-from ..operands import as_tensor, axes_of, binary, choose, floating, in_float32, promote
+from ..operands import as_tensor, axes_of, binary, choose, floating, promote, sum_in_float32
 from .reduction import _reduce
 
 
@@ -190,7 +190,8 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     >>> F.logsumexp(td.Network().input("x", (2, 3)), 1).shape
     (2,)
     """
-    return in_float32(lambda x: _log_of_sum(x, dim, keepdim), floating(input))
+    x = floating(input)
+    return sum_in_float32(lambda x: _log_of_sum(x, dim, keepdim), x, axes_of(dim, x.ndim))
 
 
 def _log_of_sum(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:

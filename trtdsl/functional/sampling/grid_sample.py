@@ -59,7 +59,7 @@ def grid_sample(
         return [_pixels(grid, axis, size, align) for axis, size in enumerate(sizes)]
 
     with folding(input.network):  # a constant grid costs its indices and weights, and no work when the network runs
-        points = pixels() if grid.is_constant and is_static(sizes) else None
+        points = pixels() if grid.is_constant and grid.numel() and is_static(sizes) else None
         reason = why_not(input, points)
         transformation = None if points is None or reason else transformation_of(input, points, mode, padding_mode)
         lowering = lowering_of(

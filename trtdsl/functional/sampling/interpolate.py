@@ -91,6 +91,7 @@ def interpolate(
     IReduceLayer), a pooling for an area of whole elements, or a matrix product for areas and antialiasing where sizes
     are dynamic. For a nearest mode and whole factors an ISliceLayer that repeats elements between two IShuffleLayers
     (``lowering="expand"``), where ``input`` does not lie channels last in memory, as it does after a convolution.
+    Elements that are interpolated must be finite: one beside a window may be multiplied by 0.
 
     Raises ShapeError and UnsupportedError for arguments that torch refuses, and for integers.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html

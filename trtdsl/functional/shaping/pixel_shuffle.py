@@ -16,7 +16,7 @@ from ..lowerings import lowering_of
 def pixel_shuffle(input: Tensor, upscale_factor: int, *, lowering: str = "auto") -> Tensor:
     """(…, C * r * r, H, W) to (…, C, H * r, W * r): IShuffleLayer.
 
-    ``lowering="deconvolution"`` is IDeconvolutionLayer with a kernel of ones and zeros.
+    ``lowering="deconvolution"`` is IDeconvolutionLayer with a kernel of ones and zeros, for finite elements.
 
     Raises ShapeError where r * r does not divide the channels.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_shuffle.html
