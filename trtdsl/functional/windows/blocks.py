@@ -50,7 +50,8 @@ def _in_blocks(
 ) -> tuple[Tensor, Tensor, Sides, Sides, Sides]:
     """Blocks of ``steps`` elements as channels: two IShuffleLayers.
 
-    A window need not begin where a block does: the kernel has zeros before its first element and behind its last.
+    A window need not begin where a block does: the kernel has zeros before its first element and behind its last. An
+    infinite element so makes NaN of what reads its block, where torch keeps it to the windows that have it.
     """
     first, behind, taps, margins = [], [], [], []
     for length, step, before, after in zip(size, steps, pre, post, strict=True):
