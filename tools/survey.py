@@ -123,7 +123,7 @@ def measured(library: str, subject: Subject, seconds: int) -> Result:
         return Result(library, version, subject.name, str(error), 0.0)
 
 
-def _declare_operators_of_torchvision() -> None:
+def declare_operators_of_torchvision() -> None:
     """torchvision that is built for another torch can be imported where its operators are known by name."""
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
     unknown = [name for name in options.libraries if name not in LIBRARIES]
     if unknown:
         parser.error(f"no library {', '.join(unknown)}")
-    _declare_operators_of_torchvision()
+    declare_operators_of_torchvision()
     until = time.monotonic() + 60 * options.minutes
     kept = Results(options.results)
     found = list(results_of(options.libraries or list(LIBRARIES), options.only, kept, options.seconds, until))
