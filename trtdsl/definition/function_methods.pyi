@@ -33,7 +33,9 @@ class FunctionMethods:
         """``beta * input + alpha * sum(batch1 @ batch2)`` over the batch: as :func:`addmm`, IReduceLayer SUM."""
 
     def addcdiv(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-        """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM."""
+        """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half precision as in
+        :func:`addcmul`.
+        """
 
     def addcmul(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
         """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM."""

@@ -222,6 +222,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``: IActivationLayer ELU between two scalings.
 
+    Half precision is computed in float32, since ``input / alpha`` may be beyond it.
+
     >>> F.celu(td.Network().input("x", (2, 3)), 0.5).shape
     (2, 3)
     """

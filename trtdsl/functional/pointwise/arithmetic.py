@@ -346,7 +346,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """``input + weight * (end - input)``: IElementWiseLayer SUB, PROD and SUM.
 
     Exact at both ends, as in torch: from a weight of 0.5 on it is ``end - (end - input) * (1 - weight)``, by
-    ISelectLayer for a weight that is a tensor.
+    ISelectLayer for a weight that is a tensor. Half precision is computed in float32 and rounded once, as in torch.
 
     >>> net = td.Network()
     >>> F.lerp(net.input("x", (2, 3)), net.input("y", (2, 3)), 0.3).shape
@@ -371,6 +371,9 @@ def _between(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
 
+    Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the builder
+    then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX 1.7.1).
+
     >>> net = td.Network()
     >>> F.addcmul(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
     (2, 3)
@@ -380,7 +383,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
 
 @operation
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM.
+    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half precision as in :func:`addcmul`.
 
     >>> net = td.Network()
     >>> F.addcdiv(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
