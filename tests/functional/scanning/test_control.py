@@ -276,6 +276,19 @@ def test_attention_among_several_loops_is_products(place):
     assert compile_engine(net).data
 
 
+def test_a_network_whose_loops_came_after_an_attention_is_not_built():
+    """A ``td.Network`` is written once; the builder would end the process."""
+    net = td.Network()
+    x = net.input("x", (2, 4, 8, 8))
+    net.output(loops(F.scaled_dot_product_attention(x, x, x)), "y")
+    with pytest.raises(td.BuildError, match=r"test_control\.py:\d+: .* with 2 loops, .* lowering='products'"):
+        compile_engine(net)
+    net = td.Network()
+    x = net.input("x", (2, 4, 8, 8))
+    net.output(loops(F.scaled_dot_product_attention(x, x, x, lowering="products")), "y")
+    assert compile_engine(net).data
+
+
 def test_attention_beside_one_loop_is_a_layer():
     @td.network(inputs={"x": td.Input((2, 4, 8, 8))})
     def one(x):

@@ -55,11 +55,23 @@ def compile_engine(
         raise UsageError(f"network {network.name!r} has no output")
     network.check_sizes()
     check_weights(network)
+    _refuse_attention_among_loops(network)
     profiles = [input_shapes(network, profile) for profile in network.profiles]
     plan, messages = compile_definition(network.definition, network.backend, profiles, config, progress=progress)
     if plan is None:
         raise _build_error(network, messages)
     return plan
+
+
+def _refuse_attention_among_loops(network: Network) -> None:
+    """BuildError where TensorRT-RTX 1.7 may end the process: a ``td.Network`` whose loops came after an attention."""
+    for site in network.choices.sites if network.loops > 1 else ():
+        if (site.key.function, site.lowering, site.given) == ("scaled_dot_product_attention", "layer", False):
+            raise BuildError(
+                f"{site.key.operation}: TensorRT-RTX 1.7 may crash where it builds IAttention in a network with "
+                f"{network.loops} loops, and they came later: give F.scaled_dot_product_attention lowering='products'",
+                location=site.location,
+            )
 
 
 def compile_definition(
