@@ -1395,7 +1395,7 @@ def conv2d(
     IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
     is (O,). An odd number of channels in half precision becomes an even one: by IShuffleLayers that make blocks of
     pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL). A window of blocks may
-    reach a pixel further, with a weight of 0: beside an infinite pixel its result is NaN.
+    reach further than the kernel, with weights of 0: an infinite pixel there makes the result NaN.
 
     >>> net = td.Network()
     >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
