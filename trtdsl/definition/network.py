@@ -122,7 +122,7 @@ class Network:
         self.log = Messages()
         """What TensorRT has logged of its definition and nobody has looked at."""
         self.listens = False  # whether that is collected now
-        self.loops = 0  # all that there are
+        self.regions = 0  # loops and branches, all that there are
         self.bodies = 0  # of control flow that are being written, one in the other
         with self.operation("network"):
             self.definition.name = name

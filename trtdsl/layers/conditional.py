@@ -32,6 +32,7 @@ class Conditional:
             raise ShapeError(f"a condition must be a scalar, not of {condition.ndim} dimensions")
         self.network: Network = condition.network
         self._start = self.network.definition.num_layers
+        self.network.regions += 1
         with self.network.operation("conditional"):
             self._conditional = self.network.definition.add_if_conditional()
             add_layer(lambda target, condition: self._conditional.set_condition(condition), condition, fold=False)

@@ -41,7 +41,7 @@ class Loop:
         with network.operation("loop"):
             self._loop = network.definition.add_loop()
         self._start = network.definition.num_layers
-        network.loops += 1
+        network.regions += 1
         self._limits: set[str] = set()
         self._recurrences: dict[int, tuple[Tensor, Any]] = {}
         network.open_loops.append(self)

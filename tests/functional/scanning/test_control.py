@@ -254,14 +254,16 @@ def loops(x):
 AMONG = {
     "before": lambda attend, x: loops(attend(x)),
     "beside": lambda attend, x: (attend(x), loops(x)),
+    "with a branch": lambda attend, x: (attend(x), branched(looped(F.tanh, x))),
     "between": lambda attend, x: looped(F.tanh, attend(looped(F.sigmoid, x))),
     "after": lambda attend, x: attend(loops(x)),
 }
 
 
 @pytest.mark.parametrize("place", AMONG)
-def test_attention_among_several_loops_is_products(place):
-    """TensorRT-RTX 1.7 ends the process where it builds IAttention in front of two loops, or beside them."""
+def test_attention_among_several_loops_or_branches_is_products(place):
+    """TensorRT-RTX 1.7 ends the process where it builds IAttention in front of two loops, or beside them,
+    or beside a loop and a branch."""
 
     def attend(x):
         return F.scaled_dot_product_attention(x, x, x)
@@ -281,7 +283,9 @@ def test_a_network_whose_loops_came_after_an_attention_is_not_built():
     net = td.Network()
     x = net.input("x", (2, 4, 8, 8))
     net.output(loops(F.scaled_dot_product_attention(x, x, x)), "y")
-    with pytest.raises(td.BuildError, match=r"test_control\.py:\d+: .* with 2 loops, .* lowering='products'"):
+    with pytest.raises(
+        td.BuildError, match=r"test_control\.py:\d+: .* with 2 loops and branches, .* lowering='products'"
+    ):
         compile_engine(net)
     net = td.Network()
     x = net.input("x", (2, 4, 8, 8))

@@ -96,8 +96,8 @@ class NetworkSpec:
 
         def defined(choices: Choices) -> Network:
             network = once(choices)
-            if network.loops > 1 and choices.by_loops:  # of these some came later
-                choices.again(network.loops)
+            if network.regions > 1 and choices.by_regions:  # of these some came later
+                choices.again(network.regions)
                 network = once(choices)
             return network
 

@@ -91,10 +91,10 @@ class Choices:
         """The name of the tuning that it has the choices from."""
         self.unused: str | None = None
         """Why a tuning that is there has nothing for this network."""
-        self.loops = 0
-        """How many loops the network has, where it was defined before."""
-        self.by_loops = False
-        """Whether a call would be lowered otherwise if there were several loops."""
+        self.regions = 0
+        """How many loops and branches the network has, where it was defined before."""
+        self.by_regions = False
+        """Whether a call would be lowered otherwise if there were several loops or branches."""
         self.sites: list[Site] = []
         self.fallbacks: list[Fallback] = []
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
@@ -119,9 +119,9 @@ class Choices:
         """What is asked for, without the calls."""
         return Choices(self.tuned, self.start)
 
-    def again(self, loops: int) -> None:
-        """For another definition of the same network, whose number of loops is known now."""
-        self.loops, self.by_loops = loops, False
+    def again(self, regions: int) -> None:
+        """For another definition of the same network, whose loops and branches are known now."""
+        self.regions, self.by_regions = regions, False
         self.sites.clear()
         self.fallbacks.clear()
         self._counts.clear()

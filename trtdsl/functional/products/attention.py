@@ -224,10 +224,10 @@ def _against_layer(
     if not _is_for_layer(query, key, value, mask, enable_gqa):
         return "IAttention takes floats of one width in one batch, and a mask that is added"
     network, choices = query.network, query.network.choices
-    several = max(network.loops, choices.loops) > 1
-    choices.by_loops = choices.by_loops or not several
+    several = max(network.regions, choices.regions) > 1
+    choices.by_regions = choices.by_regions or not several
     if several and lowering == "auto":
-        return "TensorRT-RTX 1.7 may crash where it builds it beside several loops"
+        return "TensorRT-RTX 1.7 may crash where it builds it beside several loops or branches"
     return None
 
 
