@@ -29,7 +29,7 @@ def test_more_random_networks_are_torchs(start):
     compare(start, start + 300)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4, 7, 11, 380, 431])
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 7, 11, 380, 431, 3271, 3606])
 def test_the_builder_takes_random_networks(seed, tmp_path):
     case = RandomNetwork(seed)
     engine = tmp_path / "random.engine"

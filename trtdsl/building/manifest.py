@@ -22,8 +22,9 @@ from ..definition.weights import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import MANIFEST_SCHEMA
-from ..engine.program import program_of_plan
+from ..engine.program import program_of_plan, texts_of_plan
 from ..programs.devices import floor_of
+from ..programs.handed import handed_sizes
 
 
 def make_manifest(
@@ -129,15 +130,18 @@ def check_entry(report: CheckReport, proof: str | None) -> dict[str, Any]:
 def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
     """What the engine's program costs at the sizes that it is tuned for; where it cannot be read, why not."""
     try:
-        program = program_of_plan(plan, network)
+        texts = texts_of_plan(plan, network)
+        program = program_of_plan(plan, network, texts=texts)
     except TrtdslError as error:
         return {"unreadable": error.message}
     floor = floor_of(program, device)
+    handed = {name: str(size) for name, size in handed_sizes(network, texts.programs).items()}
     return {
         "dims": program.dims,
         **program.totals(),
         "floor": {"device": floor.device.name, "seconds": floor.seconds, "estimate": True},
         "notes": list(program.notes),
+        **({"handed": handed} if handed else {}),
     }
 
 

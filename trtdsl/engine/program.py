@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,20 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend, get_backend, has_cuda_device
-from ..core.errors import EngineDamagedError, UsageError, nearest
+from ..core.errors import EngineDamagedError, ManifestDamagedError, UsageError, nearest
 from ..core.files import is_file
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
 from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
-from ..definition.tensor import Tensor
 from ..definition.weights import Source
-from ..programs.plan import plain, read_plan
+from ..programs.handed import handed_sizes, parse_size
+from ..programs.plan import PlanTexts, read_plan
 from ..programs.program import Program
 from ..programs.reader import Given, make_program
 from ..sizes.dim import Dim
 from ..sizes.profile import Range
-from ..sizes.size import SizeLike
 from .compiling.compiler import Plan, Progress, compile_engine
 from .compiling.config import BuildConfig
 from .compiling.onnx import compile_onnx, parse_onnx
@@ -67,9 +65,10 @@ def program(
 
     ``dims`` are sizes of the dynamic dimensions, by default those that the ``profile`` is tuned for; a range instead of
     a size sets the sizes that the engine is built for. An engine without a manifest has no names for them, and takes
-    the ``shapes`` of its inputs. Sizes inside are evaluated from the plan's own text, so that the program is that of
-    the one engine for all sizes. ``values`` are those of integer inputs that a loop counts by, where the text leaves
-    them open. ``weights``, ``precision``, ``backend`` and ``config`` are those of ``td.build``, for what is built here.
+    the ``shapes`` of its inputs, and of outputs whose sizes TensorRT computes outside of the text. The sizes inside are
+    evaluated from the plan's own text, so that the program is that of the one engine for all sizes. ``values`` are
+    numbers by name that the text leaves open: integer inputs that a loop counts by, and sizes. ``weights``,
+    ``precision``, ``backend`` and ``config`` are those of ``td.build``, for what is built here.
 
     Raises UnreadableProgramError for a plan of another product or version, ProgramDamagedError, UsageError for a
     dimension that is missing, not there or out of range, and what ``spec.define`` and the builder raise.
@@ -153,23 +152,27 @@ def _open(spec: NetworkSpec, name: str) -> bool:
     return name in spec.dims and spec.dims[name].range is None
 
 
-def program_of_plan(plan: Plan, network: Network, at: At | None = None) -> Program:
-    """The program of a network that was compiled."""
+def texts_of_plan(plan: Plan, network: Network) -> PlanTexts:
+    """The texts in the plan of a network that was compiled."""
+    return read_plan(plan.data, network.backend.name, network.backend.version, "the network's plan")
+
+
+def program_of_plan(plan: Plan, network: Network, at: At | None = None, texts: PlanTexts | None = None) -> Program:
+    """The program of a network that was compiled; ``texts`` are those of its plan where they have been read."""
     at = at or At({}, {}, {}, 0)
     profiles = network.profiles
     if not 0 <= at.profile < max(len(profiles), 1):
         raise UsageError(f"the network has {len(profiles)} profiles, and no profile {at.profile}")
     sizes = _sizes(profiles[at.profile].ranges if profiles else {}, at.dims, network.name)
     backend = network.backend
-    texts = read_plan(plan.data, backend.name, backend.version, "the network's plan").of_profile(at.profile)
-    handed = [name for text in texts for name in map(plain, text.names("inputs")) if name not in network.inputs]
+    own = (texts or texts_of_plan(plan, network)).of_profile(at.profile)
     given = Given(
         {name: network.input_shape(name, sizes) for name in network.inputs} | dict(at.shapes),
         sizes,
         {name: tensor.shape for name, tensor in network.inputs.items()},
-        _values(network, handed, sizes) | dict(at.values),
+        handed_sizes(network, own) | dict(at.values),
     )
-    made = make_program(texts, given, network=network.name, backend=f"{backend.name} {backend.version}")
+    made = make_program(own, given, network=network.name, backend=f"{backend.name} {backend.version}")
     return replace(made, engine_bytes=len(plan.data), build_seconds=plan.statistics.seconds)
 
 
@@ -193,33 +196,9 @@ def _of_onnx(path: Path, at: At, backend: Backend, config: BuildConfig | None) -
     plan = compile_onnx(path, backend, config, ranges)
     texts = read_plan(plan.data, backend.name, backend.version, str(path)).of_profile(0)
     made = make_program(
-        texts, Given(shapes, at.dims, {}, at.values), network=path.name, backend=f"{backend.name} {backend.version}"
+        texts, Given(shapes, at.dims, handed=at.values), network=path.name, backend=f"{backend.name} {backend.version}"
     )
     return replace(made, engine_bytes=len(plan.data), build_seconds=plan.statistics.seconds)
-
-
-def _values(network: Network, handed: Sequence[str], sizes: Mapping[str, int]) -> dict[str, int]:
-    """The values of the sizes that TensorRT computes outside the program and passes to it, for loops to count by."""
-    if not handed:
-        return {}
-    known = {
-        tensor.name: key[1].value(sizes)
-        for key, tensor in network.cache.items()
-        if isinstance(key, tuple) and key[0] == "size" and isinstance(tensor, Tensor)
-    }
-    definition, sources = network.definition, {}
-    moved = ("SHUFFLE", "SQUEEZE", "UNSQUEEZE", "IDENTITY", "CAST")
-    for layer in map(definition.get_layer, range(definition.num_layers)):
-        if layer.type.name in moved:
-            sources[layer.get_output(0).name] = layer.get_input(0).name
-    found = {}
-    for name in handed:
-        source = name
-        while source not in known and source in sources:
-            source = sources.pop(source)
-        if source in known:
-            found[name] = known[source]
-    return found
 
 
 def _in_order(names: Sequence[str], shapes: Shapes) -> list[Sequence[int] | None]:
@@ -241,7 +220,7 @@ def _of_engine(path: Path, at: At) -> Program:
         raise UsageError(f"{path} has no manifest to name its dimensions: give the shapes of its inputs instead")
     else:
         given = Given({})
-    given = replace(given, shapes={**given.shapes, **at.shapes}, values=at.values)
+    given = replace(given, shapes={**given.shapes, **at.shapes}, handed={**given.handed, **at.values})
     name = manifest.network if manifest is not None else path.name
     if header.product == "tensorrt" and has_cuda_device():  # its plans hold no text, but TensorRT reports them here
         loaded = Loaded(data, get_backend("tensorrt"), 0, manifest=manifest, header=header)
@@ -260,14 +239,18 @@ def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> G
     sizes = _sizes(facts.get("dims", {}), dims, manifest.network)
     known = {name: Dim(name) for name in sizes}
     named = {
-        name: tuple(size if isinstance(size, int) else _size(size, known) for size in tensor["shape"])
+        name: tuple(size if isinstance(size, int) else parse_size(size, known) for size in tensor["shape"])
         for name, tensor in manifest.facts["inputs"].items()
     }
     shapes = {
         name: tuple(size if isinstance(size, int) else size.value(sizes) for size in shape)
         for name, shape in named.items()
     }
-    return Given(shapes, sizes, named)
+    figures = manifest.facts.get("program")
+    handed = figures.get("handed", {}) if isinstance(figures, dict) else {}
+    if not isinstance(handed, dict) or not all(isinstance(size, str) for size in handed.values()):
+        raise ManifestDamagedError(f"the manifest of {manifest.network}: program.handed must be sizes as text")
+    return Given(shapes, sizes, named, {name: parse_size(size, known) for name, size in handed.items()})
 
 
 def _sizes(ranges: Mapping[str, Sequence[int]], given: Mapping[str, int], network: str) -> dict[str, int]:
@@ -280,25 +263,3 @@ def _sizes(ranges: Mapping[str, Sequence[int]], given: Mapping[str, int], networ
         if not low <= size <= high:
             raise UsageError(f"{name} = {size} is not within {low} to {high}, for which {network} is built")
     return {**{name: bounds[1] for name, bounds in ranges.items()}, **given}
-
-
-def _size(text: str, dims: Mapping[str, Dim]) -> SizeLike:
-    """A size as a manifest writes it: sums and products of dimensions and numbers."""
-
-    def value(node: ast.expr) -> SizeLike:
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.Name(id=name) if name in dims:
-                return dims[name]
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -value(operand)
-            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as operator, right=right):
-                a, b = value(left), value(right)
-                return a * b if isinstance(operator, ast.Mult) else a + b if isinstance(operator, ast.Add) else a - b
-        raise UsageError(f"the manifest has a size {text!r} that is not made of its dimensions")
-
-    try:
-        return value(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError):
-        raise UsageError(f"the manifest has a size {text!r} that is not made of its dimensions") from None

@@ -19,7 +19,7 @@ from typing import Any
 from ..core.errors import DefinitionError, ProgramDamagedError, UsageError
 from ..sizes.size import SizeLike, floor_divide, size_max, size_min
 from .grammar import Record, Statement
-from .plan import Dimension, ProgramText, plain
+from .plan import Descriptor, Dimension, ProgramText, plain
 
 Number = int | float | bool
 
@@ -121,9 +121,9 @@ class Scalars:
 
 
 def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The values of the names that stand in the shapes of a program's inputs. ``shapes`` are by the inputs' names.
+    """The values of the names that stand in the shapes of a program's inputs and outputs.
 
-    Raises UsageError where the shapes do not fit the inputs.
+    ``shapes`` are by the names of these. Raises UsageError where they do not fit.
     """
     known: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -132,18 +132,25 @@ def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str,
             continue
         if not shape and tuple(tensor.dims) == (1,):  # a plan has no tensors without dimensions
             continue
-        shown = ", ".join("?" if isinstance(size, str) else str(size) for size in tensor.dims)
         if len(shape) != len(tensor.dims):
-            raise UsageError(f"the engine's {plain(name)} has the shape ({shown}), not {tuple(shape)}")
+            raise _misfit(tensor, shape)
         for size, own in zip(shape, tensor.dims, strict=True):
             if (known.setdefault(own, size) if isinstance(own, str) else own) != size:
-                raise UsageError(f"the engine's {plain(name)} has the shape ({shown}), not {tuple(shape)}")
+                raise _misfit(tensor, shape)
     for kind, record in reversed(program.sizing):  # back to the numbers that they are copies of
         if kind == "copy" and isinstance(record, Record):
             for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
                 if target in known:
                     known.setdefault(source, known[target])
     return known
+
+
+def _misfit(tensor: Descriptor, shape: Sequence[int], values: Mapping[str, Number] | None = None) -> UsageError:
+    """The error for a shape that is not the tensor's, whose sizes have these ``values`` where they are known."""
+    sizes = ((values or {}).get(size, "?") if isinstance(size, str) else size for size in tensor.dims)
+    return UsageError(
+        f"the engine's {plain(tensor.name)} has the shape ({', '.join(map(str, sizes))}), not {tuple(shape)}"
+    )
 
 
 SYMBOLIC: dict[str, Callable[..., SizeLike]] = {
@@ -154,9 +161,11 @@ SYMBOLIC: dict[str, Callable[..., SizeLike]] = {
 }
 
 
-def name_sizes(program: ProgramText, shapes: Mapping[str, Sequence[SizeLike]]) -> dict[str, SizeLike]:
+def name_sizes(
+    program: ProgramText, shapes: Mapping[str, Sequence[SizeLike]], handed: Mapping[str, SizeLike]
+) -> dict[str, SizeLike]:
     """The sizes of a program in the author's dimensions, as far as they are sums, products and quotients of them."""
-    named: dict[str, SizeLike] = {}
+    named: dict[str, SizeLike] = dict(handed)
     for name, shape in shapes.items():
         tensor = program.tensors.get(name)
         for size, own in zip(shape, tensor.dims if tensor is not None else (), strict=False):
@@ -183,12 +192,12 @@ def name_sizes(program: ProgramText, shapes: Mapping[str, Sequence[SizeLike]]) -
     return named
 
 
-def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> Scalars:
-    """All sizes of a program for these shapes of its inputs.
+def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]], handed: Mapping[str, int]) -> Scalars:
+    """All sizes of a program for these shapes of its inputs and outputs, and the numbers that it is handed.
 
     Raises UsageError for shapes that the engine does not take.
     """
-    scalars = Scalars(program, bind(program, shapes))
+    scalars = Scalars(program, bind(program, shapes) | dict(handed))
     for kind, record in program.sizing:
         if not isinstance(record, Record):
             continue
@@ -197,8 +206,11 @@ def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]]) ->
             if scalars.values.get(condition, True) == False:  # noqa: E712 (a number, too)
                 match = BOUNDS.search(record.text("msg"))
                 within = f": one of them is not within {match[1]} to {match[2]}" if match else ""
-                shown = ", ".join(f"{plain(name)} {tuple(shape)}" for name, shape in shapes.items())
-                raise UsageError(f"the engine does not take inputs of these shapes, {shown}{within}")
+                given = [f"{plain(name)} {tuple(shape)}" for name, shape in shapes.items()]
+                if match:
+                    low, high = int(match[1]), int(match[2])
+                    given += [f"{plain(name)} = {value}" for name, value in handed.items() if not low <= value <= high]
+                raise UsageError(f"the engine does not take inputs of these shapes, {', '.join(given)}{within}")
         elif kind == "copy":  # into the device's memory and back: the same number
             value = [scalars.values.get(name) for name in record.texts("input")]
             for name, known in zip(record.texts("output"), value, strict=False):
@@ -206,6 +218,12 @@ def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]]) ->
                     scalars.values[name] = known
         else:
             scalars.evaluate(kind, record)
+    for name, shape in shapes.items():  # an output's shape may contradict what the text computes
+        tensor = program.tensors.get(name)
+        if tensor is not None and len(shape) == len(tensor.dims):
+            found = [scalars.size(size) for size in tensor.dims]
+            if any(size not in (None, given) for size, given in zip(found, shape, strict=True)):
+                raise _misfit(tensor, shape, scalars.values)
     return scalars
 
 

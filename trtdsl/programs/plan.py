@@ -17,6 +17,8 @@ VERSIONS = ("1.4", "1.5", "1.6", "1.7")
 MARK = b"NLYM"
 START = b"header {\n  version = "
 PROGRAM, BODY = "5", "4"  # the versions of a text: a program, and the body of what is compiled where it runs
+SHAPE_INPUT = re.compile(r"(?P<layer>.+?)( \[profile \d+\])?_shapeInput(_U\d+)?", re.DOTALL)
+"""A size of a layer's result that TensorRT computes and hands the program."""
 PROFILE = re.compile(r" \[profile (\d+)\]")
 
 BITS = {

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ..core.caller import to_write
 from ..core.errors import ProgramDamagedError, UsageError
+from ..sizes.dim import Dim
+from ..sizes.shape import linear
 from ..sizes.size import SizeLike
 from .grammar import Record
 from .host_sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
 from .launches import PICKING, QUIET, TRUNCATED, Shape, epilogue_of, flops_of, kind_of, parts, places_of, shape_of
-from .plan import BITS, DTYPES, Descriptor, ProgramText, plain
+from .plan import BITS, DTYPES, SHAPE_INPUT, Descriptor, ProgramText, plain
 from .program import ALIGNMENT, Launch, Operand, Program, ProgramTensor, Region
 
 T = TypeVar("T")
@@ -28,8 +32,20 @@ class Given:
     dims: Mapping[str, int] = dataclasses.field(default_factory=dict)
     named: Mapping[str, Sequence[SizeLike]] = dataclasses.field(default_factory=dict)
     """The inputs' shapes in the author's dimensions."""
-    values: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Of integer tensors of one element that the program is handed, by which loops may count."""
+    handed: Mapping[str, SizeLike] = dataclasses.field(default_factory=dict)
+    """The numbers that TensorRT hands the program beside its inputs: sizes, and what loops count by."""
+
+    @functools.cached_property
+    def env(self) -> dict[str, int]:
+        """The sizes of the dimensions, as the inputs' shapes have them."""
+        sizes = dict(self.dims)
+        for name, shape in self.named.items():
+            for size, length in zip(shape, self.shapes.get(name, ()), strict=False):
+                for dim in () if isinstance(size, int) else size.atoms():
+                    solution = linear(size, dim)
+                    if isinstance(dim, Dim) and solution is not None:
+                        sizes[dim.name] = (length - solution[1]) // solution[0]
+        return sizes
 
 
 def make_program(texts: Sequence[ProgramText], given: Given, *, network: str = "", backend: str = "") -> Program:
@@ -47,7 +63,7 @@ def make_program(texts: Sequence[ProgramText], given: Given, *, network: str = "
         network,
         backend,
         "plan",
-        dict(given.dims),
+        given.env,
         {name: shape for reader in readers for name, shape in reader.inputs(given.shapes).items()},
         tuple(name for text in texts for name in map(plain, text.names("outputs"))),
         tuple(launches),
@@ -102,9 +118,11 @@ class _Reader:
     def __init__(self, text: ProgramText, given: Given):
         self.text = text
         inputs = {name: plain(name) for name in text.names("inputs")}
-        self.scalars = evaluate_sizes(text, _of(inputs, given.shapes))
-        self.named = name_sizes(text, _of(inputs, given.named))
-        self.scalars.values |= _of(inputs, given.values)
+        outputs = {name: plain(name) for name in text.names("outputs")}
+        handed = _of(inputs, given.handed)
+        known = {name: size if isinstance(size, int) else size.value(given.env) for name, size in handed.items()}
+        self.scalars = evaluate_sizes(text, _of(inputs | outputs, given.shapes), known)
+        self.named = name_sizes(text, _of(inputs, given.named), handed)
         self.tensors: dict[str, ProgramTensor] = {}
         self.notes: list[str] = []
         self._copy_values()
@@ -365,4 +383,32 @@ def _missing(text: ProgramText, scalars: Scalars, tensor: Descriptor) -> str:
     ]
     if unknown:
         return f"the shapes of the inputs {', '.join(dict.fromkeys(unknown))} are needed: they have dynamic dimensions"
-    return f"the size of {tensor.name!r} depends on values that only the GPU knows"
+    return _not_handed(text, scalars, tensor) or (
+        f"the size of {plain(tensor.name)!r} depends on values that only the GPU knows"
+    )
+
+
+def _not_handed(text: ProgramText, scalars: Scalars, tensor: Descriptor) -> str:
+    """What a text lacks for a tensor's sizes that TensorRT hands it; empty where it lacks nothing."""
+    needed = {size for size in tensor.dims if isinstance(size, str) and size not in scalars.values}
+    for _, record in reversed(text.sizing):
+        if isinstance(record, Record) and not needed.isdisjoint(_outputs(record)):
+            needed |= {name for name in _inputs(record) if name not in scalars.values}
+    names = [plain(name) for name in text.names("inputs") if name in needed]
+    if not names:
+        return ""
+    layers = dict.fromkeys(match["layer"] for name in names if (match := SHAPE_INPUT.fullmatch(name)))
+    written = [
+        place
+        for _, record in text.statements
+        if isinstance(record, Record) and tensor.name in _outputs(record)
+        for place in places_of(record.text("layers"))[0]
+    ]
+    output = next(map(plain, text.names("outputs")), "y")
+    of = f" for {'the layer' if len(layers) == 1 else 'the layers'} {', '.join(map(repr, layers))}" if layers else ""
+    where = f" (of {', '.join(dict.fromkeys(written))})" if written else ""
+    return (
+        f"the size of {plain(tensor.name)!r}{where} needs numbers that TensorRT computes{of} outside of the program's "
+        f"text: {', '.join(names)}. Give the shape of an output that has them"
+        + to_write(f", as shapes={{{output!r}: (…)}}, or their values, as values={{{names[0]!r}: …}}", " with --shape")
+    )

@@ -1,0 +1,137 @@
+"""The numbers that TensorRT hands a plan's program from outside: sizes that its text does not compute.
+
+They are inputs of the text. Some are size tensors of the network. Others are sizes of an IResizeLayer's result, which
+TensorRT computes of the layer's scales: ``LAYER_shapeInput`` and, for a second one, ``LAYER_shapeInput_U4``, in the
+order of the dimensions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from ..core.errors import UsageError
+from ..definition.network import Network
+from ..definition.tensor import Tensor
+from ..layers.evaluation import Node
+from ..sizes.dim import Dim
+from ..sizes.size import SizeLike, bounds, floor_divide, size_max, size_min
+from .plan import SHAPE_INPUT, ProgramText, plain
+
+MOVED = ("SHUFFLE", "SQUEEZE", "UNSQUEEZE", "IDENTITY", "CAST")
+
+
+def handed_sizes(network: Network, texts: Sequence[ProgramText]) -> dict[str, SizeLike]:
+    """What the texts of a network's plan are handed, by name, as far as it is made of the network's dimensions."""
+    found: dict[str, SizeLike] = {}
+    for text in texts:
+        names = [name for name in map(plain, text.names("inputs")) if name not in network.inputs]
+        if names:
+            found |= _size_tensors(network, names) | dict(_resized(network, names))
+    return {name: size for name, size in found.items() if _is_named(size)}
+
+
+def _size_tensors(network: Network, names: Sequence[str]) -> dict[str, SizeLike]:
+    """Those that are tensors of the network, made of a size and reshaped or cast since."""
+    known = {
+        tensor.name: key[1]
+        for key, tensor in network.cache.items()
+        if isinstance(key, tuple) and key[0] == "size" and isinstance(tensor, Tensor)
+    }
+    definition, sources = network.definition, {}
+    for layer in map(definition.get_layer, range(definition.num_layers)):
+        if layer.type.name in MOVED:
+            sources[layer.get_output(0).name] = layer.get_input(0).name
+    found = {}
+    for name in names:
+        source = name
+        while source not in known and source in sources:
+            source = sources.pop(source)
+        if source in known:
+            found[name] = known[source]
+    return found
+
+
+def _resized(network: Network, names: Sequence[str]) -> Iterator[tuple[str, SizeLike]]:
+    """Those of layers that resize: the lengths that change, where equal ones may count once."""
+    by_layer: dict[str, list[str]] = {}
+    for name in names:
+        match = SHAPE_INPUT.fullmatch(name)
+        if match is not None and match["layer"] in network.shapes:
+            by_layer.setdefault(match["layer"], []).append(name)
+    definition = network.definition
+    for layer in map(definition.get_layer, range(definition.num_layers)) if by_layer else ():
+        own = by_layer.get(layer.name)
+        node = Node(network.backend, layer) if own else None
+        if not own or node is None or node.type != "RESIZE":
+            continue
+        sizes = [size for size in _changed(network, node) if not isinstance(size, int)]
+        for each in (sizes, list(dict.fromkeys(sizes))):
+            if len(each) == len(own):
+                yield from zip(own, each, strict=True)
+                break
+
+
+def _changed(network: Network, node: Node) -> list[SizeLike]:
+    """The sizes of a resize's result along the dimensions that it resizes."""
+    source = node.inputs[0]
+    tensor = network.inputs.get(source.name)
+    before: Sequence[SizeLike] = tensor.shape if tensor else network.shapes.get(source.name, tuple(source.shape))
+    after = network.shapes[node.layer.name]
+    if not node.layer.scales:
+        return [size for size, own in zip(after, before, strict=True) if size != own]
+    axes = zip(after, before, node.layer.scales, strict=True)
+    return [size if _is_named(size) else _scaled(own, scale) or size for size, own, scale in axes if scale != 1]
+
+
+def _scaled(size: SizeLike, scale: float) -> SizeLike | None:
+    """``size * scale`` rounded down, where TensorRT's product, in float32, is exact; otherwise None."""
+    ratio = Fraction(scale)
+    exact = _is_named(size) and bounds(size)[1] * ratio.numerator < 1 << 24
+    return floor_divide(size * ratio.numerator, ratio.denominator) if exact else None
+
+
+def _is_named(size: SizeLike) -> bool:
+    """Whether a size is made of dimensions that have names."""
+    return isinstance(size, int) or all(isinstance(atom, Dim) for atom in size.atoms())
+
+
+def parse_size(text: str, dims: Mapping[str, Dim]) -> SizeLike:
+    """A size as a manifest writes it: sums, products, quotients and extremes of dimensions and numbers.
+
+    Raises UsageError for any other text.
+
+    >>> parse_size("2*H + (H + 1)//2", {"H": td.Dim("H")}).value({"H": 4})
+    10
+    """
+
+    def value(node: ast.expr) -> SizeLike:
+        match node:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.Name(id=name) if name in dims:
+                return dims[name]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand)
+            case ast.BinOp(left=left, op=operator, right=right):
+                a, b = value(left), value(right)
+                match operator:
+                    case ast.Add():
+                        return a + b
+                    case ast.Sub():
+                        return a - b
+                    case ast.Mult():
+                        return a * b
+                    case ast.FloorDiv() if b != 0:
+                        return floor_divide(a, b)
+                    case ast.Mod() if b != 0:
+                        return a - floor_divide(a, b) * b
+            case ast.Call(func=ast.Name(id="max" | "min" as name), args=[left, right], keywords=[]):
+                return (size_max if name == "max" else size_min)(value(left), value(right))
+        raise UsageError(f"the manifest has a size {text!r} that is not made of its dimensions")
+
+    try:
+        return value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        raise UsageError(f"the manifest has a size {text!r} that is not made of its dimensions") from None
