@@ -147,6 +147,18 @@ def test_the_bytes_of_a_resize_by_hand():
     assert program.bytes == 2 * pixels + (2 * pixels + 8 * 8 * 9 * FLOAT) + 5 * pixels
 
 
+@pytest.mark.parametrize("scale", [2, 1.5])
+def test_a_resize_of_what_is_an_output_too(scale):
+    def write(net):
+        x = image(net)
+        net.output(x, "interpolate")  # the name of a layer, too
+        return scaled(x, scale, 1)
+
+    output = written(td.program(network_of(write), dims=SIZES))[1]
+    assert output.shape == (3, 8, math.floor(5 * scale), 7)
+    assert output.bytes == math.prod(output.shape) * FLOAT
+
+
 def test_each_profile_is_handed_its_own():
     net = network_of(
         lambda net: scaled(image(net), 2, 2),

@@ -60,25 +60,30 @@ def _resized(network: Network, names: Sequence[str]) -> Iterator[tuple[str, Size
         match = SHAPE_INPUT.fullmatch(name)
         if match is not None and match["layer"] in network.shapes:
             by_layer.setdefault(match["layer"], []).append(name)
+    if not by_layer:
+        return
     definition = network.definition
-    for layer in map(definition.get_layer, range(definition.num_layers)) if by_layer else ():
+    layers = [definition.get_layer(index) for index in range(definition.num_layers)]
+    made = {layer.get_output(0).name: layer.name for layer in layers}  # an output of the network has another name
+    for layer in layers:
         own = by_layer.get(layer.name)
         node = Node(network.backend, layer) if own else None
         if not own or node is None or node.type != "RESIZE":
             continue
-        sizes = [size for size in _changed(network, node) if not isinstance(size, int)]
+        source = node.inputs[0]
+        tensor = network.inputs.get(source.name)
+        before = network.shapes.get(made.get(source.name, source.name), ()) if tensor is None else tensor.shape
+        sizes = [size for size in _changed(node, before, network.shapes[layer.name]) if not isinstance(size, int)]
         for each in (sizes, list(dict.fromkeys(sizes))):
             if len(each) == len(own):
                 yield from zip(own, each, strict=True)
                 break
 
 
-def _changed(network: Network, node: Node) -> list[SizeLike]:
-    """The sizes of a resize's result along the dimensions that it resizes."""
-    source = node.inputs[0]
-    tensor = network.inputs.get(source.name)
-    before: Sequence[SizeLike] = tensor.shape if tensor else network.shapes.get(source.name, tuple(source.shape))
-    after = network.shapes[node.layer.name]
+def _changed(node: Node, before: Sequence[SizeLike], after: Sequence[SizeLike]) -> list[SizeLike]:
+    """The sizes of a resize's result along the dimensions that it resizes; none where they are not known."""
+    if len(before) != len(after):
+        return []
     if not node.layer.scales:
         return [size for size, own in zip(after, before, strict=True) if size != own]
     axes = zip(after, before, node.layer.scales, strict=True)
