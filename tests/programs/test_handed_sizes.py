@@ -78,6 +78,8 @@ CASES = {
     "added": (lambda net: F.relu(torch.add(*pyramid(net))), DOUBLED),
     "concatenated": (lambda net: torch.cat(pyramid(net), 1), (3, 16, 10, 14)),
     "before a loop": (lambda net: loop(twice(image(net))), DOUBLED),
+    "by the layer, before a loop": (lambda net: loop(scaled(image(net), 2, 2)), DOUBLED),
+    "by the layer, behind a loop": (lambda net: scaled(loop(image(net)), 2, 2), DOUBLED),
     "flattened": (lambda net: twice(image(net)).flatten(2), (3, 8, 140)),
 }
 

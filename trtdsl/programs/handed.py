@@ -64,7 +64,8 @@ def _resized(network: Network, names: Sequence[str]) -> Iterator[tuple[str, Size
         return
     definition = network.definition
     layers = [definition.get_layer(index) for index in range(definition.num_layers)]
-    made = {layer.get_output(0).name: layer.name for layer in layers}  # an output of the network has another name
+    # An output of the network has another name than its layer; layers of a loop have none.
+    made = {layer.get_output(0).name: layer.name for layer in layers if layer.num_outputs}
     for layer in layers:
         own = by_layer.get(layer.name)
         node = Node(network.backend, layer) if own else None
