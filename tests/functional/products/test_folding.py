@@ -296,3 +296,22 @@ def test_weights_too_small_for_half_precision_are_not_folded(small):
     error = (td.interpret(net, {"x": x})["y"].double() - want).abs().max()
     own = Author(torch.nn.functional, half)
     assert error < 3 * (own.norm(own.conv(x, values), norm).double() - want).abs().max()
+
+
+@pytest.mark.parametrize("small", [1e-5, 1e-6, 0.0])
+def test_a_small_channel_beside_others_is_folded(small):
+    """Trained norms have scales near 0: what these weights lose is less than what the others are rounded by."""
+    torch.manual_seed(0)
+    values = (torch.randn(6, 32, 3, 3) / 17, None)
+    scale = torch.tensor([1.0, -0.7, small, 0.4, 1.3, -small])
+    norm = (torch.randn(6), torch.rand(6) + 0.5, scale, torch.randn(6))
+    x, half = torch.randn(2, 32, 7, 7).half(), lambda value: value.half()
+    net = td.Network()
+    author = Author(F, lambda value: net.constant(value, torch.float16))
+    net.output(author.norm(author.conv(net.input("x", x.shape, torch.float16), values), norm), "y")
+    assert layer_types(net) == ["CONVOLUTION"]
+    author = Author(torch.nn.functional, lambda value: half(value).double())
+    want = author.norm(author.conv(x.double(), values), norm)
+    error = (td.interpret(net, {"x": x})["y"].double() - want).abs().max()
+    own = Author(torch.nn.functional, half)
+    assert error < 3 * (own.norm(own.conv(x, values), norm).double() - want).abs().max()
