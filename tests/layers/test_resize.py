@@ -71,6 +71,16 @@ def test_scales_say_the_ratio_and_sizes_are_rounded_down():
     torch.testing.assert_close(y, torch.arange(10) / 1.5)
 
 
+@pytest.mark.parametrize(("length", "scale"), [(10, 0.7), (180, 0.7), (370, 2.3), (90, 1 / 3), (7, 1.5)])
+def test_a_length_is_rounded_to_float32_before_it_is_rounded_down(length, scale):
+    """As TensorRT has it for a static length, which it says itself; interpreted, a dynamic one is as long."""
+    static, dynamic = td.Network(), td.Network()
+    y = L.resize(static.input("x", (1, 1, length, 2)), "NEAREST", scales=(1, 1, scale, 1))
+    dynamic.output(L.resize(dynamic.input("x", (1, 1, "T", 2)), "NEAREST", scales=(1, 1, scale, 1)), "y")
+    found = td.interpret(dynamic, {"x": torch.zeros(1, 1, length, 2)})["y"]
+    assert tuple(found.shape) == tuple(y.trt.shape)
+
+
 def test_selector_decides_for_a_single_element():
     x = row(10, 20, 30)
     size = (1, 1, 1, 1)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..core.errors import ShapeError, UnsupportedError
-from ..core.lazy import torch
+from ..core.lazy import np, torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike, is_static
@@ -73,12 +73,17 @@ def resize(
     return add_layer(add, x, dynamic, shape=sizes, order=x.order)
 
 
+def _scaled(length: int, scale: float) -> int:
+    """floor(length * scale) as TensorRT has it, which rounds the product to float32: 10 * 0.7 is 7."""
+    return math.floor(np.float32(length) * np.float32(scale))
+
+
 def _scaled_sizes(shape: Sequence[SizeLike], scales: Sequence[float]) -> tuple[SizeLike, ...] | None:
     """floor(length * scale) along each dimension; None where a dynamic one is scaled by a fraction."""
     sizes: list[SizeLike] = []
     for length, scale in zip(shape, scales, strict=True):
         if isinstance(length, int):
-            sizes.append(math.floor(length * scale))
+            sizes.append(_scaled(length, scale))
         elif float(scale).is_integer():
             sizes.append(length * int(scale))
         else:
@@ -121,7 +126,7 @@ def _resize(node: Node) -> Evaluate:
 
     def evaluate(x: torch.Tensor, size: torch.Tensor | None = None) -> torch.Tensor:
         if scales is not None:
-            wanted = [math.floor(length * scale) for length, scale in zip(x.shape, scales, strict=True)]
+            wanted = list(map(_scaled, x.shape, scales))
         else:
             wanted = list(static or ()) if size is None else size.tolist()
         ratios = scales or [None] * x.ndim
