@@ -36,6 +36,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(Path(__file__).parent)]
 from measured import Results, alone, versions, write_part  # noqa: E402
 from survey import declare_operators_of_torchvision  # noqa: E402
 from surveyed.models import MAKERS  # noqa: E402
+from surveyed.subject import varied  # noqa: E402
 
 import trtdsl as td  # noqa: E402
 from networks import COMPARED, DOCUMENT, DTYPES, HEADS, figures, halved, parsed, refused  # noqa: E402
@@ -52,8 +53,10 @@ DEVICE = "rtx-4090"  # of the floors, which the tables do not have
 
 
 def made(subject, kind):
+    """The module with numbers where a fresh one has zeros: exporters leave out what is added to zeros."""
     torch.manual_seed(0)
-    return subject.make().eval().requires_grad_(False).to(DTYPES[kind.removeprefix("all ")])
+    with torch.no_grad():
+        return varied(subject.make().eval()).requires_grad_(False).to(DTYPES[kind.removeprefix("all ")])
 
 
 def inputs_of(subject, kind):
