@@ -409,8 +409,8 @@ def modules_of(weight_names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(source.rpartition(".")[0] for source in weight_names)
 
 
-def common_parent(modules: frozenset[str]) -> str:
-    """The module that has all these, "" when it is the whole network."""
+def common_parent(modules: Iterable[str]) -> str:
+    """The longest module that holds all these; "" is the whole network."""
     parts = [module.split(".") for module in modules]
     shared: list[str] = []
     for names in zip(*parts, strict=False):

@@ -36,7 +36,7 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
         tensor = network.constant(operand)
     else:
         raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
-    return tensor if dtype is None or tensor.dtype == dtype else L.cast(tensor, dtype)
+    return tensor if dtype is None else L.cast(tensor, dtype)
 
 
 def result_type(*operands: Any) -> torch.dtype:

@@ -78,20 +78,12 @@ def convolution_shape(
     """The shape of :func:`convolution`'s result; ShapeError where there is none."""
     parameters = tuple(stride), tuple(pre_padding), tuple(post_padding), tuple(dilation), groups
     if is_static(x.shape) and is_static(kernel.shape):
-        return _static_shape(x.shape, kernel.shape, *parameters)
-    return _convolution_shape(x.network, x.shape, kernel.shape, *parameters)
+        return _static_shape(x.shape, kernel.shape, parameters)
+    return _convolution_shape(x.network, x.shape, kernel.shape, parameters)
 
 
-def _convolution_shape(
-    network: Network | None,
-    x: Shape,
-    kernel: Shape,
-    stride: Sequence[int],
-    pre_padding: Sequence[int],
-    post_padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Shape:
+def _convolution_shape(network: Network | None, x: Shape, kernel: Shape, parameters: tuple[Any, ...]) -> Shape:
+    stride, pre_padding, post_padding, dilation, groups = parameters
     size = _kernel_size(x, kernel)
     check_channels(network, x[1], kernel[1], groups, kernel)
     spatial: list[SizeLike] = []

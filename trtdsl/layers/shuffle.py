@@ -55,6 +55,13 @@ class PendingShuffle:
         return self.steps.order(self.source.shape, self.source.order)
 
 
+def behind_shuffles(x: Tensor) -> Tensor:
+    """What ``x`` is shuffled from, as far as no shuffle is a layer yet."""
+    while x.handle is None and isinstance(x.pending, PendingShuffle):
+        x = x.pending.source
+    return x
+
+
 @operation
 def shuffle(
     x: Tensor,

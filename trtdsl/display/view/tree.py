@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ...definition.network import Network
+from ...definition.tensor import common_parent
 from ...layers.region import Region
 from .layers import Facts, Layer
 from .tidy import Edge, Item, tidy
@@ -37,7 +38,7 @@ class Tree:
         """A box for a loop or a conditional, and the box in which each of its layers stands."""
         first = region.boundary[0]
         call = self.network.calls.get(first.name)
-        shared = _common([_scope_of(self.network, node.name, call) for node in region.boundary])
+        shared = common_parent([_scope_of(self.network, node.name, call) for node in region.boundary])
         home = self._module(outer, shared)
         name = call.name.partition(".")[0] if call is not None else region.kind.name
         if region.kind.name == "loop":
@@ -110,7 +111,7 @@ class Tree:
     def _module(self, home: Item, scope: str) -> Item:
         """The box of a module in a region or in the network, made where there is none."""
         own = self.scopes.get(id(home), "")
-        parts, shared = scope.split(".") if scope else [], _common([own, scope])
+        parts, shared = scope.split(".") if scope else [], common_parent([own, scope])
         known = len(shared.split(".")) if shared else 0
         box = home
         for count in range(known, len(parts)):
@@ -192,14 +193,3 @@ def _scope_of(network: Network, name: str, call: object) -> str:
 
 def _layer_label(layer: Layer) -> str:
     return layer.node.type.lower().replace("_", " ")
-
-
-def _common(scopes: Iterable[str]) -> str:
-    """The longest module that holds all of these."""
-    parts = [scope.split(".") if scope else [] for scope in scopes]
-    shared: list[str] = []
-    for names in zip(*parts, strict=False):
-        if len(set(names)) > 1:
-            break
-        shared.append(names[0])
-    return ".".join(shared)

@@ -46,7 +46,7 @@ def _tensors(operands: Sequence[Any]) -> list[Tensor]:
 
 def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     dtype = _dtype(equation, tensors)
-    tensors = [as_tensor(tensor, tensor.network, dtype) for tensor in tensors]
+    tensors = [L.cast(tensor, dtype) for tensor in tensors]
     shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
     merge = merge_of(Given(equation, tuple(shapes), tuple(constants), tuple(map(_order, tensors))), tensors)
     cannot = {} if merge else {"merged": "no pointwise convolution that it could take in for less gives an operand"}

@@ -17,7 +17,7 @@ def emit(plan: EinsumPlan, tensors: Sequence[Tensor]) -> Tensor:
     values = list(tensors)
     for step in plan.operations:
         values.append(_emit(step, values, dtype))
-    return _cast(values[plan.result], dtype)
+    return L.cast(values[plan.result], dtype)
 
 
 def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
@@ -28,12 +28,12 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
     if isinstance(step, (Multiply, MatrixMultiply)):
         # A matrix product adds up in float32; products that are added up later must not be rounded before.
         wide = isinstance(step, Multiply) and step.wide and dtype.is_floating_point
-        a, b = (_cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
+        a, b = (L.cast(values[index], torch.float32 if wide else dtype) for index in (step.a, step.b))
         if isinstance(step, Multiply):
             return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
         ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
         return L.matrix_multiply(a, b, *ops)
-    x = _cast(values[step.x], dtype)
+    x = L.cast(values[step.x], dtype)
     if isinstance(step, Diagonal):
         flat = L.shuffle(x, step.first, step.shape)
         return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
@@ -42,10 +42,6 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
     if step.first is None and step.second is None and step.shape is not None:
         return _reshape(x, step.shape)
     return L.shuffle(x, step.first, step.shape, step.second)
-
-
-def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x if x.dtype == dtype else L.cast(x, dtype)
 
 
 def _reshape(x: Tensor, shape: Shape) -> Tensor:

@@ -204,7 +204,7 @@ def _weights(
 
 def _constant(like: Tensor, value: torch.Tensor, *made_of: Tensor | None) -> Tensor:
     names = weight_names_of([each for each in made_of if each is not None])
-    return Tensor(like.network, tuple(value.shape), value.dtype, data=value, weight_names=names)
+    return like.network.plain_constant(value, names)
 
 
 def _emitted(

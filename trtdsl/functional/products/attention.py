@@ -10,7 +10,7 @@ from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.precision import is_low
 from ...definition.tensor import Tensor
-from ...layers.shuffle import PendingShuffle
+from ...layers.shuffle import behind_shuffles
 from ..lowerings import lowering_of
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax
@@ -155,8 +155,7 @@ def _are_products_better(query: Tensor, key: Tensor, mask: Tensor | None, shown:
     """
     if mask is None or is_low(query) or not isinstance(key.shape[-2], int):
         return False
-    while not key.is_layer and isinstance(key.pending, PendingShuffle):
-        key = key.pending.source
+    key = behind_shuffles(key)
     pending = key.pending
     if isinstance(pending, PendingProduct) and is_linear(key) and pending.source.bias is None:
         return True

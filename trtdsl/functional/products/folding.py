@@ -78,8 +78,8 @@ class Weighted:
         """Adds the layer in this form, with its own weights or with these, which keep their names."""
         weight, shift = self.kernel, self.bias
         if kernel is not None and bias is not None:
-            names = () if shift is None else shift.weight_names
-            weight, shift = _constant(weight, kernel, weight.weight_names), _constant(weight, bias, names)
+            names, constant = () if shift is None else shift.weight_names, weight.network.plain_constant
+            weight, shift = constant(kernel, weight.weight_names), constant(bias, names)
         with self.operation:
             self.result = self.add(weight, shift)
         self._layer = weight.network.definition.num_layers - 1
@@ -108,10 +108,6 @@ def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
     size = torch.linalg.vector_norm(kernel, dim=others) * math.sqrt(kernel.shape[axis] / max(1, kernel.numel()))
     greatest = float(size.max()) if size.numel() else 0.0
     return greatest == 0 or greatest >= torch.finfo(dtype).smallest_normal / 2
-
-
-def _constant(like: Tensor, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
-    return Tensor(like.network, tuple(data.shape), data.dtype, data=data, weight_names=weight_names)
 
 
 class PendingProduct:

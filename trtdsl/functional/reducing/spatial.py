@@ -9,7 +9,7 @@ from ...core.lazy import torch
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor
 from ...layers.base import channels_last
-from ...layers.shuffle import PendingShuffle
+from ...layers.shuffle import behind_shuffles
 from ...sizes.shape import Shape
 from ...sizes.size import is_static, product
 from ..lowerings import AUTO, lowering_of
@@ -100,7 +100,6 @@ class PendingReduction:
 
 def taken_by_product(x: Tensor) -> None:
     """Notes that a product with weights uses ``x``, perhaps a reduction that is no layer yet."""
-    while not x.is_layer and isinstance(x.pending, PendingShuffle):
-        x = x.pending.source
+    x = behind_shuffles(x)
     if not x.is_layer and isinstance(x.pending, PendingReduction):
         x.pending.before_product = True

@@ -27,7 +27,7 @@ def _spread(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    return _with_mean(root, input, dim, unbiased, keepdim, correction=correction)[0]
+    return _moments(root, input, dim, unbiased, keepdim, correction=correction)[0]
 
 
 var, std = family(
@@ -54,7 +54,7 @@ var, std = family(
 )
 
 
-def _with_mean(
+def _moments(
     root: bool,
     input: Tensor,
     dim: Any = None,
@@ -63,12 +63,36 @@ def _with_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The variance, or its ``root``, and the mean."""
-    return _moments(root, input, dim, unbiased, keepdim, correction)
+    """Variance, or its ``root``, and mean; torch's older form has ``unbiased`` in the place of ``dim``."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise UnsupportedError("var: give unbiased or correction, not both")
+    if not input.dtype.is_floating_point:
+        raise UnsupportedError(f"the variance of {input.dtype}: as in torch, cast to a floating-point dtype first")
+    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    axes = axes_of(dim, input.ndim)
+    wide = L.cast(input, torch.float32)
+    mean = L.reduce(wide, "AVG", axes, True) if axes else wide
+    centred = L.elementwise(wide, mean, "SUB")
+    squares = L.elementwise(centred, centred, "PROD")
+    if less == 0 and axes:
+        variance = L.reduce(squares, "AVG", axes, True)
+    else:
+        total = L.reduce(squares, "SUM", axes, True) if axes else squares
+        number = product(input.shape[axis] for axis in axes)
+        if isinstance(number, int):
+            divisor: Any = float(max(number - less, 0))
+        else:
+            divisor = binary(binary(as_tensor(number, input.network, wide.dtype), less, "SUB", wide.dtype), 0.0, "MAX")
+        variance = binary(total, divisor, "DIV", wide.dtype)
+    variance = L.unary(variance, "SQRT") if root else variance
+    results = [value if keepdim or not axes else L.squeeze(value, axes) for value in (variance, mean)]
+    return L.cast(results[0], input.dtype), L.cast(results[1], input.dtype)
 
 
 var_mean, std_mean = family(
-    _with_mean,
+    _moments,
     var_mean=(
         False,
         """The variance and the mean, as :func:`var`.
@@ -86,37 +110,6 @@ var_mean, std_mean = family(
         """,
     ),
 )
-
-
-def _moments(
-    root: bool, x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
-) -> tuple[Tensor, Tensor]:
-    """Variance, or its root, and mean; torch's older form has ``unbiased`` in the place of ``dim``."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if unbiased is not None and correction is not None:
-        raise UnsupportedError("var: give unbiased or correction, not both")
-    if not x.dtype.is_floating_point:
-        raise UnsupportedError(f"the variance of {x.dtype}: as in torch, cast to a floating-point dtype first")
-    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-    axes = axes_of(dim, x.ndim)
-    wide = L.cast(x, torch.float32)
-    mean = L.reduce(wide, "AVG", axes, True) if axes else wide
-    centred = L.elementwise(wide, mean, "SUB")
-    squares = L.elementwise(centred, centred, "PROD")
-    if less == 0 and axes:
-        variance = L.reduce(squares, "AVG", axes, True)
-    else:
-        total = L.reduce(squares, "SUM", axes, True) if axes else squares
-        number = product(x.shape[axis] for axis in axes)
-        if isinstance(number, int):
-            divisor: Any = float(max(number - less, 0))
-        else:
-            divisor = binary(binary(as_tensor(number, x.network, wide.dtype), less, "SUB", wide.dtype), 0.0, "MAX")
-        variance = binary(total, divisor, "DIV", wide.dtype)
-    variance = L.unary(variance, "SQRT") if root else variance
-    results = [value if keepdim or not axes else L.squeeze(value, axes) for value in (variance, mean)]
-    return L.cast(results[0], x.dtype), L.cast(results[1], x.dtype)
 
 
 # -- norms -------------------------------------------------------------------------------------------------------------

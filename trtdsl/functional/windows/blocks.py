@@ -34,7 +34,8 @@ def with_even_channels(
         return _in_blocks(x, weight, size, steps, stride, pre, post)
     if is_static(x.shape):
         x = L.slice(x, (0,) * x.ndim, (x.shape[0], x.shape[1] + 1, *x.shape[2:]), mode="FILL")
-        weight = _constant(weight, torch.nn.functional.pad(weight.data, (0, 0) * len(size) + (0, 1)))
+        padded = torch.nn.functional.pad(weight.data, (0, 0) * len(size) + (0, 1))
+        weight = weight.network.plain_constant(padded, weight.weight_names)
     return x, weight, stride, pre, post
 
 
@@ -70,12 +71,8 @@ def _in_blocks(
     kernel = kernel.reshape(*kernel.shape[:2], *apart).permute(order)
     return (
         L.shuffle(split, reshape=(x.shape[0], channels, *lengths)),
-        _constant(weight, kernel.reshape(len(kernel), channels, *taps)),
+        weight.network.plain_constant(kernel.reshape(len(kernel), channels, *taps), weight.weight_names),
         tuple(1 if step > 1 else given for step, given in zip(steps, stride, strict=True)),
         tuple(first),
         tuple(behind),
     )
-
-
-def _constant(weight: Tensor, data: torch.Tensor) -> Tensor:
-    return Tensor(weight.network, tuple(data.shape), data.dtype, data=data, weight_names=weight.weight_names)
