@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, shown_file
 from .lazy import torch
 
@@ -66,9 +67,11 @@ def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str =
 
 
 def _advice(text: str) -> str:
-    """What to write where torch refused the sizes of a network, or a number in half precision; otherwise empty."""
+    """What to do where packages do not fit each other, or torch refused a network's sizes; otherwise empty."""
     if "value cannot be converted to type c10::Half without overflow" in text:
         return ": float16 ends at 65504; write torch.finfo(x.dtype).min, or -math.inf, instead of a mask's -1e9"
+    if re.match(r"operator \w+::\w+ does not exist|.*undefined symbol", text, re.DOTALL):
+        return "".join(f"; {misfit}" for misfit in misfits().values())
     if re.match("Could not infer dtype of (Dim|Size)", text):
         return ": a size has no value when the network is written; write F.tensor(…), which takes sizes"
     found = re.match(r"(zeros|ones|empty|full)\(\) takes 1 positional argument but \d+ were given", text)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import platform
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
 from .backend import INSTALL, MODULES, cuda_status, get_backend, installed
 from .errors import BackendError, TrtdslError
 
 PACKAGES = ("trtdsl", "torch", "numpy", "safetensors", "cuda-python", "tensorrt-rtx-cu13", "tensorrt")
+TORCH_FAMILY = ("torchvision", "torchaudio")
+_EXACT_TORCH = re.compile(r"torch\s*\(?==\s*([\w.+]+)")
 
 
 def diagnose(backend: str | None = None) -> dict[str, Any]:
     """Versions of what trtdsl uses, the backends and what each can do here, and the CUDA device.
 
     >>> sorted(diagnose())
-    ['abilities', 'backends', 'libraries', 'machine', 'packages']
+    ['abilities', 'backends', 'libraries', 'machine', 'misfits', 'packages']
     """
     backends: dict[str, str] = {}
     libraries: dict[str, str] = {}
@@ -49,10 +53,38 @@ def diagnose(backend: str | None = None) -> dict[str, Any]:
     return {
         "machine": machine,
         "packages": {p: _version(p) for p in PACKAGES},
+        "misfits": misfits(),
         "backends": backends,
         "libraries": libraries,
         "abilities": abilities,
     }
+
+
+def misfits() -> dict[str, str]:
+    """Installed packages with torch operators of their own that do not fit the installed torch, with what to install.
+
+    A package of torch's family is built for one version of torch, and for CUDA or for CPUs alone; otherwise its
+    operators are missing, and importing it fails far from the cause.
+    """
+    torch = _version("torch")
+    base, _, build = torch.partition("+")
+    found: dict[str, str] = {}
+    for package in TORCH_FAMILY:
+        own = _version(package)
+        if "not installed" in (torch, own):
+            continue
+        wanted = next((match[1] for line in requires(package) or () if (match := _EXACT_TORCH.match(line))), base)
+        if wanted.partition("+")[0] != base:
+            found[package] = (
+                f"{package} {own} is built for torch {wanted}, and torch {torch} is installed: "
+                f"pip install torch=={wanted}"
+            )
+        elif build == "cpu" and own.partition("+")[2] != "cpu":
+            found[package] = (
+                f"{package} {own} is built for CUDA and torch {torch} for CPUs alone: install both from one index, "
+                f"PyTorch's for CPUs or PyPI"
+            )
+    return found
 
 
 def cmake_options(backend: str | None = None) -> list[str]:
@@ -67,8 +99,6 @@ def cmake_options(backend: str | None = None) -> list[str]:
 
 
 def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         return version(package)
     except PackageNotFoundError:
