@@ -2,13 +2,14 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.building.check_proof import imported, proof_of
+from trtdsl.building.check_proof import _found, imported, proof_of
 
 NETWORK = """\
 import trtdsl as td
@@ -161,3 +162,36 @@ def test_no_check_never_repeats_an_old_verdict_as_new(project):
     change(project / "late.py")
     build(project, run_check=False)
     assert manifest(project) == {"done": False, "reason": "--no-check"}
+
+
+@pytest.mark.parametrize("entry", [".", "/", "", "..", "a" * 300, None, b"bytes", "nowhere"])
+def test_any_entry_of_the_import_path(project, monkeypatch, entry):
+    before = proof(project)
+    monkeypatch.setattr(sys, "path", [entry, *sys.path])
+    assert proof(project) == before
+
+
+def test_a_file_that_is_imported_from_the_working_directory_counts(project, tmp_path_factory, monkeypatch):
+    here = tmp_path_factory.mktemp("here")
+    (here / "beside.py").write_text("ONE = 1\n")
+    change(project / "late.py", new="\nimport beside\n")
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    before = proof(project)
+    change(here / "beside.py")
+    assert proof(project) != before
+
+
+@pytest.mark.parametrize("text", ["from . import x\n", "import importlib\nimportlib.import_module('a\\0b')\n"])
+def test_imports_that_lead_nowhere(tmp_path, text):
+    (tmp_path / "ref.py").write_text(text)
+    assert imported([tmp_path / "ref.py"])[0] == {tmp_path / "ref.py"}
+
+
+def test_a_relative_import_in_the_root_folder():
+    assert list(_found("", 1, Path("/ref.py"), [])) == []
+
+
+def test_an_expression_that_is_nested_too_deeply_for_python(tmp_path):
+    (tmp_path / "ref.py").write_text("x = " + "-" * 200_000 + "1\n")
+    assert imported([tmp_path / "ref.py"]) == ({tmp_path / "ref.py"}, set())

@@ -27,7 +27,7 @@ from ..engine.refit import recipe
 from ..programs.devices import DEFAULT, find_device
 from ..sizes.profile import Profile, Range
 from .check_proof import proof_of
-from .manifest import check_entry, dump, make_manifest, read_earlier_manifest
+from .manifest import check_entry, dump, make_manifest, read_earlier_manifest, sealed
 from .up_to_date import content_hash, is_unchanged
 
 
@@ -125,6 +125,7 @@ def build(
     if plan is not None and (config.refit or config.strip_weights):
         made = recipe(spec, network, engine, dims, spec.open_weights(weights))
         manifest["refit"] = {**made, "identical": not config.refit}
+    manifest = sealed(manifest)
     if not dry_run and (plan is not None or manifest != previous):
         written = {} if plan is None else {engine: plan.data}
         write_all_atomically({**written, manifest_path: dump(manifest)})

@@ -15,6 +15,7 @@ from typing import Any
 from ..checking.judging.evidence import as_tolerances
 from ..checking.report import SCHEMA
 from ..core.errors import PACKAGE
+from ..core.files import is_file
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.input import Input
@@ -107,8 +108,8 @@ def imported(roots: list[Path]) -> tuple[set[Path], set[str]]:
 def _imports(path: Path) -> Iterator[tuple[str, int]]:
     """The modules that a file imports, anywhere in it, by name and level."""
     try:
-        tree = ast.parse(path.read_text())
-    except (OSError, SyntaxError, ValueError):
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: deeply nested
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -133,15 +134,16 @@ def _found(name: str, level: int, path: Path, folders: list[Path]) -> Iterator[P
     if level:
         places = [path.parents[level - 1]] if level <= len(path.parents) else []
     else:
-        own = [Path(entry) for entry in sys.path if entry and not _is_library(entry)]
+        own = [Path(entry) for entry in sys.path if isinstance(entry, str) and not _is_library(entry)]  # "": here
         places = [*folders, path.parent, *own]
     parts = [part for part in name.split(".") if part]
     for place in dict.fromkeys(places):
         files = []
         for depth in range(len(parts) + 1):
             base = place.joinpath(*parts[:depth])
-            files += [file for file in (base.with_suffix(".py"), base / "__init__.py") if depth or level]
-        there = [file.resolve() for file in files if file.is_file() and not str(file).startswith(PACKAGE)]
+            files += [Path(f"{base}.py")] if depth else []
+            files += [base / "__init__.py"] if depth or level else []
+        there = [file.resolve() for file in files if is_file(file) and not str(file).startswith(PACKAGE)]
         if there:
             yield from there
             return

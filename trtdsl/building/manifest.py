@@ -11,7 +11,7 @@ from typing import Any
 
 from ..checking.report import CheckReport
 from ..core.dtypes import dtype_name
-from ..core.errors import TrtdslError
+from ..core.errors import ManifestDamagedError, TrtdslError
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
@@ -21,7 +21,7 @@ from ..definition.tensor import Tensor
 from ..definition.weights import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
-from ..engine.loading.manifest import MANIFEST_SCHEMA
+from ..engine.loading.manifest import MANIFEST_SCHEMA, parse_manifest
 from ..engine.program import program_of_plan, texts_of_plan
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
@@ -145,16 +145,26 @@ def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
     }
 
 
+DIGEST = "manifest_sha256"
+
+
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with the hash of all its other entries, by which a later build knows that nobody changed it."""
+    facts = {key: value for key, value in manifest.items() if key != DIGEST}
+    text = json.dumps(json.loads(json.dumps(facts)), sort_keys=True)  # as it is when it is read again
+    return {**facts, DIGEST: hashlib.sha256(text.encode()).hexdigest()}
+
+
 def dump(manifest: dict[str, Any]) -> bytes:
     """The file's bytes."""
     return (json.dumps(manifest, indent=2) + "\n").encode()
 
 
 def read_earlier_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of an earlier build; empty when there is none that can be trusted."""
+    """The manifest of an earlier build; empty when there is none, or none as this trtdsl wrote it."""
     try:
-        manifest = json.loads(path.read_text())
-    except (OSError, ValueError):
+        manifest = parse_manifest(path.read_bytes()).facts
+    except (OSError, ValueError, ManifestDamagedError):
         return {}
-    complete = isinstance(manifest, dict) and {"content_sha256", "engine", "check"} <= manifest.keys()
-    return manifest if complete and manifest.get("schema") == MANIFEST_SCHEMA else {}
+    whole = manifest["schema"] == MANIFEST_SCHEMA and manifest.get(DIGEST) == sealed(manifest)[DIGEST]
+    return manifest if whole and {"content_sha256", "check"} <= manifest.keys() else {}

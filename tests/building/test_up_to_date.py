@@ -1,0 +1,95 @@
+"""An engine is up to date only where its manifest is, entry by entry, the one that its build wrote."""
+
+import copy
+import json
+
+import pytest
+
+import trtdsl as td
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built")
+    N = td.Dim("N", min=2, opt=2, max=8)
+
+    def double(x):
+        td.require(x.shape[0] % 2 == 0, "in pairs")
+        return {"y": x * 2}
+
+    spec = td.network(inputs={"x": td.Input((N, 3))})(double)
+    td.build(spec, folder / "a.engine")
+    return spec, folder / "a.engine"
+
+
+def entries(facts, path=()):
+    """The place of every value of a manifest."""
+    items = facts.items() if isinstance(facts, dict) else enumerate(facts) if isinstance(facts, list) else ()
+    for key, value in items:
+        yield (*path, key)
+        yield from entries(value, (*path, key))
+
+
+def changed(value):
+    """Another value: of the same type, and of another one."""
+    yield (value + 1 if isinstance(value, (int, float)) else f"{value}x" if isinstance(value, str) else None)
+    yield 7
+    if isinstance(value, (list, dict)):
+        yield type(value)()
+
+
+def test_every_entry_that_is_changed_by_hand_is_built_again(built):
+    spec, engine = built
+    file = engine.with_name("a.engine.json")
+    whole = file.read_text()
+    from trtdsl.building.manifest import read_earlier_manifest
+
+    facts = json.loads(whole)
+    assert read_earlier_manifest(file) == facts
+    tried = 0
+    for path in entries(facts):
+        inner = facts
+        for key in path[:-1]:
+            inner = inner[key]
+        for value in changed(inner[path[-1]]):
+            if value == inner[path[-1]]:
+                continue
+            other = copy.deepcopy(facts)
+            place = other
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = value
+            file.write_text(json.dumps(other, indent=2))
+            assert read_earlier_manifest(file) == {}, path
+            tried += 1
+    file.write_text(whole)
+    assert tried > 100
+    assert not td.build(spec, engine).built
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("requirements", []), ("profiles", []), ("inputs", {}), ("outputs", {}), ("compute_capabilities", 7),
+        ("compute_capabilities", ["9.0"]), ("check", 7), ("engine", 7), ("tuning", "x"), ("manifest_sha256", 7),
+        ("manifest_sha256", None), ("program", {}),
+    ],
+)  # fmt: skip
+def test_a_changed_manifest_is_built_again_and_loads(built, name, value):
+    spec, engine = built
+    file = engine.with_name("a.engine.json")
+    before = json.loads(file.read_text())
+    file.write_text(json.dumps({**before, name: value}))
+    assert td.build(spec, engine).built
+    after = json.loads(file.read_text())
+    assert {**after, "build_seconds": 0, "engine": 0, "manifest_sha256": 0} == {
+        **before, "build_seconds": 0, "engine": 0, "manifest_sha256": 0
+    }  # fmt: skip
+    assert not td.build(spec, engine).built
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "null", "7", '{"schema": 3}', "\udcff", '{"a":' * 5000])
+def test_what_is_no_manifest_is_built_again(built, text):
+    spec, engine = built
+    engine.with_name("a.engine.json").write_text(text, errors="surrogateescape")
+    assert td.build(spec, engine).built
