@@ -24,12 +24,13 @@ def named(texts):
 
 
 REQUIRED = named(PROJECT["dependencies"])
+BUILDS = named(EXTRAS["rtx"] + EXTRAS["runtime"])
 PINS = named(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1] not in ("", "#"))
 
 
 def test_required_packages():
-    expected = {"numpy", "torch", "safetensors", "cuda-python", "tensorrt-rtx-cu13", "typer", "rich"}
-    assert expected <= REQUIRED.keys()
+    assert {"numpy", "safetensors", "typer", "rich"} <= REQUIRED.keys()
+    assert not {"torch", "cuda-python", "tensorrt-rtx-cu13", "tensorrt"} & REQUIRED.keys()  # an extra brings them
     served = [f"3.{minor}" for minor in range(8, 15) if f"3.{minor}" in SpecifierSet(PROJECT["requires-python"])]
     assert served == ["3.10", "3.11", "3.12", "3.13", "3.14"]
 
@@ -45,18 +46,20 @@ def test_required_packages():
 )
 def test_each_platform_gets_what_there_is_for_it(system, machine, rtx, cuda):
     def wanted(name):
-        marker = REQUIRED[name].marker
+        marker = BUILDS[name].marker
         return marker is None or marker.evaluate({"sys_platform": system, "platform_machine": machine})
 
     assert (wanted("tensorrt-rtx-cu13"), wanted("cuda-python")) == (rtx, cuda)
-    assert all(wanted(name) for name in REQUIRED if name not in ("tensorrt-rtx-cu13", "cuda-python"))
+    assert all(requirement.marker is None for requirement in REQUIRED.values())
 
 
 def test_extras_have_the_packages_that_they_name():
-    assert named(EXTRAS["tensorrt"]).keys() == {"tensorrt"}
+    assert BUILDS.keys() == {"torch", "trtdsl", "tensorrt-rtx-cu13", "cuda-python"}
+    assert named(EXTRAS["runtime"]).keys() == {"tensorrt-rtx-cu13", "cuda-python"}  # no torch
+    assert named(EXTRAS["tensorrt"]).keys() == {"torch", "tensorrt", "cuda-python"}  # no second TensorRT
     assert {"pytest", "hypothesis"} <= named(EXTRAS["test"]).keys()
     assert {"ruff", "pyright"} <= named(EXTRAS["dev"]).keys()
-    assert "test" in named(EXTRAS["dev"])["trtdsl"].extras
+    assert {"rtx", "test"} <= named(EXTRAS["dev"])["trtdsl"].extras
 
 
 def test_the_console_script_is_the_command_line():
@@ -69,7 +72,14 @@ def test_everything_that_ci_installs_is_pinned_within_its_range():
         "torch==2.13.0",
         "tensorrt_rtx_cu13==1.7.1.116",
     ]
-    for texts in (PROJECT["dependencies"], EXTRAS["test"], EXTRAS["dev"], EXTRAS["models"]):
+    for texts in (
+        PROJECT["dependencies"],
+        EXTRAS["rtx"],
+        EXTRAS["runtime"],
+        EXTRAS["test"],
+        EXTRAS["dev"],
+        EXTRAS["models"],
+    ):
         for name, requirement in named(texts).items():
             if name != "trtdsl":
                 (pin,) = PINS[name].specifier

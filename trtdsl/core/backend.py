@@ -23,7 +23,7 @@ BackendName = Literal["auto", "tensorrt", "tensorrt-rtx"]
 MODULES = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
 INSTALL = {
     "tensorrt": "pip install 'trtdsl[tensorrt]'",
-    "tensorrt-rtx": "pip install tensorrt-rtx-cu13 (Linux x86-64 and Windows)",
+    "tensorrt-rtx": "pip install 'trtdsl[rtx]' (Linux x86-64 and Windows)",
 }
 
 # Messages that follow every error on a machine without a driver, and are not about it.
@@ -116,16 +116,21 @@ class Backend:
         self._sinks = Sinks()
         self._open: dict[int, Messages] = {}  # sinks of all threads: TensorRT's own threads have none
         self.logger = self._make_logger()
-        self._to_torch: dict[int, torch.dtype] = {}  # by number: a DataType takes five times as long to look up
-        self._to_trt: dict[torch.dtype, Any] = {}
-        for member, dtype in DTYPES.items():
-            data_type = trt.DataType.__members__.get(member)
-            if data_type is not None and hasattr(torch, dtype):
-                self._to_torch[int(data_type)] = getattr(torch, dtype)
-                self._to_trt[getattr(torch, dtype)] = data_type
+        members = trt.DataType.__members__
+        self._data_types = {dtype: members[member] for member, dtype in DTYPES.items() if member in members}
+        # By number: a DataType takes five times as long to look up.
+        self._names = {int(data_type): dtype for dtype, data_type in self._data_types.items()}
 
     def __repr__(self) -> str:
         return f"Backend({self.name} {self.version})"
+
+    @functools.cached_property
+    def _to_torch(self) -> dict[int, torch.dtype]:
+        return {number: getattr(torch, name) for number, name in self._names.items() if hasattr(torch, name)}
+
+    @functools.cached_property
+    def _to_trt(self) -> dict[torch.dtype, Any]:
+        return {dtype: self._data_types[self._names[number]] for number, dtype in self._to_torch.items()}
 
     @functools.cached_property
     def builder(self) -> Any:
@@ -237,6 +242,10 @@ class Backend:
     def torch_dtype(self, data_type: Any) -> torch.dtype:
         """torch's dtype for a ``trt.DataType``."""
         return self._to_torch[int(data_type)]
+
+    def dtype_name(self, data_type: Any) -> str:
+        """The name of torch's dtype for a ``trt.DataType``; torch need not be installed."""
+        return self._names[int(data_type)]
 
     def data_type(self, dtype: torch.dtype) -> Any:
         """``trt.DataType`` for a torch dtype; UnsupportedError for one that TensorRT does not have."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .errors import BackendError
+
 
 class LazyModule:
     """A module that is imported when its first attribute is looked up; attributes are kept."""
@@ -18,7 +20,16 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        value = getattr(importlib.import_module(self._name), attribute)
+        try:
+            module = importlib.import_module(self._name)
+        except ModuleNotFoundError as error:
+            if error.name != self._name:
+                raise
+            raise BackendError(
+                f"{self._name} is not installed, which defining, checking and building networks needs: "
+                "pip install 'trtdsl[rtx]', or 'trtdsl[tensorrt]' on a machine with a GPU"
+            ) from None
+        value = getattr(module, attribute)
         setattr(self, attribute, value)
         return value
 

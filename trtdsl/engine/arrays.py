@@ -128,6 +128,13 @@ def host_array(shape: Sequence[int], dtype: str, kind: Kind) -> Any:
     return np.empty(tuple(shape), dtype=dtype)
 
 
+def zeros(shape: Sequence[int], dtype: str) -> Any:
+    """Zeros on the host: numpy's, or torch's of a dtype that numpy does not have."""
+    array = host_array(shape, dtype, "torch" if dtype in NOT_NUMPY else "numpy")
+    array[...] = 0
+    return array
+
+
 def kind_of(value: Any) -> Kind:
     """Where an array lies and which library it belongs to, without reading its memory."""
     if _is_torch(value):

@@ -13,11 +13,11 @@ from typing import Any
 from ..core.backend import Backend, get_backend
 from ..core.caller import option
 from ..core.errors import BackendError, UsageError
-from ..core.lazy import torch
+from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.weights import Source
 from . import cuda
-from .arrays import KINDS, Kind, kind_of, target_view, view
+from .arrays import KINDS, Kind, kind_of, target_view, view, zeros
 from .compiling.compiler import compile_engine
 from .compiling.config import BuildConfig
 from .loading import loader
@@ -218,9 +218,7 @@ class Engine:
             self._free.clear()
         for index, profile in enumerate(self.signature.profiles):
             feeds = {
-                name: self._shape_value(name, index)
-                if info.on_host
-                else torch.zeros(profile[name][1], dtype=getattr(torch, info.dtype))
+                name: self._shape_value(name, index) if info.on_host else zeros(profile[name][1], info.dtype)
                 for name, info in self.signature.inputs.items()
             }
             for _ in range(runs):
@@ -265,11 +263,11 @@ class Engine:
             self._loaded.generation += 1
             self._has_weights = True
 
-    def _shape_value(self, name: str, profile: int) -> torch.Tensor:
+    def _shape_value(self, name: str, profile: int) -> np.ndarray:
         """The best value of an input that TensorRT reads as a shape."""
         info = self.signature.inputs[name]
         values = self._loaded.trt.get_tensor_profile_values(profile, name)  # in this order, whatever its signature says
-        return torch.tensor(values[1], dtype=getattr(torch, info.dtype)).reshape(info.shape)
+        return np.array(values[1], dtype=info.dtype).reshape(info.shape)
 
     def _placed(self, feeds: Mapping[str, Any], outputs: str | None, stream: int | None) -> tuple[Kind, int | None]:
         """The kind of the outputs, and the stream in whose order they follow; None for the context's own."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...core.backend import Backend
-from ...core.dtypes import dtype_name
 from ...core.errors import ExecutionError, OutOfMemoryError, UsageError
 from .. import cuda
 from . import loader
@@ -137,7 +136,7 @@ def read_signature(engine: Any, backend: Backend) -> Signature:
     inputs, outputs = {}, {}
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
-        dtype = dtype_name(backend.torch_dtype(engine.get_tensor_dtype(name)))
+        dtype = backend.dtype_name(engine.get_tensor_dtype(name))
         on_host = engine.get_tensor_location(name) == trt.TensorLocation.HOST
         info = TensorInfo(name, dtype, tuple(engine.get_tensor_shape(name)), on_host)
         (inputs if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT else outputs)[name] = info
