@@ -87,3 +87,16 @@ def test_help_imports_none_of_the_rooms_that_do_the_work():
     rooms = ("layers", "functional", "interpreter", "engine", "checking", "building", "porting")
     options = {"trtdsl.engine", "trtdsl.engine.compiling", "trtdsl.engine.compiling.config"}
     assert not {name for name in loaded if name.startswith(tuple(f"trtdsl.{room}" for room in rooms))} - options
+
+
+def test_commands_stand_in_the_order_of_an_authors_work_and_options_in_panels(command_line, tmp_path):
+    trtdsl = command_line(tmp_path)
+    shown = trtdsl("--help").stdout
+    order = [
+        shown.index(f"│ {name} ") for name in ("port", "check", "build", "inspect", "view", "compare", "run", "bench")
+    ]
+    assert order == sorted(order)
+    panels = [
+        line.split("─ ")[1].split(" ─")[0] for line in trtdsl("build", "--help").stdout.splitlines() if "╭─" in line
+    ]
+    assert panels == ["Arguments", "Options", "Network", "TensorRT", "Check", "Build"]

@@ -16,12 +16,19 @@ app = typer.Typer(
     name="trtdsl",
     help="TensorRT networks in Python with torch's vocabulary, without ONNX, proven equal to torch without a GPU.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _file in pkgutil.iter_modules(commands.__path__):
-    app.add_typer(importlib.import_module(f"{commands.__name__}.{_file.name}").app)
+_FIRST = ("port", "check", "build", "inspect", "view", "compare", "run", "bench")
+"""Commands in the order of an author's work; the others follow by name."""
+
+
+def _place(name: str) -> int:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+for _name in sorted((file.name for file in pkgutil.iter_modules(commands.__path__)), key=_place):
+    app.add_typer(importlib.import_module(f"{commands.__name__}.{_name}").app)
 
 
 def _version(show: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,30 +15,33 @@ import trtdsl as td
 from ..core.errors import UsageError
 from ..sizes.profile import Range, as_bounds, read_ranges
 
+# Options by the panel of the help that they stand in.
+of_network, of_check, of_build, of_builder = (
+    functools.partial(typer.Option, rich_help_panel=panel) for panel in ("Network", "Check", "Build", "TensorRT")
+)
+
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
 WeightsFile = Annotated[
-    Path | None, typer.Option("--weights", metavar="FILE", help="safetensors instead of the network's own")
+    Path | None, of_network("--weights", metavar="FILE", help="safetensors instead of the network's own")
 ]
 Dims = Annotated[
     list[str] | None,
-    typer.Option("--dim", metavar="NAME=MIN:OPT:MAX", help="Range of a dynamic dimension, or NAME=SIZE to fix it."),
+    of_network("--dim", metavar="NAME=MIN:OPT:MAX", help="Range of a dynamic dimension, or NAME=SIZE to fix it."),
 ]
 Profiles = Annotated[
     list[str] | None,
-    typer.Option(
-        "--profile", metavar="DIMS", help="Sizes to tune for, as N=1 or N=1:4:8,T=100; once for each profile."
-    ),
+    of_network("--profile", metavar="DIMS", help="Sizes to tune for, as N=1 or N=1:4:8,T=100; once for each profile."),
 ]
 Backend = Annotated[
     str | None,
-    typer.Option("--backend", metavar="NAME", help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too."),
+    of_builder("--backend", metavar="NAME", help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too."),
 ]
 Precision = Annotated[
-    str | None, typer.Option("--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; fp32 by default.")
+    str | None, of_network("--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; fp32 by default.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the function that makes the network; repeatable."),
+    of_network("--set", metavar="NAME=VALUE", help="A parameter of the function that makes the network; repeatable."),
 ]
 Gpu = Annotated[str, typer.Option("--device", metavar="GPU", help="Whose floor: h100, rtx-4090, orin, …")]
 Shapes = Annotated[
@@ -46,19 +50,19 @@ Shapes = Annotated[
 ]
 EngineName = Annotated[Path, typer.Argument(metavar="ENGINE", help="What `trtdsl build` wrote.")]
 EngineBackend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="The engine's own when not said.")]
-NoTuning = Annotated[bool, typer.Option("--no-tuning", help="Leave out what `build --tune` found earlier.")]
+NoTuning = Annotated[bool, of_network("--no-tuning", help="Leave out what `build --tune` found earlier.")]
 TuningFile = Annotated[
-    Path | None, typer.Option("--tuning", metavar="FILE", help="Instead of NAME.tuning.json beside the weights.")
+    Path | None, of_network("--tuning", metavar="FILE", help="Instead of NAME.tuning.json beside the weights.")
 ]
 Tolerances = Annotated[
     list[str] | None,
-    typer.Option(
+    of_check(
         "--tolerance",
         metavar="[OUTPUT=]PART",
         help="Error allowed beyond torch's own, as a part of each slice of an output: 1e-3.",
     ),
 ]
-AllowNonfinite = Annotated[bool, typer.Option("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
+AllowNonfinite = Annotated[bool, of_check("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
 
 
 NUMBER = re.compile(r"[0-9]{1,18}")  # str.isdigit accepts other digits too, and longer numbers are no sizes

@@ -284,7 +284,7 @@ def test_step_counters_of_the_file_need_not_be_the_references(small, counters, s
 
 
 def test_a_missing_engine_is_said_to_be_missing(tmp_path):
-    with pytest.raises(td.UsageError, match=r"no network file .*nothing\.engine"):
+    with pytest.raises(td.UsageError, match=r"there is no file .*nothing\.engine"):
         td.load_spec(str(tmp_path / "nothing.engine"))
 
 

@@ -14,7 +14,18 @@ from ...display.results import print_build, print_outcome, print_tuning, shorten
 from ...display.terminal import print_error
 from ...programs.devices import DEFAULT
 from ..command import Output, command, print_json
-from ..options import Definition, Gpu, Lowerings, Settings, Tolerances, settings_of, tolerances_of
+from ..options import (
+    Definition,
+    Gpu,
+    Lowerings,
+    Settings,
+    Tolerances,
+    of_build,
+    of_builder,
+    of_check,
+    settings_of,
+    tolerances_of,
+)
 
 app = typer.Typer()
 
@@ -23,44 +34,42 @@ Networks = Annotated[
 ]
 OutputFile = Annotated[
     str | None,  # a Path would lose the stroke of FOLDER/
-    typer.Option("-o", "--output", metavar="FILE|FOLDER/", help="Default: NAME.engine here. FOLDER/ is made."),
+    of_build("-o", "--output", metavar="FILE|FOLDER/", help="Default: NAME.engine here. FOLDER/ is made."),
 ]
-Jobs = Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="How many networks at a time.")]
+Jobs = Annotated[int, of_build("-j", "--jobs", metavar="N", help="How many networks at a time.")]
 
 # Options of the builder
 
 ComputeCapabilities = Annotated[
     list[str] | None,
-    typer.Option("--compute-capability", metavar="X.Y", help="GPUs to build for (TensorRT-RTX); may be repeated."),
+    of_builder("--compute-capability", metavar="X.Y", help="GPUs to build for (TensorRT-RTX); may be repeated."),
 ]
-TF32 = Annotated[bool, typer.Option("--tf32/--no-tf32", help="Allow TF32 in float32 products on the GPU.")]
+TF32 = Annotated[bool, of_builder("--tf32/--no-tf32", help="Allow TF32 in float32 products on the GPU.")]
 OptimizationLevel = Annotated[
-    int | None, typer.Option("--optimization-level", metavar="0-5", help="How long to search (TensorRT).")
+    int | None, of_builder("--optimization-level", metavar="0-5", help="How long to search (TensorRT).")
 ]
 Workspace = Annotated[
-    int | None, typer.Option("--workspace", metavar="MIB", help="The most scratch memory a layer may use.")
+    int | None, of_builder("--workspace", metavar="MIB", help="The most scratch memory a layer may use.")
 ]
 TimingCache = Annotated[
-    Path | None, typer.Option("--timing-cache", metavar="FILE", help="Measured kernels, kept (TensorRT).")
+    Path | None, of_builder("--timing-cache", metavar="FILE", help="Measured kernels, kept (TensorRT).")
 ]
 HardwareCompatibility = Annotated[
     str | None,
-    typer.Option("--hardware-compatibility", metavar="LEVEL", help="ampere+ or same-compute-capability (TensorRT)."),
+    of_builder("--hardware-compatibility", metavar="LEVEL", help="ampere+ or same-compute-capability (TensorRT)."),
 ]
-VersionCompatible = Annotated[bool, typer.Option("--version-compatible", help="For later versions too (TensorRT).")]
-Sparsity = Annotated[bool, typer.Option("--sparsity", help="Use sparse weights (TensorRT).")]
+VersionCompatible = Annotated[bool, of_builder("--version-compatible", help="For later versions too (TensorRT).")]
+Sparsity = Annotated[bool, of_builder("--sparsity", help="Use sparse weights (TensorRT).")]
 AuxStreams = Annotated[
-    int | None, typer.Option("--aux-streams", metavar="N", help="Streams besides the caller's (TensorRT).")
+    int | None, of_builder("--aux-streams", metavar="N", help="Streams besides the caller's (TensorRT).")
 ]
-Tiling = Annotated[
-    str | None, typer.Option("--tiling", metavar="LEVEL", help="none, fast, moderate or full (TensorRT).")
-]
+Tiling = Annotated[str | None, of_builder("--tiling", metavar="LEVEL", help="none, fast, moderate or full (TensorRT).")]
 ProfilingVerbosity = Annotated[
-    str | None, typer.Option("--profiling-verbosity", metavar="LEVEL", help="none, names or detailed.")
+    str | None, of_builder("--profiling-verbosity", metavar="LEVEL", help="none, names or detailed.")
 ]
-WeightStreaming = Annotated[bool, typer.Option("--weight-streaming", help="Let weights stay on the host.")]
-Refit = Annotated[bool, typer.Option("--refit", help="The engine takes new weights later.")]
-StripWeights = Annotated[bool, typer.Option("--strip-weights", help="Write the engine without its weights.")]
+WeightStreaming = Annotated[bool, of_builder("--weight-streaming", help="Let weights stay on the host.")]
+Refit = Annotated[bool, of_builder("--refit", help="The engine takes new weights later.")]
+StripWeights = Annotated[bool, of_builder("--strip-weights", help="Write the engine without its weights.")]
 
 
 def build_config(
@@ -111,16 +120,16 @@ def build(
     jobs: Jobs = 1,
     device: Gpu = DEFAULT,
     no_check: Annotated[
-        bool, typer.Option("--no-check", help="Do not compare with torch first; the manifest says so.")
+        bool, of_check("--no-check", help="Do not compare with torch first; the manifest says so.")
     ] = False,
     tolerance: Tolerances = None,
-    force: Annotated[bool, typer.Option("--force", help="Build even if nothing changed.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Define and check, but build and write nothing.")] = False,
+    force: Annotated[bool, of_build("--force", help="Build even if nothing changed.")] = False,
+    dry_run: Annotated[bool, of_build("--dry-run", help="Define and check, but build and write nothing.")] = False,
     tune: Annotated[
-        bool, typer.Option("--tune", help="First find the best lowering of each call, and write NAME.tuning.json.")
+        bool, of_build("--tune", help="First find the best lowering of each call, and write NAME.tuning.json.")
     ] = False,
     tune_seconds: Annotated[
-        float | None, typer.Option("--tune-seconds", metavar="N", help="As --tune, for so long; 60 by default.")
+        float | None, of_build("--tune-seconds", metavar="N", help="As --tune, for so long; 60 by default.")
     ] = None,
 ) -> None:
     """Define a network, check it against torch, and write NAME.engine and NAME.engine.json."""

@@ -106,6 +106,8 @@ def _not_a_network(name: str, path: Path) -> str:
         return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
     if given.suffix in OTHER_FILES and (is_file(given) or given.suffix != ".engine"):
         return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
+    if given.suffix in OTHER_FILES and not is_file(path):
+        return f"there is no file {given}"
     if is_file(given):
         return f"{given} is not a Python file: a network is written in NETWORK.py"
     stem, _, wanted = name.rpartition(":")
