@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ def test_python_blocks_run(file, tmp_path, monkeypatch):
         for block in blocks(file):
             exec(compile(block, str(file), "exec"), namespace)
         assert not simulated or (machine.counts["execute_async_v3"] and not machine.violations)
+
+
+def test_the_readmes_commands_run(tmp_path, command_line):
+    text = (ROOT / "README.md").read_text()
+    (block,) = re.findall(r"<!-- your own module -->\n```sh\n(.*?)```\n<!-- end -->", text, re.DOTALL)
+    run = command_line(tmp_path)
+    for line in block.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "trtdsl"
+        run(*arguments)
+    assert {file.name for file in tmp_path.iterdir()} >= {"encoder.py", "encoder.engine", "encoder.html"}
 
 
 def test_the_production_page_has_every_error_code():
