@@ -36,8 +36,8 @@ def run(*command, cwd=None, **variables):
 
 
 def cpp_sources():
-    """What the C++ library consists of, by places below tools/cpp: all but its tests."""
-    folder = ROOT / "tools/cpp"
+    """What the C++ library consists of, by places below cpp: all but its tests."""
+    folder = ROOT / "cpp"
     paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     return {path.as_posix() for path in paths if path.parts[0] != "tests"}
 
@@ -63,7 +63,7 @@ def test_the_files_of_a_release(release):
     assert {name.removeprefix("trtdsl/cpp/") for name in wheel if name.startswith("trtdsl/cpp/")} == cpp_sources()
     with tarfile.open(*release.glob("*.tar.gz")) as archive:
         source = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"networks/stgcn.py", "tools/cpp/CMakeLists.txt", "docs/engines.md", "CHANGELOG.md", "LICENSE"} <= source
+    assert {"networks/stgcn.py", "cpp/CMakeLists.txt", "docs/engines.md", "CHANGELOG.md", "LICENSE"} <= source
     assert not [name for name in source if name.endswith((".engine", ".pyc")) or ".venv" in name]
 
 
@@ -90,4 +90,4 @@ def test_an_empty_environment_builds_a_network_outside_the_repository(release, t
     assert (service / "rectify.engine").read_bytes() == (tmp_path / "work" / "rectify.engine").read_bytes()
     assert 'feeds["x"] = zeros("float32", {2, 3})' in (service / "main.cpp").read_text()
     for place in cpp_sources():
-        assert (service / "trtdsl" / place).read_bytes() == (ROOT / "tools/cpp" / place).read_bytes(), place
+        assert (service / "trtdsl" / place).read_bytes() == (ROOT / "cpp" / place).read_bytes(), place

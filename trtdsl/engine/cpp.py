@@ -10,12 +10,11 @@ from pathlib import Path
 from ..core.caller import option
 from ..core.errors import PACKAGE, UsageError
 from ..core.files import check_writable, file_name, write_all_atomically
-from ..core.version import __version__
 from .loading.loader import read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
 
-LIBRARY = ("CMakeLists.txt", "trtdsl_engine.hpp", "run_engine.cpp", "src/*.?pp", "cmake/*.in")
+LIBRARY = ("CMakeLists.txt", "include/trtdsl/*.hpp", "src/*.?pp", "cmake/*.in", "examples/*.cpp")
 
 LISTS = """\
 # A program that runs {engine}; README.md says how to build it.
@@ -29,7 +28,7 @@ target_link_libraries(main PRIVATE trtdsl::trtdsl_engine)
 
 MAIN = """\
 // Runs {engine} on zeros: replace what inputs() gives, and what main() does with the results.
-#include <trtdsl_engine.hpp>
+#include <trtdsl/engine.hpp>
 
 #include <iostream>
 
@@ -127,7 +126,6 @@ def export_cpp(
         "main.cpp": main_text(manifest, called),
         "CMakeLists.txt": LISTS.format(engine=literal(called), project=re.sub(r"\W", "_", f"run_{called}", flags=re.A)),
         "README.md": readme_text(manifest, called),
-        "trtdsl/VERSION": __version__ + "\n",
         **{f"trtdsl/{place}": source.read_text(encoding="utf-8") for place, source in _library()},
     }
     contents = {target / place: text.encode() for place, text in texts.items()}
@@ -208,10 +206,10 @@ def _shape(manifest: Manifest, info: TensorInfo) -> str:
 
 def _library() -> Iterator[tuple[str, Path]]:
     """The library's sources by their places: in the wheel, or beside the package."""
-    for folder in (Path(PACKAGE) / "cpp", Path(PACKAGE).parent / "tools" / "cpp"):
+    for folder in (Path(PACKAGE) / "cpp", Path(PACKAGE).parent / "cpp"):
         if (folder / "CMakeLists.txt").is_file():
             for pattern in LIBRARY:
                 for source in sorted(folder.glob(pattern)):
                     yield source.relative_to(folder).as_posix(), source
             return
-    raise UsageError("the sources of the C++ library are not installed: they are in trtdsl's wheel and in tools/cpp")
+    raise UsageError("the sources of the C++ library are not installed: they are in trtdsl's wheel and in cpp/")

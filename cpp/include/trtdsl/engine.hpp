@@ -1,0 +1,323 @@
+// Engines that `trtdsl build` wrote, loaded and run from C++17 with the judgements and error codes of trtdsl.load_engine.
+//
+// Everything above TRTDSL_WITH_TENSORRT needs neither TensorRT nor CUDA. See docs/engines.md.
+//
+// What is promised across versions is the source of a program, not binaries. These are structs of types of the standard
+// library, so that a program and this library are compiled with the same headers, compiler, standard library, and settings
+// that change its types (_GLIBCXX_USE_CXX11_ABI, _GLIBCXX_DEBUG, /MD, _ITERATOR_DEBUG_LEVEL). That is why the library is
+// static by default. A shared one (BUILD_SHARED_LIBS) has the soversion MAJOR.MINOR: two versions that differ in it do not
+// replace each other, and patches of one do. Tests compile it with g++ and clang++ against libstdc++.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "version.hpp"
+
+#ifdef __GNUC__
+#pragma GCC visibility push(default)  // what a shared library exports is what this file declares
+#endif
+
+namespace trtdsl {
+
+// That of the library which was linked; TRTDSL_VERSION_STRING is that of this file.
+char const* version();
+
+// What went wrong, by the `code` that trtdsl/core/errors.py gives the same error, and the command line's exit code.
+// Nothing here throws anything else, not where memory of the CPU ends either, but for the std::bad_alloc of an error whose
+// own message found none.
+class Error : public std::runtime_error {
+public:
+    Error(std::string code, std::string const& message);
+    std::string const& code() const { return code_; }
+    int exit_code() const { return exit_code_; }
+
+private:
+    std::string code_;
+    int exit_code_;
+};
+
+// Every code with its exit code.
+std::map<std::string, int> const& error_codes();
+
+using Shape = std::vector<std::int64_t>;
+
+struct TensorInfo {
+    std::string name;
+    std::string dtype;  // torch's name: float32, int64, …
+    Shape shape;        // -1 for a dynamic size
+    bool on_host = false;  // whether TensorRT reads or writes it on the CPU: the value of a shape; known to an Engine only
+};
+
+struct Range {
+    Shape min, opt, max;
+};
+
+// A size as a requirement has it: a number, the name of a dimension, or an operation (+ * // max min) on sizes.
+struct Expression {
+    std::string word;  // the name or the operation; empty for a number
+    std::int64_t number = 0;
+    std::vector<Expression> parts;  // of an operation
+};
+
+// Where a dimension is found: the size of that axis is factor * dimension + offset.
+struct Place {
+    std::string input;
+    std::size_t axis = 0;
+    std::int64_t factor = 1, offset = 0;
+};
+
+// What td.require says of the sizes of the inputs.
+struct Requirement {
+    std::string condition, why;  // for messages
+    std::string comparison;      // == != < <= > >=
+    Expression left, right;
+    std::map<std::string, Place> dims;
+};
+
+struct Signature {
+    std::vector<TensorInfo> inputs, outputs;
+    std::vector<std::map<std::string, Range>> profiles;
+    std::vector<Requirement> requirements;  // from the manifest
+};
+
+// What the first bytes of an engine say.
+struct Header {
+    std::string product;  // tensorrt or tensorrt-rtx
+    std::string version;
+    bool open_targets = false;  // built for no GPU in particular
+};
+
+// What a manifest says of the weights that an engine takes.
+struct Refit {
+    std::string structure, values_sha256;  // of the network, and of the values that it was built with
+    bool identical = false;                // whether it takes those values alone
+    std::map<std::string, std::pair<std::int64_t, std::string>> values;  // by LAYER:ROLE, number of elements and dtype
+};
+
+// The manifest beside an engine: NAME.engine.json.
+struct Manifest {
+    std::string network, product, version, sha256;
+    std::uint64_t size = 0;
+    std::vector<std::string> compute_capabilities, weights;
+    Signature signature;
+    bool version_compatible = false, stripped = false;
+    std::optional<Refit> refit;
+};
+
+// The TensorRT that is to load an engine.
+struct Have {
+    std::string product, version;
+};
+
+// As the arguments of trtdsl.load_engine. The last five matter to an Engine; TensorRT itself has only CUDA graphs of
+// its caller's (see Captured), and ignores runtime_cache, cuda_graphs and specialization as it does in Python.
+struct LoadOptions {
+    bool manifest = true;           // false for an engine that has none
+    bool allow_host_code = false;   // for version compatible engines, which carry code for the CPU
+    int device = 0;
+    std::filesystem::path weights;        // of `trtdsl weights derive`, for an engine that takes or needs weights
+    std::filesystem::path runtime_cache;  // a file where TensorRT-RTX keeps what it compiles for this GPU
+    bool cuda_graphs = false;             // whether TensorRT-RTX runs each shape as a CUDA graph
+    std::string specialization;           // when it compiles for a shape: lazy (its default), eager, none
+    std::size_t contexts = 8;             // of the pool, each with memory of its own: so many runs at once, 0 for any number
+    std::function<void(std::string const& code, std::string const& message)> warn;  // std::clog without one
+};
+
+struct EngineFile {
+    std::string data;
+    Header header;
+    std::optional<Manifest> manifest;
+};
+
+// An array on the host, in C order.
+struct Array {
+    std::string dtype;
+    Shape shape;
+    std::string data;
+};
+
+// A tensor in memory that somebody else owns: on the engine's GPU; on the CPU where TensorInfo::on_host says so.
+struct View {
+    std::string dtype;
+    Shape shape;
+    void* data = nullptr;
+};
+
+// A safetensors file.
+struct WeightsFile {
+    std::map<std::string, Array> tensors;
+    std::map<std::string, std::string> metadata;
+};
+
+// Bytes of one element. Throws feed-dtype for a dtype that is not known.
+std::size_t item_size(std::string const& dtype);
+std::string sha256(std::string const& data);
+
+Header read_header(std::string const& data, std::string const& label);
+Manifest parse_manifest(std::string const& text, std::string const& label);
+
+// Reads engine and manifest and judges, in this order: size, magic, product, version, sha256, and what only a GPU or
+// other weights could cure. Throws Error.
+EngineFile open_engine(std::filesystem::path const& path, Have const& have, LoadOptions const& options = {});
+
+void check_version(std::string const& built, Have const& have, bool version_compatible, std::string const& network);
+void check_compute_capability(Manifest const& manifest, Header const& header, std::string const& device);
+void check_library(std::string const& headers, std::string const& library);
+
+// The index of the profile that holds these feeds: the one that is asked for, or the first. Throws feed-name, -dtype,
+// -rank, -shape; and feed-profile for sizes that no profile holds, or that do not fulfil a requirement.
+std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds, std::optional<std::size_t> profile = {});
+std::size_t check_feeds(Signature const& signature, std::map<std::string, View> const& feeds, std::optional<std::size_t> profile = {});
+
+// A name from outside with a suffix, as the name of one file. Throws usage for one that would lead to another folder.
+std::string file_name(std::string const& name, std::string const& suffix = "");
+
+// Throws feed-name where there is no file, feed-dtype for what cannot be fed.
+Array read_npy(std::filesystem::path const& path);
+// Writes the file whole or not at all. Throws usage.
+void write_npy(std::filesystem::path const& path, Array const& array);
+
+// Throws weights-mismatch where there is no file, and for a dtype that is not known; weights-damaged for a file that is
+// not safetensors or not whole.
+WeightsFile read_safetensors(std::filesystem::path const& path);
+
+// Whether the values of a file are those that an engine takes. Throws weights-mismatch, naming all that are not.
+void check_weights(Refit const& refit, WeightsFile const& weights, std::string const& label);
+
+// A runtime cache is trtdsl's file around TensorRT-RTX's bytes, the same from Python and from C++. Reading gives nothing
+// for a file that is not there, and calls `warn` with the reason for one that is damaged or made for something else.
+std::optional<std::string> read_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability,
+                                              std::function<void(std::string const& reason)> const& warn);
+// Throws usage.
+void write_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability, std::string const& data);
+
+#ifdef TRTDSL_WITH_TENSORRT
+
+using Stream = void*;  // a cudaStream_t
+
+struct Loaded;  // what an engine, its contexts and its captured runs share
+using Profile = std::optional<std::size_t>;  // one of the engine's, counted from 0; the first that holds all shapes
+
+// An engine on a GPU, for all threads: copies are the same engine, and it lives as long as one of them or a Context.
+class Engine {
+public:
+    // Throws what open_engine throws, and no-driver, driver-too-old, compute-capability, library-mismatch, missing-plugin,
+    // engine-refused, out-of-memory; usage for an unknown specialization.
+    explicit Engine(std::filesystem::path const& path, LoadOptions const& options = {});
+
+    Signature const& signature() const;
+
+    // Runs on arrays of the host and waits. Threads that call it at the same time run at the same time, each with a
+    // context of its own from a pool of LoadOptions::contexts; more threads wait for one.
+    // Throws feed-name, -dtype, -rank, -shape, -profile, out-of-memory, execution-failed.
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds, Profile profile = {}) const;
+
+    // The same in threads of the engine: returns at once, and runs begin in their order, as many at a time as the pool has
+    // contexts. Throws what feeds are wrong in; the future has the outputs, or throws what running throws. The last copy of
+    // an engine waits for its runs. For memory on the GPU and streams see Context.
+    std::future<std::map<std::string, Array>> run_async(std::map<std::string, Array> feeds, Profile profile = {}) const;
+
+    // Runs each profile at its best sizes with zeros, so that nothing is compiled or allocated later; from then on
+    // TensorRT-RTX compiles for a shape before it first runs it, unless a specialization was asked for. Writes the cache.
+    void warm_up(int runs = 3) const;
+
+    // Puts the values of a file of `trtdsl weights derive` into an engine that was built with --refit. Waits for runs
+    // that have begun; those that begin meanwhile wait for it. Throws usage, weights-mismatch, weights-damaged.
+    void refit(std::filesystem::path const& weights) const;
+
+    // Writes the runtime cache, where there is one and it has changed. Throws usage.
+    void save_runtime_cache() const;
+
+    // Writes the runtime cache and frees the contexts of the pool.
+    void close() const;
+
+    // Product and version of the TensorRT library; throws library-mismatch when the headers are another version's.
+    static Have have();
+
+private:
+    friend class Context;
+    friend class Captured;
+    std::shared_ptr<Loaded> state_;
+};
+
+// One run of an engine at a time: one a thread. Only finish() and run() wait. What was moved from is destroyed or assigned
+// to, and nothing else.
+class Context {
+public:
+    explicit Context(Engine const& engine);
+    ~Context();
+    Context(Context&&) noexcept;
+    Context& operator=(Context&&) noexcept;
+
+    // Enqueues a run on `stream`, or on the context's own for nullptr; CUDA's default stream is cudaStreamLegacy, and the
+    // run is on the context's own between two events then. Memory is used where it lies; only what is not at a multiple
+    // of 256 bytes, and an output in the memory of an input, is copied on the GPU. Inputs must live, and outputs be left
+    // alone, until the stream is there. Outputs that are not given go to memory of the context, until its next run.
+    // Throws feed-name, -dtype, -rank, -shape, -profile, -place, and what running throws.
+    void enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs = {}, Stream stream = nullptr, Profile profile = {});
+
+    // Waits for the latest run; its outputs, with the shapes that depend on data.
+    std::map<std::string, View> finish();
+
+    // Whether the latest run is done, so that finish() does not wait. Throws execution-failed.
+    bool ready() const;
+
+    // Copies arrays of the host, runs on the context's own stream and waits.
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds, Profile profile = {});
+
+    Stream stream() const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+// An engine at one set of shapes with its memory bound, as a CUDA graph: TensorRT's work is captured from the stream,
+// TensorRT-RTX keeps the graph itself. Without `graph` memory is bound alike, and kernels are launched one by one.
+// Threads take turns.
+class Captured {
+public:
+    // In memory of its own, for feeds of these shapes, and these values of inputs that are read on the CPU.
+    // Throws as running does, and unsupported for outputs whose shapes depend on data.
+    Captured(Engine const& engine, std::map<std::string, Array> const& feeds, Profile profile = {}, bool graph = true);
+    // In the caller's memory, whose addresses are part of the graph: at multiples of 256 bytes (feed-place), and alive as
+    // long as this. Outputs that are not given are in memory of its own.
+    Captured(Engine const& engine, std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, Profile profile = {}, bool graph = true);
+    ~Captured();
+    Captured(Captured&&) noexcept;
+    Captured& operator=(Captured&&) noexcept;
+
+    // Copies arrays of the captured shapes in, runs, and waits. Throws feed-shape for another shape, or another value
+    // of a shape; usage when the engine got new weights since.
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds);
+
+    // Enqueues one run on what is in its memory, on `stream` or on its own; run() or finish() waits, for the latest of all
+    // threads. Throws as run().
+    void launch(Stream stream = nullptr);
+    void finish();
+
+    // Its memory by name, inputs and outputs; the next run overwrites outputs.
+    std::map<std::string, View> const& memory() const;
+    Stream stream() const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+#endif
+
+}  // namespace trtdsl
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,473 @@
+// What a service does with an engine, on the doubles of this folder: running ENGINE CASE [FILE].
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "double/device.hpp"
+#include "trtdsl/engine.hpp"
+
+namespace {
+
+using trtdsl::Array;
+using trtdsl::Captured;
+using trtdsl::Context;
+using trtdsl::Engine;
+using trtdsl::View;
+
+#define CHECK(what) \
+    if (!(what)) throw std::runtime_error(std::string("line ") + std::to_string(__LINE__) + ": " #what)
+
+Array floats(trtdsl::Shape const& shape, std::vector<float> const& values) {
+    return {"float32", shape, std::string(reinterpret_cast<char const*>(values.data()), values.size() * sizeof(float))};
+}
+
+std::vector<float> values(Array const& array) {
+    std::vector<float> result(array.data.size() / sizeof(float));
+    std::memcpy(result.data(), array.data.data(), array.data.size());
+    return result;
+}
+
+std::map<std::string, Array> feeds(float first) { return {{"x", floats({2, 2}, {first, -1, 3, -4})}}; }
+
+void check(std::map<std::string, Array> const& results, float first) {
+    CHECK((values(results.at("y")) == std::vector<float>{2 * first, -2, 6, -8}));
+    CHECK((values(results.at("p")) == std::vector<float>{first, 3}));
+    CHECK(results.at("p").shape == trtdsl::Shape{2});
+    std::int64_t shape[2];
+    CHECK(results.at("s").data.size() == sizeof(shape));
+    std::memcpy(shape, results.at("s").data.data(), sizeof(shape));
+    CHECK(shape[0] == 2 && shape[1] == 2);
+}
+
+// Whether something ends in the library's error of this code.
+template <typename Work>
+bool ends(char const* code, Work const& work) {
+    try {
+        work();
+    } catch (trtdsl::Error const& error) {
+        return error.code() == code;
+    }
+    return false;
+}
+
+// Memory of the simulated device that holds these numbers, and a stream of the caller's.
+class Floats {
+public:
+    explicit Floats(std::vector<float> const& values, std::size_t offset = 0) : size_(values.size() * sizeof(float)), offset_(offset) {
+        cudaMalloc(&start_, size_ + offset);
+        std::memcpy(device::access(data(), size_), values.data(), size_);
+    }
+    Floats(Floats const&) = delete;
+    ~Floats() { cudaFree(start_); }
+    void* data() const { return static_cast<char*>(start_) + offset_; }
+    std::vector<float> now() const {
+        std::vector<float> result(size_ / sizeof(float));
+        std::memcpy(result.data(), device::access(data(), size_), size_);
+        return result;
+    }
+
+private:
+    void* start_ = nullptr;
+    std::size_t size_, offset_;
+};
+
+struct OwnStream {
+    OwnStream() { cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking); }
+    OwnStream(OwnStream const&) = delete;
+    ~OwnStream() { cudaStreamSynchronize(handle), cudaStreamDestroy(handle); }
+    cudaStream_t handle = nullptr;
+};
+
+View matrix(Floats const& floats, std::int64_t rows = 2) { return {"float32", {rows, 2}, floats.data()}; }
+
+void threads(Engine const& engine) {
+    std::vector<std::thread> all;
+    std::vector<std::string> problems(4);
+    for (int i = 0; i < 4; ++i)
+        all.emplace_back([&, i] {
+            try {
+                for (int round = 0; round < 50; ++round) check(engine.run(feeds(static_cast<float>(100 * i + round + 1))), static_cast<float>(100 * i + round + 1));
+            } catch (std::exception const& error) {
+                problems[static_cast<std::size_t>(i)] = error.what();
+            }
+        });
+    for (auto& each : all) each.join();
+    for (auto const& problem : problems)
+        if (!problem.empty()) throw std::runtime_error(problem);
+}
+
+// The caller's memory and stream: nothing is copied, and nothing happens before somebody waits.
+void views(Engine const& engine) {
+    Context context(engine);
+    Floats const x({5, -1, 3, -4}), y({0, 0, 0, 0});
+    {
+        OwnStream const stream;
+        context.enqueue({{"x", matrix(x)}}, {{"y", matrix(y)}}, stream.handle);
+        auto const results = context.finish();
+        CHECK(results.at("y").data == y.data());
+        CHECK(results.at("p").shape == trtdsl::Shape{2} && device::owns(results.at("p").data));
+        CHECK(!device::owns(results.at("s").data));
+        CHECK((y.now() == std::vector<float>{10, -2, 6, -8}));
+        auto const refused = [&](char const* code, std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs) {
+            return ends(code, [&] { context.enqueue(inputs, outputs, stream.handle); });
+        };
+        float host[4]{};
+        CHECK(refused("feed-name", {}, {}));
+        CHECK(refused("feed-place", {{"x", {"float32", {2, 2}, nullptr}}}, {}));
+        CHECK(refused("feed-place", {{"x", {"float32", {2, 2}, host}}}, {}));
+        CHECK(refused("feed-place", {{"x", matrix(x)}}, {{"y", {"float32", {2, 2}, host}}}));
+        CHECK(refused("feed-place", {{"x", matrix(x)}}, {{"s", {"int64", {2}, y.data()}}}));
+        Floats const in_place({1, 2, 3, 4});
+        for (int i = 0; i < 2; ++i) context.enqueue({{"x", matrix(in_place)}}, {{"y", matrix(in_place)}}, stream.handle);
+        context.finish();
+        CHECK((in_place.now() == std::vector<float>{4, 8, 12, 16}));
+        CHECK(refused("feed-profile", {{"x", {"float32", {99, 2}, x.data()}}}, {}));
+        CHECK(refused("feed-name", {{"x", matrix(x)}}, {{"z", matrix(y)}}));
+        CHECK(refused("feed-dtype", {{"x", matrix(x)}}, {{"y", {"int32", {2, 2}, y.data()}}}));
+        CHECK(refused("feed-shape", {{"x", matrix(x)}}, {{"y", {"float32", {2, 3}, y.data()}}}));
+        CHECK(refused("feed-shape", {{"x", matrix(x)}}, {{"p", {"float32", {2}, y.data()}}}));
+    }
+    check(context.run(feeds(7)), 7);  // after another stream, which is gone
+}
+
+// Addresses that TensorRT does not take are copied on the GPU, on the stream; the default stream has its order.
+void unaligned(Engine const& engine) {
+    Context context(engine);
+    OwnStream const stream;
+    for (cudaStream_t on : {stream.handle, cudaStreamLegacy}) {
+        Floats const x({5, -1, 3, -4}, 4), y({0, 0, 0, 0}, 12);
+        context.enqueue({{"x", matrix(x)}}, {{"y", matrix(y)}}, on);
+        CHECK(y.now()[0] == 0);
+        CHECK(context.finish().at("y").data == y.data());
+        CHECK((y.now() == std::vector<float>{10, -2, 6, -8}));
+        cudaStreamSynchronize(on);
+    }
+}
+
+// Memory that a run still uses is not freed when the next one needs more, and a steady state allocates nothing.
+void steady(Engine const& engine) {
+    Context context(engine);
+    OwnStream const stream;
+    Floats const x(std::vector<float>(32, 1));
+    for (std::int64_t rows : {1, 2, 4, 8, 16, 3}) context.enqueue({{"x", matrix(x, rows)}}, {}, stream.handle);
+    context.finish();
+    auto const counted = [](char const* what) { return device::counted(what); };
+    int const allocations = counted("cudaMalloc"), waits = counted("cudaStreamSynchronize"), copies = counted("cudaMemcpyAsync");
+    for (int i = 0; i < 5; ++i) context.enqueue({{"x", matrix(x, 3)}}, {}, stream.handle);
+    CHECK(counted("cudaMalloc") == allocations && counted("cudaStreamSynchronize") == waits && counted("cudaMemcpyAsync") == copies);
+    context.finish();
+}
+
+// Two profiles, and shapes that grow and shrink.
+void profiles(Engine const& engine) {
+    Context context(engine);
+    CHECK(ends("feed-profile", [&] { context.run(feeds(1), 1); }));
+    CHECK(ends("feed-profile", [&] { context.run(feeds(1), 2); }));
+    check(context.run(feeds(1), 0), 1);
+    for (std::size_t profile : {1U, 0U}) CHECK(values(context.run({{"x", floats({8, 2}, std::vector<float>(16, 1))}}, profile).at("y"))[0] == 2);
+    for (std::int64_t rows : {1, 9, 2, 12, 4, 8}) {
+        std::vector<float> const ones(static_cast<std::size_t>(rows * 2), 1);
+        auto const results = context.run({{"x", floats({rows, 2}, ones)}});
+        CHECK(values(results.at("y")) == std::vector<float>(ones.size(), 2));
+        CHECK(results.at("p").shape == trtdsl::Shape{rows * 2});
+    }
+}
+
+// Of an engine without outputs that depend on data: enqueue() waits for nothing, a run waits for the one before on
+// whatever stream that is, and finish() for the latest.
+void late(Engine const& engine) {
+    Context context(engine);
+    cudaStream_t streams[2];
+    void *x = nullptr, *y[2];
+    cudaMalloc(&x, 16);
+    auto const array = feeds(5).at("x");
+    auto const first = [&](int i) {
+        float value = 0;
+        std::memcpy(&value, device::access(y[i], 16), sizeof(value));
+        return value;
+    };
+    for (int i : {0, 1}) cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), cudaMalloc(&y[i], 16);
+    cudaMemcpyAsync(x, array.data.data(), 16, cudaMemcpyHostToDevice, streams[0]);
+    for (int i : {0, 1}) context.enqueue({{"x", {"float32", {2, 2}, x}}}, {{"y", {"float32", {2, 2}, y[i]}}}, streams[i]);
+    CHECK(first(0) != 10 && first(1) != 10);
+    context.finish();
+    CHECK(first(0) == 10 && first(1) == 10);
+    for (int i : {0, 1}) cudaStreamDestroy(streams[i]), cudaFree(y[i]);
+    cudaFree(x);
+}
+
+// Of such an engine too: on the default stream a run comes after what the caller enqueued there before, and before what the
+// caller enqueues there afterwards; it works on the context's own stream.
+void by_default(Engine const& engine) {
+    std::vector<float> const fed{5, -1, 3, -4}, later{0, 0, 0, 0}, expected{10, -2, 6, -8};
+    Floats const x(later), y(later);
+    Context context(engine);
+    Captured captured(engine, {{"x", matrix(x)}}, {{"y", matrix(y)}});
+    auto const write = [&](std::vector<float> const& values, cudaStream_t on) { cudaMemcpyAsync(x.data(), values.data(), 16, cudaMemcpyHostToDevice, on); };
+    cudaEvent_t there = nullptr;
+    cudaEventCreateWithFlags(&there, 0);
+    for (cudaStream_t on : {cudaStreamLegacy, cudaStreamPerThread})
+        for (bool graph : {false, true})
+            for (bool waits_there : {false, true}) {
+                std::memcpy(device::access(y.data(), 16), later.data(), 16);
+                write(fed, on);
+                if (graph) captured.launch(on);
+                else context.enqueue({{"x", matrix(x)}}, {{"y", matrix(y)}}, on);
+                cudaEventRecord(there, static_cast<cudaStream_t>(graph ? captured.stream() : context.stream()));
+                CHECK(cudaEventQuery(there) == cudaErrorNotReady && y.now() == later);
+                if (waits_there) write(later, on), cudaStreamSynchronize(on);  // which must not reach the run
+                else if (graph) captured.finish();
+                else context.finish();
+                CHECK(y.now() == expected);
+            }
+    cudaEventDestroy(there);
+}
+
+// A context keeps its engine alive.
+void lifetimes(std::filesystem::path const& path) {
+    auto engine = std::make_unique<Engine>(path);
+    Engine const copy = *engine;
+    Context context(*engine);
+    engine.reset();
+    check(copy.run(feeds(1)), 1);
+    Context moved(std::move(context));
+    check(moved.run(feeds(2)), 2);
+}
+
+// The sizes of an output come from an input that is read on the CPU, and a captured run has their value.
+void shapes(Engine const& engine) {
+    auto const sizes = [](std::int64_t rows, std::int64_t columns) {
+        std::int64_t const both[]{rows, columns};
+        return std::map<std::string, Array>{{"k", {"int64", {2}, std::string(reinterpret_cast<char const*>(both), sizeof(both))}}};
+    };
+    for (std::int64_t rows : {1, 3, 2}) {
+        auto const results = engine.run(sizes(rows, 4));
+        CHECK((results.at("z").shape == trtdsl::Shape{rows, 4}));
+        CHECK(values(results.at("z")) == std::vector<float>(static_cast<std::size_t>(rows) * 4, 1));
+    }
+    CHECK(ends("execution-failed", [&] { engine.run(sizes(99, 4)); }));  // TensorRT's own: outside of the profile
+    Floats const device_memory({1, 2, 3, 4});
+    Context context(engine);
+    CHECK(ends("feed-place", [&] { context.enqueue({{"k", {"int64", {2}, device_memory.data()}}}); }));
+    std::int64_t both[]{3, 4};
+    context.enqueue({{"k", {"int64", {2}, both}}});
+    CHECK((context.finish().at("z").shape == trtdsl::Shape{3, 4}));
+    engine.warm_up();
+
+    Captured captured(engine, sizes(2, 3));
+    CHECK((captured.run(sizes(2, 3)).at("z").shape == trtdsl::Shape{2, 3}));
+    CHECK(ends("feed-shape", [&] { captured.run(sizes(3, 2)); }));
+    Captured bound(engine, {{"k", {"int64", {2}, both}}}, {});
+    bound.launch(), bound.finish();
+    both[0] = 2;
+    CHECK(ends("feed-shape", [&] { bound.launch(); }));
+}
+
+// A graph at one set of shapes, in memory of its own and in the caller's; of an engine without outputs that depend on data.
+void captured(Engine const& engine) {
+    auto const y = [](std::map<std::string, Array> const& results) { return values(results.at("y")); };
+    Captured own(engine, feeds(1));
+    CHECK((y(own.run(feeds(5))) == std::vector<float>{10, -2, 6, -8}));
+    CHECK((y(own.run(feeds(6))) == std::vector<float>{12, -2, 6, -8}));
+    CHECK(ends("feed-shape", [&] { own.run({{"x", floats({1, 2}, {1, 2})}}); }));
+    CHECK(ends("feed-dtype", [&] { own.run({{"x", {"int32", {2, 2}, std::string(16, '\0')}}}); }));
+    CHECK(ends("feed-shape", [&] { own.run({{"x", {"float32", {2, 2}, "short"}}}); }));
+    CHECK(own.memory().at("x").shape == own.memory().at("y").shape);
+
+    Floats const in({1, -1, 3, -4}), out({0, 0, 0, 0}), odd({1, 1, 1, 1}, 4);
+    OwnStream const stream;
+    Captured bound(engine, {{"x", matrix(in)}}, {{"y", matrix(out)}});
+    int const allocations = device::counted("cudaMalloc");
+    for (cudaStream_t on : {stream.handle, cudaStreamLegacy, stream.handle}) {
+        std::vector<float> const next{7, -1, 3, -4};
+        cudaMemcpyAsync(in.data(), next.data(), 16, cudaMemcpyHostToDevice, on);
+        bound.launch(on);
+    }
+    CHECK(out.now()[0] != 14);
+    bound.finish();
+    CHECK((out.now() == std::vector<float>{14, -2, 6, -8}));
+    CHECK(device::counted("cudaMalloc") == allocations);
+    CHECK(ends("feed-place", [&] { Captured(engine, {{"x", matrix(odd)}}, {}); }));
+    CHECK(ends("feed-place", [&] { Captured(engine, {{"x", matrix(in)}}, {{"y", matrix(odd)}}); }));
+    CHECK(ends("feed-name", [&] { Captured(engine, {{"x", matrix(in)}}, {{"z", matrix(out)}}); }));
+    Captured plain(engine, feeds(1), {}, false);
+    CHECK((y(plain.run(feeds(5))) == std::vector<float>{10, -2, 6, -8}));
+
+    std::vector<std::thread> all;  // they take turns
+    std::vector<int> good(4);
+    for (int i = 0; i < 4; ++i)
+        all.emplace_back([&, i] {
+            for (int round = 0; round < 20; ++round) good[static_cast<std::size_t>(i)] += y(own.run(feeds(static_cast<float>(i)))) == std::vector<float>{2 * static_cast<float>(i), -2, 6, -8};
+        });
+    for (auto& each : all) each.join();
+    CHECK((good == std::vector<int>{20, 20, 20, 20}));
+    Captured const moved(std::move(own));
+    CHECK(moved.stream());
+}
+
+// What TensorRT-RTX compiles, and the cache of it on disk: a second process compiles nothing.
+void warm(std::filesystem::path const& path, std::filesystem::path const& file) {
+    trtdsl::LoadOptions options;
+    std::vector<std::string> warnings;
+    options.runtime_cache = file;
+    options.warn = [&](std::string const& code, std::string const& message) { warnings.push_back(code + ": " + message); };
+    auto const compiled = [] { return device::counted("compile eager") + device::counted("compile lazy"); };
+    {
+        Engine const engine(path, options);
+        engine.warm_up();
+        CHECK(device::counted("compile lazy") == 0);
+        std::cout << compiled() << " compiled\n";
+        int const before = compiled();
+        check(engine.run(feeds(1)), 1);  // a shape that was not warmed up
+        CHECK(compiled() == before + 1 && device::counted("compile lazy") == 0);
+        engine.close();
+        check(engine.run(feeds(2)), 2);
+        CHECK(compiled() == before + 1);
+    }
+    int const before = compiled();
+    Engine const again(path, options);
+    again.warm_up();
+    check(again.run(feeds(1)), 1);
+    CHECK(compiled() == before);
+    options.specialization = "none";
+    Engine const never(path, options);
+    never.warm_up();
+    CHECK(compiled() == before);
+    for (auto const& warning : warnings) std::cout << warning << "\n";
+}
+
+void with_graphs(std::filesystem::path const& path) {
+    trtdsl::LoadOptions options;
+    options.cuda_graphs = true;
+    Engine const engine(path, options);
+    for (float i : {1.F, 2.F, 3.F}) check(engine.run(feeds(i)), i);
+    CHECK(device::counted("capture") == 1 && device::counted("replay") == 2);
+    options.specialization = "sometimes";
+    CHECK(ends("usage", [&] { Engine(path, options); }));
+}
+
+// New weights while threads run: each result is of the old or of the new ones, and none begins with the old afterwards.
+void refit(std::filesystem::path const& path, std::filesystem::path const& weights) {
+    Engine const engine(path);
+    auto const factor = [](std::map<std::string, Array> const& results) { return values(results.at("y"))[2] / 3; };
+    Context context(engine);
+    Captured fixed(engine, feeds(1));
+    CHECK(factor(engine.run(feeds(1))) == 2 && factor(context.run(feeds(1))) == 2 && factor(fixed.run(feeds(1))) == 2);
+    std::vector<std::thread> all;
+    std::vector<std::string> problems(4);
+    for (std::size_t i = 0; i < 4; ++i)
+        all.emplace_back([&, i] {
+            bool changed = false;
+            for (int round = 0; round < 200; ++round) {
+                auto const got = factor(engine.run(feeds(1)));
+                if (got != 2 && got != 5) problems[i] = "neither old nor new";
+                if (changed && got == 2) problems[i] = "old after new";
+                changed = got == 5;
+            }
+        });
+    auto const stream = context.stream();
+    engine.refit(weights);
+    CHECK(factor(engine.run(feeds(1))) == 5);
+    CHECK(factor(context.run(feeds(1))) == 5 && context.stream() == stream);
+    CHECK(ends("usage", [&] { fixed.run(feeds(1)); }));
+    CHECK(ends("usage", [&] { fixed.launch(); }));
+    for (auto& each : all) each.join();
+    for (auto const& problem : problems)
+        if (!problem.empty()) throw std::runtime_error(problem);
+}
+
+// Runs of which one always begins before the one before has ended: a refit gets its turn all the same. A run waits for the
+// next one, which does not come once the refit waits; only then the clock ends it.
+void overlapping(std::filesystem::path const& path, std::filesystem::path const& weights) {
+    constexpr int kMost = 20'000;
+    Engine const engine(path);
+    std::mutex mutex;
+    std::condition_variable changed;
+    int begun = 0, begun_at_refit = kMost;
+    bool refitted = false;
+    device::before_run = [&] {
+        std::unique_lock<std::mutex> lock(mutex);
+        int const own = ++begun;
+        changed.notify_all();
+        changed.wait_for(lock, std::chrono::milliseconds(300), [&] { return begun > own || refitted || begun >= kMost; });
+    };
+    auto const goes_on = [&] {
+        std::lock_guard<std::mutex> const lock(mutex);
+        return !refitted && begun < kMost;
+    };
+    std::vector<std::thread> all;
+    for (int i = 0; i < 3; ++i)
+        all.emplace_back([&] {
+            while (goes_on()) engine.run(feeds(1));
+        });
+    all.emplace_back([&] {
+        {
+            std::unique_lock<std::mutex> lock(mutex);
+            changed.wait(lock, [&] { return begun > 2; });
+        }
+        engine.refit(weights);
+        std::lock_guard<std::mutex> const lock(mutex);
+        begun_at_refit = begun, refitted = true;
+        changed.notify_all();
+    });
+    for (auto& each : all) each.join();
+    device::before_run = nullptr;
+    CHECK(begun_at_refit < kMost);
+    CHECK(values(engine.run(feeds(1)).at("y"))[0] == 5);
+}
+
+void run(std::filesystem::path const& path, std::string const& what, std::filesystem::path const& file) {
+    if (what == "lifetimes") return lifetimes(path);
+    if (what == "warm") return warm(path, file);
+    if (what == "graphs") return with_graphs(path);
+    if (what == "refit") return refit(path, file);
+    if (what == "overlapping") return overlapping(path, file);
+    trtdsl::LoadOptions options;
+    if (what == "weights") options.weights = file;
+    Engine const engine(path, options);
+    if (what == "run") check(engine.run(feeds(1)), 1);
+    else if (what == "threads") threads(engine);
+    else if (what == "views") views(engine);
+    else if (what == "unaligned") unaligned(engine);
+    else if (what == "steady") steady(engine);
+    else if (what == "profiles") profiles(engine);
+    else if (what == "late") late(engine);
+    else if (what == "default") by_default(engine);
+    else if (what == "shapes") shapes(engine);
+    else if (what == "captured") captured(engine);
+    else if (what == "weights") std::cout << values(engine.run(feeds(1)).at("y"))[0] << "\n";
+    else if (what == "unsupported") Captured(engine, feeds(1));
+    else if (what == "capture") Captured(engine, feeds(1)).run(feeds(2));
+    else if (what == "again") {  // an error leaves the engine as it was
+        try {
+            engine.run(feeds(1));
+        } catch (trtdsl::Error const& error) {
+            std::cout << error.code() << "\n";
+        }
+        check(engine.run(feeds(3)), 3);
+    } else throw std::runtime_error("there is no case " + what);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    if (count < 3) return 2;
+    int code = 0;
+    try {
+        run(arguments[1], arguments[2], count > 3 ? arguments[3] : "");
+    } catch (trtdsl::Error const& error) {
+        std::cerr << error.code() << ": " << error.what() << "\n";
+        code = error.exit_code();
+    } catch (std::exception const& error) {
+        std::cerr << error.what() << "\n";
+        return 99;
+    }
+    if (device::living()) {
+        std::cerr << device::living() << " things of the device are left\n";
+        return 98;
+    }
+    return code;
+}

@@ -1,0 +1,86 @@
+"""The C++ library, compiled once for the tests that hold it against the Python one."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CPP = Path(__file__).parents[2] / "cpp"
+UNITY = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=30")  # a third of the time
+STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror")
+ADDRESS = "-fsanitize=address,undefined"
+
+
+def cmake(folder, backend, *options):
+    """Configures and builds the library, which compiles without a warning."""
+    if not (shutil.which("cmake") and shutil.which("g++")):
+        pytest.skip("needs cmake and g++ to compile cpp/")
+    command = ["cmake", "-S", CPP, "-B", folder, f"-DTRTDSL_BACKEND={backend}", *UNITY, *options]
+    subprocess.run(command, check=True, capture_output=True)
+    built = subprocess.run(["cmake", "--build", folder, "-j2"], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert "warning" not in built.stdout + built.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def binaries(tmp_path_factory):
+    """run_engine and the probe, compiled without TensorRT."""
+    folder = cmake(tmp_path_factory.mktemp("cpp"), "none")
+    sources = [CPP / "tests/probe.cpp", folder / "libtrtdsl_engine.a"]
+    subprocess.run(["g++", *STRICT, f"-I{CPP / 'include'}", *sources, "-o", folder / "probe"], check=True)
+    return folder
+
+
+@pytest.fixture
+def probe(binaries):
+    def run(*arguments, code=0, data=b""):
+        done = subprocess.run([binaries / "probe", *map(str, arguments)], input=data, capture_output=True)
+        assert done.returncode == code, done.stderr.decode()
+        return (done.stdout or done.stderr).decode()
+
+    return run
+
+
+@pytest.fixture
+def run_engine(binaries):
+    def run(*arguments, code=0):
+        done = subprocess.run([binaries / "run_engine", *map(str, arguments)], capture_output=True, text=True)
+        assert done.returncode == code, (done.returncode, done.stderr)
+        return done.stdout + done.stderr
+
+    return run
+
+
+def on_doubles(folder, sanitizers):
+    """The library on the doubles of TensorRT and CUDA, with sanitizers that end the program at what they find."""
+    return cmake(folder, "double", f"-DCMAKE_CXX_FLAGS=-g1 -O0 {sanitizers} -fno-sanitize-recover=all")
+
+
+@pytest.fixture(scope="session")
+def sanitized(tmp_path_factory):
+    """With the sanitizers of addresses and behaviour."""
+    return on_doubles(tmp_path_factory.mktemp("sanitized"), ADDRESS)
+
+
+@pytest.fixture(scope="session")
+def threaded(tmp_path_factory):
+    """With the sanitizer of threads."""
+    return on_doubles(tmp_path_factory.mktemp("threaded"), "-fsanitize=thread")
+
+
+@pytest.fixture(params=["sanitized", "threaded"])
+def running(request):
+    """Runs a case of cpp/tests/running.cpp, under the sanitizers of addresses, behaviour and threads."""
+    folder = request.getfixturevalue(request.param)
+
+    def run(engine, case, *file, code=0, program="running", **environment):
+        command = [folder / program, engine, case, *file]
+        environment = {**os.environ, "TSAN_OPTIONS": "exitcode=66", **environment}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr[-3000:])
+        return done.stdout + done.stderr
+
+    return run

@@ -1,0 +1,364 @@
+"""What the C++ library makes of files and names that others wrote: its own errors, and nothing written elsewhere."""
+
+import hashlib
+import json
+import os
+import random
+import resource
+import subprocess
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+import trtdsl as td
+from trtdsl.core.backend import get_backend
+from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
+from trtdsl.engine.loading.runtime_cache import write_runtime_cache
+
+from ..engine.loading.test_loader import mutate
+
+BACKEND = get_backend("tensorrt-rtx")
+
+HEADERS = [  # of .npy files, each after the six bytes of the magic
+    b"\x01\x00\x10\x00{'descr':       ",
+    b"\x01\x00\x0b\x00{'shape': ()",
+    b"\x01\x00\x40\x00{'descr': '<f4', 'fortran_order':                               ",
+    b"\x01\x00\x40\x00{'descr': '<f4', 'fortran_order': False, 'shape': (            ",
+    b"\x01\x00\x40\x00{'descr': '<f4', 'fortran_order': False, 'shape': ((((((((((   ",
+    b"\x01\x00\x50\x00{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }   ",
+    b"\x01\x00\x50\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999,), } ",
+    b"\x01\x00\x40\x00{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }     ",
+    b"\x02\x00\xff\xff\xff\xff{}",
+    b"\x09\x00\x02\x00{}",
+    b"",
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_npy_files_that_are_damaged(probe, tmp_path, header):
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY" + header)
+    assert "not an array that can be fed" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
+
+
+def test_damaged_npy_files_are_read_as_numpy_reads_them(probe, tmp_path):
+    rng = random.Random(5)
+    np.save(tmp_path / "sound.npy", np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    data = (tmp_path / "sound.npy").read_bytes()
+    paths = [tmp_path / f"{index}.npy" for index in range(400)]
+    for path in paths:
+        path.write_bytes(mutate(data, b"'shape': (3, 8), }", rng))
+    lines = probe("npys", data="\n".join(map(str, paths)).encode() + b"\n").splitlines()
+    read = 0
+    for path, line in zip(paths, lines, strict=True):
+        if line != "feed-dtype":
+            read += 1
+            array = np.load(path, allow_pickle=False)
+            assert line == ",".join([str(array.dtype), *map(str, array.shape)])
+    assert 20 <= read < 400
+
+
+def test_a_dtype_that_there_is_not(probe):
+    assert probe("dtype", "bfloat16") == "2\n"
+    assert "feed-dtype: there is no dtype complex64" in probe("dtype", "complex64", code=2)
+
+
+@pytest.mark.parametrize(("built", "have"), [("", "10.3.0"), ("10.3.0", ""), ("none", "11.0"), ("9" * 40, "10.3")])
+def test_malformed_versions_are_refused(probe, built, have):
+    assert "version-mismatch" in probe("version", built, have, 1, code=5)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "/etc/x", "a\\b", "a\nb", "x" * 252])
+def test_names_that_would_lead_elsewhere(probe, name):
+    assert probe("name", "scores") == "scores.npy\n"
+    assert "a file would be called after it" in probe("name", name, code=2)
+
+
+def test_writing_follows_no_link_that_waits_and_keeps_the_mode(probe, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(3))
+    (tmp_path / "secret").write_text("untouched")
+    (tmp_path / "b.npy.part").symlink_to(tmp_path / "secret")
+    (tmp_path / "b.npy").write_text("old")
+    (tmp_path / "b.npy").chmod(0o640)
+    probe("npy", tmp_path / "a.npy", tmp_path / "b.npy")
+    assert (tmp_path / "secret").read_text() == "untouched"
+    assert os.stat(tmp_path / "b.npy").st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["a.npy", "b.npy", "b.npy.part", "secret"]
+    (tmp_path / "folder").mkdir()
+    assert "not a regular file" in probe("npy", tmp_path / "a.npy", tmp_path / "folder", code=2)
+    assert "cannot write" in probe("npy", tmp_path / "a.npy", tmp_path / "none" / "b.npy", code=2)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    """An engine with requirements of its sizes."""
+
+    @td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=4, max=64), td.Dim("T", min=2, opt=8, max=64)))})
+    def paired(x):
+        n, t = x.shape
+        td.require(n % 2 == 0, "rows are pairs")
+        td.require(t <= 2 * n)
+        return {"y": x * 2}
+
+    return td.build(paired, tmp_path_factory.mktemp("paired") / "paired.engine", backend=BACKEND).engine
+
+
+def verdicts(manifest, shapes):
+    """What Python says of feeds of these shapes."""
+    for shape in shapes:
+        view = SimpleNamespace(dtype="float32", shape=shape, device=None)
+        try:
+            yield str(manifest.signature.check({"x": view}))
+        except td.TrtdslError as error:
+            yield f"{error.code}: {error}"
+
+
+def test_requirements_are_those_of_python(probe, engine):
+    manifest = parse_manifest(manifest_path(engine).read_bytes())
+    assert len(manifest.signature.requirements) == 2
+    shapes = [(n, t) for n in range(12) for t in range(26)]
+    lines = "".join(f"x={n},{t}\n" for n, t in shapes).encode()
+    expected = list(verdicts(manifest, shapes))
+    got = probe("fits", manifest_path(engine), data=lines).splitlines()
+    assert [line.split(":")[0] for line in got] == [line.split(":")[0] for line in expected]
+    required = [pair for pair in zip(got, expected, strict=True) if "serves only sizes where" in pair[1]]
+    assert len(required) > 100
+    assert all(ours == theirs for ours, theirs in required)
+
+
+def expression(rng, depth):
+    if depth == 0 or rng.random() < 0.3:
+        return rng.choice(["N", "T", rng.randint(-5, 9), rng.choice([2**40, -(2**40), 0])])
+    word = rng.choice(["+", "*", "//", "max", "min"])
+    count = rng.randint(2, 4) if word in "+*" else 2
+    return [word, *(expression(rng, depth - 1) for _ in range(count))]
+
+
+def test_random_requirements_are_judged_as_python_judges_them(probe, engine, tmp_path):
+    rng = random.Random(3)
+    facts = json.loads(manifest_path(engine).read_text())
+    dims = {
+        "N": {"input": "x", "axis": 0, "factor": 2, "offset": -1},
+        "T": {"input": "x", "axis": 1, "factor": 3, "offset": 4},
+    }
+    shapes = [(rng.randint(1, 64), rng.randint(2, 64)) for _ in range(40)]
+    lines = "".join(f"x={n},{t}\n" for n, t in shapes).encode()
+    seen = set()
+    for _ in range(60):
+        sign = rng.choice(["==", "!=", "<", "<=", ">", ">="])
+        comparison = [sign, expression(rng, 2), expression(rng, 1)]
+        facts["requirements"] = [{"condition": "it holds", "expression": comparison, "dims": dims}]
+        path = tmp_path / "manifest.json"
+        path.write_text(json.dumps(facts))
+        expected = list(verdicts(parse_manifest(path.read_bytes()), shapes))
+        got = probe("fits", path, data=lines).splitlines()
+        overflow = abs(rng_size(comparison)) >= 2**62
+        if not overflow:
+            assert [line.split(":")[0] for line in got] == [line.split(":")[0] for line in expected], comparison
+            seen |= {line.split(":")[0] for line in got}
+    assert seen == {"0", "feed-profile"}
+
+
+def rng_size(part):
+    """A bound of the largest number in an expression's evaluation."""
+    if isinstance(part, int):
+        return max(abs(part), 1)
+    if isinstance(part, str):
+        return 64
+    bounds = [rng_size(each) for each in part[1:]]
+    return (
+        sum(bounds) if part[0] == "+" else int(np.prod([float(b) for b in bounds])) if part[0] == "*" else max(bounds)
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expression": ["~", "N", 2]},
+        {"expression": ["==", "Z", 2]},
+        {"expression": ["==", ["//", "N", 2, 3], 2]},
+        {"expression": ["==", True, 2]},
+        {"expression": ["==", ["+", "N"], 2]},
+        {"expression": 3},
+        {"condition": None},
+        {"dims": {"N": {"input": "z", "axis": 0, "factor": 1, "offset": 0}}},
+        {"dims": {"N": {"input": "x", "axis": 9, "factor": 1, "offset": 0}}},
+        {"dims": {"N": {"input": "x", "axis": 0, "factor": 0, "offset": 0}}},
+        {"dims": {"N": {"input": "x", "axis": 0, "factor": 1}}},
+    ],
+)
+def test_requirements_that_are_damaged(probe, engine, tmp_path, change):
+    facts = json.loads(manifest_path(engine).read_text())
+    facts["requirements"] = [{**facts["requirements"][0], **change}]
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(facts))
+    with pytest.raises(td.TrtdslError) as caught:
+        parse_manifest(path.read_bytes())
+    assert caught.value.code == "manifest-damaged"
+    assert "manifest-damaged" in probe("fits", path, code=7)
+
+
+def test_overflow_in_a_requirement_is_a_refusal(probe, engine, tmp_path):
+    facts = json.loads(manifest_path(engine).read_text())
+    huge = ["*", 2**62, 2**62]
+    facts["requirements"][:] = [{**facts["requirements"][0], "expression": [">=", huge, 0]}]
+    (tmp_path / "m.json").write_text(json.dumps(facts))
+    assert probe("fits", tmp_path / "m.json", data=b"x=4,4\n").startswith("feed-profile: ")
+
+
+DTYPES = {
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+}  # fmt: skip
+
+
+def described(path):
+    """What the library of safetensors reads, in the words of the probe."""
+    lines = ""
+    with safe_open(path, "pt") as file:
+        for name in sorted(file.keys(), key=str.encode):
+            tensor = file.get_tensor(name)
+            shape = "".join(f",{size}" for size in tensor.shape)
+            data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            lines += f"{name} {str(tensor.dtype)[6:]}{shape} {hashlib.sha256(data).hexdigest()};"
+    return lines
+
+
+def test_safetensors(probe, tmp_path):
+    path = tmp_path / "all.safetensors"
+    tensors = {f"{dtype}": torch.arange(6).reshape(2, 3).to(dtype) for dtype in DTYPES}
+    save_file({**tensors, "scalar": torch.tensor(7.0), "empty": torch.empty(0, 3), "\u00e9:\n": torch.ones(1)}, path)
+    expected = described(path)
+    assert expected.count(";") == len(DTYPES) + 3
+    assert probe("weights", data=f"{path}\n".encode()).removesuffix("\n") == expected
+    assert probe("weights", data=f"{tmp_path / 'none'}\n".encode()).startswith("weights-mismatch: no weights file")
+    (tmp_path / "small").write_bytes(b"1234567")
+    assert probe("weights", data=f"{tmp_path / 'small'}\n".encode()).startswith("weights-damaged: ")
+
+
+def test_damaged_safetensors_files_are_read_as_their_library_reads_them(probe, tmp_path):
+    rng = random.Random(6)
+    save_file({"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4, dtype=torch.int8)}, tmp_path / "small")
+    save_file({"c": torch.arange(99.0)}, tmp_path / "sound")
+    data = (tmp_path / "small").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + length]), data[8 + length :]
+    spoiled = [
+        mutate(each, b'"shape":[3,2]', rng) for each in (data, (tmp_path / "sound").read_bytes()) for _ in range(150)
+    ]
+    for entry, key, value in [
+        ("a", "shape", [3, 2]), ("a", "shape", [2, 2]), ("a", "shape", [-2, -3]), ("a", "shape", [2**62, 2**62]),
+        ("a", "dtype", "F64"), ("a", "dtype", "I32"), ("a", "dtype", "F99"), ("a", "dtype", 3),
+        ("a", "data_offsets", [0, 28]), ("a", "data_offsets", [4, 28]), ("a", "data_offsets", [24, 0]),
+        ("b", "data_offsets", [0, 4]), ("b", "data_offsets", [24, 29]), ("b", "data_offsets", [24]), ("b", "shape", []),
+        ("b", "data_offsets", [24.0, 28.0]), ("b", "data_offsets", [-4, 0]), ("b", "shape", None),
+        ("b", "shape", [4, 0]),
+    ]:  # fmt: skip
+        changed = json.dumps({**header, entry: {**header[entry], key: value}}).encode()
+        spoiled.append(len(changed).to_bytes(8, "little") + changed + body)
+    paths = [tmp_path / f"{index}.safetensors" for index in range(len(spoiled))]
+    for path, content in zip(paths, spoiled, strict=True):
+        path.write_bytes(content)
+    lines = probe("weights", data="\n".join(map(str, paths)).encode() + b"\n").splitlines()
+    read = 0
+    for path, line in zip(paths, lines, strict=True):
+        try:
+            expected = described(path)
+        except (SafetensorError, AttributeError, OverflowError, RuntimeError):
+            expected = None
+        if not line.startswith("weights-"):
+            read += 1
+            assert line == expected, path.read_bytes()
+        elif expected is not None:  # what is laxer there: names that repeat, and the like
+            assert line.startswith("weights-damaged"), line
+    assert 10 <= read < len(paths)
+
+
+def test_a_cache_that_python_wrote_is_read_and_written_alike(probe, tmp_path):
+    made_for = {"backend": BACKEND.version, "compute_capability": "8.9"}
+    write_runtime_cache(tmp_path / "a", bytes(range(256)), made_for)
+    assert probe("cache", tmp_path / "a", tmp_path / "b", BACKEND.version, "8.9") == "256\n"
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
+    assert probe("cache", tmp_path / "none", tmp_path / "b", BACKEND.version, "8.9") == "none\n"
+
+
+ONE_TENSOR = b'{"a":{"dtype":"I8","shape":[%d],"data_offsets":[0,%d]}}'
+LARGEST_NPY = (
+    b"\x93NUMPY\x01\x00\x56\x00{'descr': '|i1', 'fortran_order': False, 'shape': (%d,), }" % (2**63 - 1) + b" " * 22
+)
+
+
+def safetensors_of(header, length=None):
+    return (len(header) if length is None else length).to_bytes(8, "little") + header
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("a.npy", LARGEST_NPY, "feed-dtype"),
+        ("a.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{'descr': '<f4'", "feed-dtype"),
+        ("a.safetensors", safetensors_of(b'{"a":{}}', 10**18), "weights-damaged"),
+        ("a.safetensors", safetensors_of(b'{"a":{}}', 2**64 - 1), "weights-damaged"),
+        ("a.safetensors", safetensors_of(ONE_TENSOR % ((2**63 - 1,) * 2)), "weights-damaged"),
+        ("a.safetensors", safetensors_of(b'{"a":[' + b"[]," * 4_000_000 + b"0]}"), "out-of-memory"),
+        ("a.cache", b'{"bytes": %d}\n' % 2**62, "fine"),
+    ],
+    ids=lambda value: f"{len(value)} bytes" if isinstance(value, bytes) else value,
+)  # fmt: skip
+def test_files_that_claim_more_than_the_memory_there_is(binaries, tmp_path, name, content, code):
+    """Whatever sizes a file says, and however much there is to keep of it: an error of the library ends the reading."""
+    (tmp_path / name).write_bytes(content)
+    limit = 200 << 20
+    done = subprocess.run(
+        [binaries / "probe", "read", tmp_path / name],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{code}\n", "")
+
+
+@pytest.mark.parametrize("kind", ["engine", "npy", "safetensors", "cache"])
+def test_every_allocation_of_reading_a_file_may_find_no_memory(probe, engine, tmp_path, kind):
+    """One run for each allocation that fails; an exception of the standard library would end the probe."""
+    path = engine if kind == "engine" else tmp_path / f"a.{kind}"
+    if kind == "npy":
+        np.save(path, np.arange(24.0).reshape(2, 3, 4))
+    elif kind == "safetensors":
+        save_file({"a": torch.ones(1), "b": torch.ones(2, 3)}, path, metadata={"trtdsl-derived": "none"})
+    elif kind == "cache":
+        write_runtime_cache(path, b"kernels" * 9, {"backend": "1", "compute_capability": "8.9"})
+    sound, *failed = probe("starve", path).split()
+    assert sound == "fine"
+    counts = {code: int(count) for code, _, count in (each.partition("=") for each in failed)}
+    assert counts["out-of-memory"] > 10
+    # A stream of the standard library says that it cannot read where it finds no memory for its buffer.
+    assert set(counts) <= {
+        "out-of-memory",
+        "fine",
+        "engine-missing",
+        "manifest-missing",
+        "feed-name",
+        "usage",
+        "weights-mismatch",
+    }
+
+
+@pytest.mark.parametrize("count", [2000, pytest.param(100_000, marks=pytest.mark.heavy)])
+def test_spoiled_files_end_in_errors_of_the_library(sanitized, engine, tmp_path, count):
+    files = [engine, *(tmp_path / name for name in ("a.npy", "b.npy", "a.safetensors", "a.cache"))]
+    np.save(tmp_path / "a.npy", np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    np.save(tmp_path / "b.npy", np.array(1, np.int64))
+    weights = {"conv:KERNEL": torch.arange(24.0).reshape(2, 3, 4), "conv:BIAS": torch.ones(4, dtype=torch.float16)}
+    save_file(weights, tmp_path / "a.safetensors", metadata={"trtdsl-derived": "5" * 64})
+    made_for = {"backend": "1.7.1.116", "compute_capability": "8.9"}
+    write_runtime_cache(tmp_path / "a.cache", b"kernels" * 9, made_for)
+    command = [sanitized / "mutations", "1", str(count), tmp_path, *files]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    fine, refused = (int(part.split()[0]) for part in done.stdout.split(","))
+    assert fine + refused == count and fine > count / 200 and refused > count / 2
