@@ -25,7 +25,7 @@ RENAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 NAVIGATION = {
     "Start": ["start", "writing-a-network", "notebooks/*", "troubleshooting"],
     "Guides": [
-        "porting", "checking", "program", "view", "lowerings", "tuning", "engines", "production",
+        "command-line", "porting", "checking", "program", "view", "lowerings", "tuning", "engines", "production",
         "einsum", "sampling", "interpreter",
     ],
     "By task": ["cookbook/*"],

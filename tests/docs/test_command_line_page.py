@@ -1,0 +1,64 @@
+"""docs/command-line.md says which exit codes there are, and which fields each command's JSON has."""
+
+import dataclasses
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from trtdsl.core import exit_codes
+from trtdsl.engine.bench import BenchReport
+
+TEXT = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+ROWS = {
+    kind: (int(schema), rest)
+    for kind, schema, rest in re.findall(r"^\| `(\w+)` \| (\d+) \| [^|]+ \| (.*) \|$", TEXT, re.MULTILINE)
+}
+
+
+def fields(kind):
+    return set(re.findall(r"`(\w+)`", ROWS[kind][1].split(":")[0])) | {"schema", "kind"}
+
+
+def test_the_exit_codes_are_all_there():
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)}
+    assert codes == {value for name, value in vars(exit_codes).items() if name.isupper()}
+
+
+@pytest.fixture(scope="module")
+def folder(small_folder, tmp_path_factory):
+    return shutil.copytree(small_folder, tmp_path_factory.mktemp("commands") / "project")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "line"),
+    [
+        ("check", 0, "check small.py"),
+        ("build", 0, "build small.py"),
+        ("builds", 0, "build small.py copy.py -o out/"),
+        ("summary", 0, "inspect small.py"),
+        ("program", 0, "inspect small.engine --program"),
+        ("view", 0, "view small.py -o small.html"),
+        ("comparison", 0, "compare small.engine small.engine"),
+        ("port", 0, "port torch.nn:ReLU --input input=N,3 --dim N=1:2:3"),
+        ("einsum", 0, "explain einsum ij,jk->ik 2,3 3,4"),
+        ("doctor", 0, "doctor"),
+        ("stubs", 0, "stubs small.safetensors -o small.pyi"),
+        ("weights", 0, "weights convert small.safetensors copy.safetensors"),
+        ("export", 0, "export cpp small.engine service"),
+        ("error", 2, "check nothing.py"),
+    ],
+)
+def test_the_fields_of_each_kind_are_those_of_the_page(kind, code, line, folder, command_line):
+    text = (folder / "small.py").read_text()
+    (folder / "copy.py").write_text(re.sub(r"def small\b", "def copy", text))
+    value = json.loads(command_line(folder)(*line.split(), "--json", code=code).stdout)
+    assert (value["kind"], value["schema"]) == (kind, ROWS[kind][0])
+    assert set(value) == fields(kind)
+
+
+def test_what_a_gpu_is_needed_for_has_its_fields_too():
+    assert fields("bench") == {field.name for field in dataclasses.fields(BenchReport)} | {"schema", "kind"}
+    assert fields("run") == {"engine", "outputs", "schema", "kind"}
