@@ -222,17 +222,20 @@ def test_an_engine_does_not_replace_what_it_is_made_from(spec, tmp_path):
         (other, "weights", other),
     ):
         before = output.read_bytes()
-        with pytest.raises(td.UsageError, match=f"cannot write .*{output.name}: it is the file of the {what}"):
+        with pytest.raises(
+            td.UsageError, match=f"cannot write .*{output.name}: it is the file of the {what}, which is read here"
+        ):
             td.build(spec, output, weights=weights)
         assert output.read_bytes() == before
 
 
 def test_nothing_takes_the_place_of_a_pipe(tmp_path):
-    from trtdsl.core.files import write_all_atomically
+    from trtdsl.core.files import ENGINE, check_writable, write_all_atomically
 
+    outputs = [check_writable(tmp_path / name, ENGINE, ()) for name in ("a", "pipe")]
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(td.UsageError, match="pipe: it is not a regular file"):
-        write_all_atomically({tmp_path / "a": b"new", tmp_path / "pipe": b"new"})
+        write_all_atomically(dict.fromkeys(outputs, b"new"))
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
@@ -358,10 +361,10 @@ def test_fingerprint_sees_every_change():
 
 
 def test_a_link_stays_one(tmp_path):
-    from trtdsl.core.files import write_atomically
+    from trtdsl.core.files import ENGINE, check_writable, write_atomically
 
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    write_atomically(tmp_path / "link", b"new")
+    write_atomically(check_writable(tmp_path / "link", ENGINE, ()), b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_bytes() == b"new"
 
@@ -369,15 +372,16 @@ def test_a_link_stays_one(tmp_path):
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     from trtdsl.core import files
 
-    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "a.engine").write_bytes(b"old")
+    outputs = [files.check_writable(tmp_path / name, files.ENGINE, ()) for name in ("a.engine", "b.engine")]
 
     def fail(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", fail)
     with pytest.raises(td.UsageError, match="No space left on device"):
-        files.write_all_atomically({tmp_path / "a": b"new", tmp_path / "b": b"new"})
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old"}
+        files.write_all_atomically(dict.fromkeys(outputs, b"new"))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.engine": b"old"}
 
 
 def test_the_manifest_has_the_figures_of_the_program(tmp_path):

@@ -13,7 +13,24 @@ from hypothesis import strategies as st
 
 import trtdsl as td
 from trtdsl.core import files
-from trtdsl.core.files import check_writable, file_name, is_file, write_all_atomically, write_atomically
+from trtdsl.core.files import (
+    ARRAY,
+    ENGINE,
+    MANIFEST,
+    WEIGHTS,
+    check_writable,
+    file_name,
+    is_file,
+    write_all_atomically,
+    write_atomically,
+)
+
+
+def output(path):
+    """A file that a test may write: the kind does not matter."""
+    kinds = {".npy": ARRAY, ".engine": ENGINE, ".json": MANIFEST}
+    return check_writable(path, kinds.get(path.suffix, WEIGHTS), ())
+
 
 KILLED = """
 import os, signal, sys
@@ -27,8 +44,10 @@ def die(source, target):
     renamed.append(target)
     replace(source, target)
 
+kinds = {"/a.engine": files.ENGINE, "/a.engine.json": files.MANIFEST}
+outputs = [files.check_writable(sys.argv[1] + name, kind, ()) for name, kind in kinds.items()]
 os.replace = die
-files.write_all_atomically({sys.argv[1] + "/a.engine": b"new engine", sys.argv[1] + "/a.engine.json": b"new manifest"})
+files.write_all_atomically(dict(zip(outputs, (b"new engine", b"new manifest"))))
 """
 
 
@@ -46,7 +65,7 @@ def test_temporary_files_of_a_killed_writer_are_removed_by_the_next(tmp_path, re
     found = [(tmp_path / name).read_bytes() for name in ("a.engine", "a.engine.json")]
     assert found == [b"new engine" if renames else b"old engine", b"old manifest"]  # the manifest comes last
     assert len(list(tmp_path.iterdir())) == 4 - renames
-    write_all_atomically({tmp_path / "a.engine": b"engine", tmp_path / "a.engine.json": b"manifest"})
+    write_all_atomically({output(tmp_path / "a.engine"): b"engine", output(tmp_path / "a.engine.json"): b"manifest"})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
         "a.engine": b"engine",
         "a.engine.json": b"manifest",
@@ -65,20 +84,20 @@ def test_an_engine_with_the_manifest_of_another_build_is_called_that(tmp_path):
 
 
 def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
-    with files._temporary(tmp_path / "a") as (descriptor, name):
-        write_atomically(tmp_path / "a", b"other")
+    with files._temporary(tmp_path / "a.npy") as (descriptor, name):
+        write_atomically(output(tmp_path / "a.npy"), b"other")
         assert name.exists()
         os.close(descriptor)
-    write_atomically(tmp_path / "a", b"again")
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    write_atomically(output(tmp_path / "a.npy"), b"again")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
 def test_a_file_that_was_there_keeps_its_mode(tmp_path, mode):
-    path = tmp_path / "a"
+    path = tmp_path / "a.npy"
     path.write_bytes(b"old")
     path.chmod(mode)
-    write_atomically(path, b"new")
+    write_atomically(output(path), b"new")
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
@@ -87,25 +106,25 @@ def test_a_new_file_has_the_mode_of_any_other_and_the_mask_is_not_touched(tmp_pa
     before = os.umask(mask)
     try:
         monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("another thread would see this"))
-        write_atomically(tmp_path / "a", b"new")
+        write_atomically(output(tmp_path / "a.npy"), b"new")
     finally:
         monkeypatch.undo()
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~mask
+    assert stat.S_IMODE((tmp_path / "a.npy").stat().st_mode) == 0o666 & ~mask
 
 
 def test_files_and_folders_are_synced(tmp_path, monkeypatch):
     synced, sync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(os.fstat(descriptor).st_mode), sync(descriptor)))
-    write_all_atomically({tmp_path / "a": b"1", tmp_path / "b": b"2"})
+    write_all_atomically({output(tmp_path / "a"): b"1", output(tmp_path / "b"): b"2"})
     assert [stat.S_ISDIR(mode) for mode in synced] == [False, False, True]
 
 
 @pytest.mark.parametrize("length", [240, 255])
 def test_a_name_as_long_as_a_name_can_be(tmp_path, length):
-    write_atomically(check_writable(tmp_path / ("a" * length)), b"new")
+    write_atomically(output(tmp_path / ("a" * length)), b"new")
     with pytest.raises(td.UsageError, match="cannot write"):
-        check_writable(tmp_path / ("a" * 256))
+        output(tmp_path / ("a" * 256))
     assert not is_file(tmp_path / ("a" * 300))
     assert not is_file("a\0b")
 

@@ -14,8 +14,16 @@ from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.report import CheckReport
 from ..core.backend import Backend
-from ..core.errors import MismatchError, UsageError
-from ..core.files import check_writable, is_file, make_folder, write_all_atomically
+from ..core.errors import MismatchError
+from ..core.files import (
+    ENGINE,
+    MANIFEST,
+    TIMING_CACHE,
+    Output,
+    check_writable,
+    make_folder,
+    write_all_atomically,
+)
 from ..core.html import folded, table
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
@@ -87,16 +95,17 @@ def build(
     where there is none. The manifest stands beside it under ``output + ".json"``. Nothing is written before all is
     done, and nothing is built again that has not changed (unless ``force``). ``profiles`` are the sets of sizes that
     the engine is tuned for, instead of the spec's own. ``run_check=False`` says so in the manifest, ``tolerance`` is
-    the check's, as in :func:`check`. ``dry_run`` stops
-    before building. The manifest has the figures of the engine's program at the sizes of its first profile, with a
-    floor under its time on ``device`` (:func:`floor_of`).
+    the check's, as in :func:`check`. ``dry_run`` stops before building. The manifest has the figures of the engine's
+    program at the sizes of its first profile, with a floor under its time on ``device`` (:func:`floor_of`).
 
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message or,
     before anything is checked, with the author's line of a layer that this machine cannot build, UsageError for what
     cannot be written or what the backend cannot honour, CancelledError.
     """
     spec = _with_tolerance(as_spec(source, reference), tolerance)
-    engine, manifest_path = _files(spec, output, weights)
+    config = config or BuildConfig()
+    files = _files(spec, output, weights, config)
+    engine, manifest_path = (file.path for file in files)
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
@@ -104,7 +113,6 @@ def build(
     check_weights(network)
     tell("defining the network", 1, 1)
     device = find_device(device).name
-    config = config or BuildConfig()
     config.validate(network.backend)
     content = content_hash(spec, network, config)
     previous = read_earlier_manifest(manifest_path)
@@ -127,20 +135,21 @@ def build(
         manifest["refit"] = {**made, "identical": not config.refit}
     manifest = sealed(manifest)
     if not dry_run and (plan is not None or manifest != previous):
-        written = {} if plan is None else {engine: plan.data}
-        write_all_atomically({**written, manifest_path: dump(manifest)})
+        written = {} if plan is None else {files[0]: plan.data}
+        write_all_atomically({**written, files[1]: dump(manifest)})
     return Build(engine, manifest_path, manifest, plan is not None, report)
 
 
-def _files(spec: NetworkSpec, output: str | PathLike[str] | None, weights: Source | None) -> tuple[Path, Path]:
+def _files(
+    spec: NetworkSpec, output: str | PathLike[str] | None, weights: Source | None, config: BuildConfig
+) -> tuple[Output, Output]:
     """The engine and its manifest. UsageError for what cannot be written, or what the network is made from."""
     engine = engine_file(spec.name, output)
-    files = engine, engine.with_name(engine.name + ".json")
-    for path in map(check_writable, files):
-        for what, own in (("network", spec.file), ("weights", spec.weights if weights is None else weights)):
-            if isinstance(own, (str, PathLike)) and is_file(own) and is_file(path) and path.samefile(own):
-                raise UsageError(f"cannot write {path}: it is the file of the {what}")
-    return files
+    cache = config.timing_cache
+    reads = [*spec.reads(weights), *([] if cache is None else [("timing cache", cache)])]
+    if cache is not None:
+        check_writable(cache, TIMING_CACHE, spec.reads(weights))
+    return check_writable(engine, ENGINE, reads), check_writable(f"{engine}.json", MANIFEST, reads)
 
 
 def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:

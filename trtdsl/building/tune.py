@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable
 from ..core.errors import CancelledError, UsageError
-from ..core.files import check_writable, is_file, write_atomically
+from ..core.files import TUNING, Output, check_writable, remove, write_atomically
 from ..core.version import __version__
 from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
@@ -102,9 +103,11 @@ def tune(
     if not isinstance(seconds, (int, float)) or not seconds > 0:
         raise UsageError(f"a tuning takes more than 0 seconds, not {seconds!r}")
     begin = _start(start or {})
-    file = check_writable(Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file))
+    file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file)
+    reads = [(what, path) for what, path in spec.reads(weights) if what != "tuning"]
+    target = check_writable(file, TUNING, reads)
     if output is not None:
-        _check_replaceable(file, spec.name)
+        _check_owner(file, spec.name)
     backend, case = get_backend(backend) if isinstance(backend, str | None) else backend, spec.case(dims, precision)
     how = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
     search = Search(
@@ -125,23 +128,17 @@ def tune(
         if search.best is None:
             raise CancelledError("cancelled before the search began; nothing was written") from None
         cancelled = True
-    return _report(search, case, file, time.perf_counter() - began, cancelled)
+    return _report(search, case, target, time.perf_counter() - began, cancelled)
 
 
-def _check_replaceable(file: Path, network: str) -> None:
-    """UsageError where a file that the author names is there and no tuning of this network: it would be lost."""
-    if not is_file(file) or not file.stat().st_size:
-        return
-    try:
+def _check_owner(file: Path, network: str) -> None:
+    """UsageError where a file that the author names is a tuning of another network."""
+    with suppress(ValueError):  # there is none, or one that is damaged or of another version
         owner = read_tuning(file).network
-    except ValueError as error:
-        if file.name.endswith(".tuning.json"):  # damaged, or of another version
-            return
-        raise UsageError(f"{file} would be replaced by a tuning: {error}") from None
-    if owner != network:
-        raise UsageError(
-            f"{file} would be replaced: it is a tuning of the network {owner!r}, and this one is {network!r}"
-        )
+        if owner != network:
+            raise UsageError(
+                f"{file} would be replaced: it is a tuning of the network {owner!r}, and this one is {network!r}"
+            )
 
 
 def _start(given: Mapping[str, str]) -> dict[str, str]:
@@ -156,14 +153,14 @@ def _start(given: Mapping[str, str]) -> dict[str, str]:
     return dict(given)
 
 
-def _report(search: Search, case: Case, file: Path, seconds: float, cancelled: bool) -> TuneReport:
+def _report(search: Search, case: Case, output: Output, seconds: float, cancelled: bool) -> TuneReport:
     """What a search found, written down."""
     best, first = search.best, search.first
     assert best is not None and first is not None
     backend, name = best.network.backend, search.spec.name
     measured = {"device": search.device, "before": asdict(first), "after": asdict(best.figures)}
     variant = Variant(case, tuple(map(Tuned.of, best.sites)), measured)
-    tuning = _earlier(file, name, backend).including(variant)
+    tuning = _earlier(output.path, name, backend).including(variant)
     return TuneReport(
         network=name,
         case=str(case),
@@ -178,7 +175,7 @@ def _report(search: Search, case: Case, file: Path, seconds: float, cancelled: b
         seconds=seconds,
         cancelled=cancelled,
         tuning=tuning,
-        file=_write(file, tuning, won=any(site.differs for site in best.sites)),
+        file=_write(output, tuning, won=any(site.differs for site in best.sites)),
     )
 
 
@@ -199,14 +196,14 @@ def _earlier(file: Path, network: str, backend: Backend) -> Tuning:
     return tuning
 
 
-def _write(file: Path, tuning: Tuning, *, won: bool) -> Path | None:
+def _write(output: Output, tuning: Tuning, *, won: bool) -> Path | None:
     """Writes the file; where the defaults are best the case leaves it, and a file of no other case goes away."""
     if won:
-        write_atomically(file, dump(tuning))
-        return file
+        write_atomically(output, dump(tuning))
+        return output.path
     rest = replace(tuning, variants=tuning.variants[:-1])
     if rest.variants:
-        write_atomically(file, dump(rest))
+        write_atomically(output, dump(rest))
     else:
-        file.unlink(missing_ok=True)
+        remove(output)
     return None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..core.author import authors_errors
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, UsageError
-from ..core.files import check_writable
+from ..core.files import SAVED_CHECK, check_writable
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
@@ -87,9 +86,9 @@ def check(
         raise UsageError(f"on is 'interpreter' or 'engine', not {on!r}")
     if sum(given is not None for given in (sizes, feeds, against)) > 1:
         raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
-    if save is not None:
-        check_writable(Path(save))
     spec = as_spec(source, reference)
+    reads = [*spec.reads(weights), ("saved check", against), *(feeds.items() if isinstance(feeds, Mapping) else ())]
+    target = None if save is None else check_writable(save, SAVED_CHECK, reads)
     if network is None:
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
@@ -101,9 +100,9 @@ def check(
         cases = run.given_cases(saved.given_feeds(network, feeds))
     else:
         cases = run.drawn_cases(sizes_to_try(network, sizes))
-    results = run.judged(cases, keep=save is not None)
-    if save is not None:
-        saved.save(save, network, run.kept)
+    results = run.judged(cases, keep=target is not None)
+    if target is not None:
+        saved.save(target, network, run.kept)
     return run.report(results, (*spec.trivial, *trivial))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.caller import option
 from ..core.errors import FeedError, UsageError
-from ..core.files import write_atomically
+from ..core.files import Output, write_atomically
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..interpreter.feeds import read_array
@@ -38,7 +38,7 @@ class SavedCase:
         )
 
 
-def save(path: str | os.PathLike[str], network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:
+def save(output: Output, network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:
     """Writes feeds and results as safetensors; float64 results are computed where they are missing."""
     from safetensors.torch import save as as_bytes
 
@@ -55,7 +55,7 @@ def save(path: str | os.PathLike[str], network: Network, cases: Sequence[tuple[s
         "draws": [draw for draw, _ in cases],
         "torch": torch.__version__,
     }
-    write_atomically(path, as_bytes(tensors, {"trtdsl_check": json.dumps(facts)}))
+    write_atomically(output, as_bytes(tensors, {"trtdsl_check": json.dumps(facts)}))
 
 
 def load(path: str | os.PathLike[str], network: Network) -> list[SavedCase]:

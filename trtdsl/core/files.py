@@ -1,14 +1,17 @@
-"""Files that are written whole or not at all, and names from outside that become files' names."""
+"""Files that are written whole or not at all and destroy nothing, and names from outside that become files' names."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .errors import UsageError
 
@@ -46,17 +49,111 @@ def is_file(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def check_writable(path: str | os.PathLike[str]) -> Path:
-    """The path, when a file can be made there; otherwise UsageError, before any work is done."""
-    path = Path(path)
-    target = _regular(path)
+class Kind(NamedTuple):
+    """A kind of file: how its content begins, and under which names a file is taken for one whatever it holds."""
+
+    label: str
+    head: str
+    """A regular expression."""
+    suffixes: tuple[str, ...] = ()
+
+
+ENGINE = Kind("an engine", "[fpv]trt", (".engine", ".plan", ".trt"))
+MANIFEST = Kind("a manifest", r'\s*\{\s*"schema":\s*\d+,\s*"network":', (".engine.json",))
+TUNING = Kind("a tuning", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"tuning"', (".tuning.json",))
+SAVED_CHECK = Kind("a saved check", r'.{8}\{"__metadata__":\{"trtdsl_check":')
+DERIVED = Kind("a file of derived weights", r'.{8}\{"__metadata__":\{"trtdsl-derived":')
+WEIGHTS = Kind("a file of weights", r".{8}\s*\{", (".safetensors",))
+ARRAY = Kind("an array", r"\x93NUMPY", (".npy",))
+NETWORK = Kind("a network file", "(?!)", (".py",))
+STUB = Kind("a stub", "(?!)", (".pyi",))
+HTML = Kind("an HTML page", r"\s*<(!doctype html|html)", (".html", ".htm"))
+SVG = Kind("a drawing", r"\s*(<\?xml[^>]*>\s*)?<svg", (".svg",))
+DOT = Kind("a graph", r"\s*(strict\s+)?(di)?graph\s", (".dot", ".gv"))
+VIEW = Kind("a view in JSON", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"view"')
+ONNX_JSON = Kind("a view as ONNX in JSON", r'\s*\{\s*"irVersion":\s*"\d+",\s*"producerName":\s*"trtdsl"')
+RUNTIME_CACHE = Kind("a runtime cache", r'\{"bytes": \d+, "for": .*"kind": "trtdsl-runtime-cache"', ("cache",))
+TRITON_CONFIG = Kind("Triton's configuration", "(?!)", ("config.pbtxt",))
+PROJECT = Kind("a file of the C++ project", "(?!)")
+CHECKPOINT = Kind("a torch checkpoint", r"PK\x03\x04|\x80[\x02-\x05]")
+TIMING_CACHE = Kind("a timing cache", r"[^\0]*\0")  # TensorRT's own bytes, which it judges; no text at least
+KINDS = (
+    *(ENGINE, MANIFEST, TUNING, SAVED_CHECK, DERIVED, WEIGHTS, ARRAY, NETWORK, STUB, HTML, SVG, DOT, VIEW, ONNX_JSON),
+    *(RUNTIME_CACHE, TRITON_CONFIG, PROJECT, CHECKPOINT, TIMING_CACHE),
+)
+"""In the order in which a file's content is tried."""
+HEAD = 4096  # bytes by which a kind is known
+
+
+Reads = Iterable[tuple[str, object]]
+"""What a command reads, each with what it is; what is no path stands for no file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A file that may be written: made by :func:`check_writable`, and judged again when it is."""
+
+    path: Path
+    kind: Kind
+    reads: tuple[tuple[str, str | os.PathLike[str]], ...]
+    force: bool
+
+    def judged(self) -> Path:
+        """The file that is written for the path, where a link stays one. Raises UsageError."""
+        target = _regular(self.path)
+        for what, read in self.reads:
+            if _same(target, read):
+                raise UsageError(f"cannot write {self.path}: it is the file of the {what}, which is read here")
+        if not self.force:
+            check_kind(self.path, self.kind)
+        return target
+
+
+def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
+    """UsageError where a path has a file of another kind, which writing it would destroy."""
+    if not is_file(path):
+        return
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+    except OSError:  # it may be written, though not read
+        head = b" "
+    text = head.decode("latin-1")
+    found = next((each for each in KINDS if re.match(each.head, text, re.DOTALL | re.IGNORECASE)), None)
+    if head and found is not kind and (found or not Path(path).name.lower().endswith(kind.suffixes)):
+        other = f"is {found.label}" if found else f"is not {kind.label}"
+        raise UsageError(
+            f"cannot write {path}: the file that is there {other}, and would be replaced by {kind.label}: give another "
+            "name, or remove it"
+        )
+
+
+def check_writable(path: str | os.PathLike[str], kind: Kind, reads: Reads, *, force: bool = False) -> Output:
+    """The path as an :class:`Output`, when a file can be made there; otherwise UsageError, before any work is done.
+
+    A file that the command ``reads`` is never written over, whatever it is called: through links and as another
+    spelling, too. A file that is there is replaced where it is of the same ``kind``, or empty, or with ``force``.
+    """
+    named = tuple((what, read) for what, read in reads if isinstance(read, (str, os.PathLike)))
+    output = Output(Path(path), kind, named, force)
+    target = output.judged()
     try:
         with _temporary(target) as (descriptor, name):
             os.close(descriptor)
             os.unlink(name)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    return path
+    return output
+
+
+def _same(target: Path, read: str | os.PathLike[str]) -> bool:
+    """Whether two paths are one file, or would be."""
+    try:
+        return os.path.samefile(target, read)
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            return os.path.realpath(target) == os.path.realpath(read)
+    return False
 
 
 @contextmanager
@@ -110,6 +207,8 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
 def _regular(path: Path) -> Path:
     """The file that is written for a path: a link stays one. UsageError where there cannot be a regular file."""
     try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(path)  # raises for a name that no file can have
         if path.is_dir():
             raise UsageError(f"cannot write {path}: it is a directory")
         if path.exists() and not path.is_file():  # a rename would replace a device or a pipe by a file
@@ -118,26 +217,37 @@ def _regular(path: Path) -> Path:
         if not target.parent.is_dir():
             raise UsageError(f"cannot write {path}: there is no directory {target.parent}")
         return target
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle; ValueError: NUL, surrogates
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+def write_atomically(output: Output, data: bytes) -> None:
     """Writes a file under a temporary name, syncs it and renames it. Raises UsageError when that fails."""
-    write_all_atomically({path: data})
+    write_all_atomically({output: data})
 
 
-def write_all_atomically(files: Mapping[str | os.PathLike[str], bytes]) -> None:
+def remove(output: Output) -> None:
+    """Removes what is there of an output that has become needless. Raises UsageError as writing it would."""
+    try:
+        output.judged().unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot remove {output.path}: {error.strerror}") from None
+
+
+def write_all_atomically(files: Mapping[Output, bytes]) -> None:
     """Writes several files; none is renamed before all are on disk, and none is left half-written.
 
     They are renamed in their order: a process that is killed meanwhile leaves the last ones as they were. A file that
     was there keeps its mode. Raises UsageError as :func:`check_writable` does, and when writing fails.
     """
+    targets = [output.judged() for output in files]
+    for index, output in enumerate(files):
+        if any(_same(targets[index], other) for other in targets[:index]):
+            raise UsageError(f"cannot write {output.path}: another file that is written here would have that name")
     temporary: list[tuple[Path, Path]] = []
     descriptors: list[int] = []
     try:
-        for target, data in files.items():
-            path = _regular(Path(target))
+        for path, data in zip(targets, files.values(), strict=True):
             with _temporary(path) as (descriptor, name):
                 descriptors.append(descriptor)
                 _write(descriptor, data)
@@ -147,7 +257,8 @@ def write_all_atomically(files: Mapping[str | os.PathLike[str], bytes]) -> None:
         for folder in {path.parent for _, path in temporary}:
             _sync(folder)
     except OSError as error:
-        raise UsageError(f"cannot write {', '.join(map(str, files))}: {error.strerror}") from None
+        names = ", ".join(str(output.path) for output in files)
+        raise UsageError(f"cannot write {names}: {error.strerror}") from None
     finally:
         for name, _ in temporary:
             with suppress(FileNotFoundError):

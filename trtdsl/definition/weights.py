@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError, WeightsDamagedError, WeightsError, nearest
+from ..core.files import WEIGHTS, check_writable, write_atomically
 from ..core.lazy import torch
 from ..sizes.shape import shape_text
 from .operation import author_location
@@ -448,9 +449,7 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     is dropped. Raises UsageError when there is no such file or ``output`` cannot be written, CorruptFileError for
     anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold.
     """
-    from ..core.files import check_writable, write_atomically
-
-    check_writable(output)
+    target = check_writable(output, WEIGHTS, [("checkpoint", source)])
     try:
         state = torch.load(source, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -468,7 +467,7 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise WeightsDamagedError(f"{source} holds no state_dict: expected a mapping from names to tensors")
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
-    write_atomically(output, as_safetensors(state))
+    write_atomically(target, as_safetensors(state))
     return list(state)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.files import check_writable, write_atomically
+from ..core.files import SVG, Reads, check_writable, write_atomically
 from ..programs.devices import DEFAULT, floor_of
 from ..programs.graph import Graph
 from ..programs.hazards import megabytes
@@ -62,9 +62,9 @@ class Row:
     lines: str
 
 
-def write_svg(program: Program, path: str | Path, *, device: str = DEFAULT) -> None:
-    """Writes the picture. Raises UsageError for a file that cannot be written."""
-    write_atomically(check_writable(Path(path)), draw(program, device=device).encode())
+def write_svg(program: Program, path: str | Path, *, device: str = DEFAULT, reads: Reads = ()) -> None:
+    """Writes the picture. Raises UsageError for a file that cannot be written, or that is one of ``reads``."""
+    write_atomically(check_writable(path, SVG, reads), draw(program, device=device).encode())
 
 
 def draw(program: Program, *, device: str = DEFAULT) -> str:

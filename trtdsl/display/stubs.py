@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..core.errors import UsageError
-from ..core.files import check_writable, write_atomically
+from ..core.files import STUB, check_writable, write_atomically
 from ..definition.weights import Scope, Source, Weights
 from ..sizes.shape import shape_text
 
@@ -51,8 +51,7 @@ def stubs(source: Source, output: str | PathLike[str] | None = None) -> str:
             f"a stub is imported by its name: write it to NAME.pyi where NAME is an identifier, such as "
             f"{_identifier(path.stem)}.pyi, not {path.name}"
         )
-    if path is not None:
-        check_writable(path)
+    target = None if path is None else check_writable(path, STUB, [("weights", source)])
     weights = Weights(source)
     file = weights.path.name if weights.path is not None else "a mapping"
     head = HEAD.format(
@@ -60,8 +59,8 @@ def stubs(source: Source, output: str | PathLike[str] | None = None) -> str:
     )
     body = "".join(f"\n\n{each}" for each in _Classes(weights).texts)
     text = head + _imports(body) + body
-    if path is not None:
-        write_atomically(path, text.encode())
+    if target is not None:
+        write_atomically(target, text.encode())
     return text
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core.caller import option
 from ..core.errors import PACKAGE, UsageError
-from ..core.files import check_writable, file_name, write_all_atomically
+from ..core.files import PROJECT, check_writable, file_name, make_folder, write_all_atomically
 from .loading.loader import read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
@@ -131,15 +131,14 @@ def export_cpp(
     contents = {target / place: text.encode() for place, text in texts.items()}
     contents[target / called] = data
     contents[target / f"{called}.json"] = manifest_path(Path(engine)).read_bytes()
-    there = [path for path in (target / "main.cpp", target / "CMakeLists.txt", target / called) if path.exists()]
+    there = [path for path in contents if os.path.lexists(path)]
     if there and not force:
         raise UsageError(f"there is a {there[0]} already: give another folder, or say {option('force')} to replace it")
-    try:
-        for path in contents:
-            path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    write_all_atomically({check_writable(path): text for path, text in contents.items()})
+    for path in contents:
+        make_folder(path.parent)
+    reads = [("engine", engine), ("manifest", manifest_path(Path(engine)))]
+    files = [check_writable(path, PROJECT, reads, force=force) for path in contents]
+    write_all_atomically(dict(zip(files, contents.values(), strict=True)))
     return target
 
 

@@ -19,6 +19,7 @@ from ..core.backend import Backend
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import ExecutionError, UnsupportedError, UsageError, WeightsError
+from ..core.files import DERIVED as DERIVED_WEIGHTS
 from ..core.files import check_writable, is_file, write_atomically
 from ..core.lazy import np, torch
 from ..definition.network import Network
@@ -127,14 +128,13 @@ def derive_weights(
     :meth:`Engine.refit` takes that file where the network's own file is not available. Raises the errors of
     ``spec.define``, and UsageError, before any work is done, for an ``output`` that cannot be written.
     """
-    if output is not None:
-        check_writable(output)
+    target = None if output is None else check_writable(output, DERIVED_WEIGHTS, spec.reads(weights))
     network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
     values = layer_values(network)
-    if output is not None:
+    if target is not None:
         from safetensors.torch import save
 
-        write_atomically(output, save(values, metadata={DERIVED: structure(network)}))
+        write_atomically(target, save(values, metadata={DERIVED: structure(network)}))
     return values
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..core.backend import Backend
-from ..core.errors import UsageError
-from ..core.files import file_name, write_all_atomically
+from ..core.files import ARRAY, Output, Reads, check_writable, file_name, make_folder, write_all_atomically
 from ..core.lazy import np
 from ..interpreter.feeds import read_array
 from .arrays import view
 from .engine import load_engine
 from .loading.loader import open_engine
+from .loading.manifest import manifest_path
 
 
 def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:
@@ -39,10 +39,12 @@ def run_files(
     The engine and its inputs are checked before a GPU is needed. Raises as :func:`~trtdsl.load_engine` and
     :meth:`~trtdsl.Engine.run` do, and UsageError, also for an output whose name would lead out of the folder.
     """
+    reads = [("engine", engine), ("manifest", manifest_path(Path(engine))), ("weights", weights)]
+    reads += [(f"input {name!r}", file) for name, file in inputs.items()]
     arrays = read_inputs(inputs)
     found = open_engine(engine, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
     if found.manifest is not None:
-        _paths(Path(output), found.manifest.signature.outputs)
+        _outputs(Path(output), found.manifest.signature.outputs, reads)
         found.manifest.signature.check({name: view(array) for name, array in arrays.items()})
     loaded = load_engine(
         engine,
@@ -53,20 +55,17 @@ def run_files(
         trust_network_file=trust_network_file,
         allow_host_code=allow_host_code,
     )
-    paths = _paths(Path(output), loaded.signature.outputs)
+    files = _outputs(Path(output), loaded.signature.outputs, reads)
     results = loaded.run(arrays, outputs="numpy")
-    folder = Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
-    write_all_atomically({paths[name]: _npy(array) for name, array in results.items()})
-    return paths
+    write_all_atomically({files[name]: _npy(array) for name, array in results.items()})
+    return {name: file.path for name, file in files.items()}
 
 
-def _paths(folder: Path, names: Iterable[str]) -> dict[str, Path]:
-    """Where each output goes: into ``folder`` and nowhere else."""
-    return {name: folder / file_name(name, ".npy", "the output's name") for name in names}
+def _outputs(folder: Path, names: Iterable[str], reads: Reads) -> dict[str, Output]:
+    """Where each output goes: into ``folder``, which is made, and nowhere else."""
+    paths = {name: folder / file_name(name, ".npy", "the output's name") for name in names}
+    make_folder(folder)
+    return {name: check_writable(path, ARRAY, reads) for name, path in paths.items()}
 
 
 def _npy(array: np.ndarray) -> bytes:

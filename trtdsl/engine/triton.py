@@ -12,9 +12,9 @@ from typing import Any
 
 from ..core.caller import option
 from ..core.errors import EngineError, UsageError
-from ..core.files import check_writable, file_name, write_all_atomically
+from ..core.files import ENGINE, TRITON_CONFIG, check_writable, file_name, make_folder, write_all_atomically
 from .loading.loader import read_described
-from .loading.manifest import Manifest
+from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
 
 # Triton's DataType (model_config.proto) for torch's dtypes; it has no float8.
@@ -62,11 +62,10 @@ def export_triton(
     folder = Path(repository) / file_name(manifest.network if name is None else name, what="the model's name")
     config = triton_config(manifest, folder.name, instances=instances, queue_delay_us=queue_delay_us)
     target = folder / str(version)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    plan, described = check_writable(target / "model.plan"), check_writable(folder / "config.pbtxt")
+    make_folder(target)
+    reads = [("engine", engine), ("manifest", manifest_path(Path(engine)))]
+    plan = check_writable(target / "model.plan", ENGINE, reads)
+    described = check_writable(folder / "config.pbtxt", TRITON_CONFIG, reads)
     write_all_atomically({plan: data, described: config.encode()})
     return folder
 

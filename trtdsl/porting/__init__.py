@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from .missing import missing as missing
 if TYPE_CHECKING:
     import torch
 
+    from ..core.files import Output
     from ..definition.input import Input
     from ..definition.spec.spec import NetworkSpec
     from ..sizes.profile import Range
@@ -83,22 +85,38 @@ def from_module(
     return modules.spec_of(module, inputs, dict(dims or {}), name)
 
 
-def write_files(result: Ported, file: Path | None, weights: Path | None, *, force: bool = False) -> None:
-    """Writes the text and the module's state_dict, both or neither. Raises UsageError for what is there already."""
+def outputs_of(
+    file: Path | None, weights: Path | None, target: str | type, *, force: bool = False
+) -> tuple[Output | None, Output | None]:
+    """The files for the text and the weights of ``target``, the module's name or class.
+
+    Raises UsageError for what is there already, unless ``force`` is given, and for the module's own file.
+    """
     from ..core.errors import UsageError
-    from ..core.files import check_writable, write_all_atomically
+    from ..core.files import NETWORK, WEIGHTS, check_writable
+
+    own = getattr(sys.modules.get(target.__module__), "__file__", None) if isinstance(target, type) else None
+    reads = [("module", target.rpartition(":")[0] if isinstance(target, str) else own)]
+    made = [
+        None if path is None else check_writable(path, kind, reads, force=True)
+        for path, kind in ((file, NETWORK), (weights, WEIGHTS))
+    ]
+    for path in (file, weights):
+        if path is not None and os.path.lexists(path) and not force:
+            raise UsageError(f"{path} is there already: {option('force')} writes over it")
+    return made[0], made[1]
+
+
+def write_files(result: Ported, file: Path | None, weights: Path | None, *, force: bool = False) -> None:
+    """Writes the text and the module's state_dict, both or neither. Raises what :func:`outputs_of` does."""
+    from ..core.files import write_all_atomically
     from ..definition.weights import as_safetensors
 
-    files: dict[Any, bytes] = {}
-    for path in (file, weights):
-        if path is not None and check_writable(path).exists() and not force:
-            raise UsageError(f"{path} is there already: {option('force')} writes over it")
-    if file is not None:
-        files[file] = result.text.encode()
-    if weights is not None:
-        files[weights] = as_safetensors(result.module.state_dict())
-    if files:
-        write_all_atomically(files)
+    text, values = outputs_of(file, weights, type(result.module), force=force)
+    files = {} if text is None else {text: result.text.encode()}
+    if values is not None:
+        files[values] = as_safetensors(result.module.state_dict())
+    write_all_atomically(files)
 
 
 def port(

@@ -82,15 +82,20 @@ def inspect(
     """
     settings = settings_of(set_)
     if program or svg is not None:
+        from ...core.files import SVG, check_writable
         from ...display.picture import write_svg
         from ...display.program import program_text
         from ...programs.hazards import find_hazards
 
-        sort = sort or "bytes"
-        at = _checked(by, sort, device)
+        at = _checked(by, sort := sort or "bytes", device)
         with out.progress() as progress:
+            as_named = not settings and lowerings is True and (svg is None or ".py" not in Path(network).name)
+            source = network if as_named else td.load_spec(network, settings).tuned(lowerings)
+            reads = () if isinstance(source, str) else source.reads(weights)
+            if svg is not None:
+                check_writable(svg, SVG, reads)
             found = td.program(
-                network if not settings and lowerings is True else td.load_spec(network, settings).tuned(lowerings),
+                source,
                 dims=dims_of(dim),
                 shapes=shapes_of(shape),
                 profile=profile,
@@ -100,7 +105,7 @@ def inspect(
                 progress=progress.step,
             )
         if svg is not None:
-            write_svg(found, svg, device=device)
+            write_svg(found, svg, device=device, reads=reads)
         hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
         value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
         out.result(value, lambda: print_parts(program_text(found, device, by=at, sort=sort, width=terminal().width)))

@@ -53,8 +53,9 @@ def port(
     not at all sizes of the ranges, and then no file is written.
     With --json, the object has the file's text; with -q, nothing is printed besides the file.
     """
-    from ...porting import ported, write_files
+    from ...porting import outputs_of, ported, write_files
 
+    outputs_of(output, weights, module, force=force)
     result = ported(
         module,
         _named(input, "--input", "NAME=SHAPE, such as x=N,3,224,224"),
@@ -71,11 +72,7 @@ def port(
         write_files(result, output, weights, force=force)
     if out.json:
         facts: dict[str, Any] = {
-            "name": result.name,
-            "missing": result.missing,
-            "text": result.text,
-            "notes": result.notes,
-            "requirements": result.requirements,
+            name: getattr(result, name) for name in ("name", "missing", "text", "notes", "requirements")
         }
         facts["check"] = result.verdict.to_json() if result.verdict is not None else None
         print_json({"schema": 1, "kind": "port", **facts})

@@ -11,7 +11,7 @@ import trtdsl as td
 
 from ...core.errors import UsageError
 from ...display.terminal import print_line, print_note
-from ...display.view.files import FORMATS, SUFFIXES, check_output, format_of
+from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
 from ...programs.devices import DEFAULT
 from ..command import Output, command
 from ..options import Definition, Gpu, Settings, Shapes, settings_of, shapes_of
@@ -60,14 +60,17 @@ def view(
         raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {format!r}")
     if check and report is not None:
         raise UsageError("--check makes the report that --report has: give one of them")
-    if output is not None:
-        check_output(output)
     profiles = definition.pop("profiles")
     if profiles is not None:
         raise UsageError("--profile is for a build: give sizes with --dim")
     path = Path(network)
     with out.progress() as progress:
         source = td.load_spec(network, settings_of(set_)) if ".py" in path.suffix else network
+        if output is not None:
+            from ...display.view.view import reads_of  # which imports most rooms
+
+            reads = reads_of(path if isinstance(source, str) else source, definition["weights"], engine, report)
+            output_of(output, format or format_of(output), reads)  # type: ignore[arg-type]
         made = td.view(
             source,
             check=check if report is None else report,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -166,6 +167,20 @@ class NetworkSpec:
         """The given weights or the spec's own; None for a network without any."""
         source = self.weights if weights is None else weights
         return None if source is None else Weights(source)
+
+    def reads(self, weights: Source | None = None) -> list[tuple[str, object]]:
+        """The files that it is made and checked from, each with what it is: no command writes over one of these."""
+        reference = self.reference
+        if isinstance(reference, str):
+            reference = (Path() if self.file is None else self.file.parent) / reference.rpartition(":")[0]
+        elif reference is not None:
+            reference = getattr(sys.modules.get(getattr(reference, "__module__", None) or ""), "__file__", None)
+        sources = [("weights", getattr(given, "path", given)) for given in (weights, self.weights)]
+        samples = [(f"sample of input {name!r}", given.sample) for name, given in self.inputs.items()]
+        settings = [(f"setting {name!r}", v) for name, v in self.settings.items() if isinstance(v, PathLike)]
+        tuning = self.tuning_file if self.tuning is True else self.tuning
+        first = [("network", self.file), *sources, ("reference", reference), *samples]
+        return [*first, *settings, ("tuning", tuning)]
 
     def expected_weights(self) -> dict[str, tuple[tuple[int, ...], str]] | None:
         """Name, shape and dtype of every weight of the reference; None where there is no reference."""

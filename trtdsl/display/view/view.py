@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -17,7 +17,7 @@ from ...checking.report import CheckReport
 from ...core.backend import Backend
 from ...core.caller import option, to_write
 from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
-from ...core.files import is_file, write_atomically
+from ...core.files import Reads, is_file, write_atomically
 from ...definition.network import Network
 from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ...definition.spec.spec import NetworkSpec
@@ -30,7 +30,7 @@ from ...programs.program import Program
 from ...sizes.profile import Range
 from .files import FORMATS as FORMATS
 from .files import SUFFIXES as SUFFIXES
-from .files import Format, check_output, format_of
+from .files import Format, check_format, format_of, output_of
 from .formats import as_dot, as_onnx_json, as_svg
 from .model import SCHEMA, make_model
 from .page import page
@@ -47,6 +47,8 @@ class View:
     """What the page shows, as one JSON object."""
     note: str = ""
     """Why a program that one expects is not shown; empty otherwise."""
+    reads: Reads = field(default=(), repr=False)
+    """The files that it was made from, over which it is not written."""
 
     @property
     def html(self) -> str:
@@ -55,8 +57,7 @@ class View:
 
     def text(self, format: Format = "html") -> str:
         """The view in a format. Raises UsageError for a format that there is not, or that needs a network."""
-        if format not in FORMATS:
-            raise UsageError(f"the format is one of {', '.join(FORMATS)}, not {format!r}")
+        check_format(format)
         if format == "html":
             return self.html
         if format == "json":
@@ -72,8 +73,7 @@ class View:
         """
         path = Path(path)
         format = format or format_of(path)
-        check_output(path)
-        write_atomically(path, self.text(format).encode("utf-8"))
+        write_atomically(output_of(path, format, self.reads), self.text(format).encode("utf-8"))
         return path
 
     def to_json(self) -> dict[str, Any]:
@@ -129,17 +129,15 @@ def view(
     View(double: 2 layers)
     """
     find_device(device)
-    tell = progress or (lambda phase, done, total: None)
     if _is_engine(source):
         if check or build or engine is not None:
             raise UsageError(f"{source} is an engine: give the network's file for a check, a build or both tabs")
-        return View(_engine_model(Path(str(source)), dims, shapes, profile, device))
+        return _engine_view(Path(str(source)), dims, shapes, profile, device)
     spec = as_spec(source)
-    how: dict[str, Any] = {
-        "weights": weights, "dims": dims, "precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite
-    }  # fmt: skip
+    how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
+    tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
-    network = spec.define(**how)
+    network = spec.define(weights=weights, dims=dims, **how)
     tell("defining the network", 1, 1)
     made, note = (program(network, progress=progress), "") if build else (None, "")
     if not build:
@@ -160,7 +158,17 @@ def view(
             "check": None if report is None else _check_model(report, spec, network, weights, model),
         },
         note,
+        reads_of(spec, weights, engine, check),
     )
+
+
+def reads_of(
+    source: NetworkSpec | Path, weights: Source | None = None, engine: object = None, check: object = None
+) -> Reads:
+    """The files that a view is made from, each with what it is."""
+    if isinstance(source, NetworkSpec):
+        return [*source.reads(weights), ("engine", engine), ("report", check)]
+    return [("engine", source), ("manifest", manifest_path(source))]
 
 
 # -- engines -----------------------------------------------------------------------------------------------------------
@@ -175,9 +183,9 @@ def _is_engine(source: object) -> bool:
     return is_file(path) and path.suffix.lower() not in other
 
 
-def _engine_model(
+def _engine_view(
     path: Path, dims: Mapping[str, Range] | None, shapes: Shapes | None, profile: int, device: str
-) -> dict[str, Any]:
+) -> View:
     made = program(path, dims=dims, shapes=shapes, profile=profile)
     facts: dict[str, Any] = {"file": path.name, "bytes": made.engine_bytes, "manifest": is_file(manifest_path(path))}
     if facts["manifest"]:
@@ -186,7 +194,7 @@ def _engine_model(
         facts["capabilities"] = known["compute_capabilities"]
         checked = known.get("check", {})
         facts["check"] = checked.get("statement", "") if checked.get("passed") else ""
-    return {
+    model = {
         "schema": SCHEMA,
         "kind": "view",
         "name": made.network,
@@ -195,6 +203,7 @@ def _engine_model(
         "check": None,
         "engine": facts,
     }
+    return View(model, reads=reads_of(path))
 
 
 def _beside(spec: NetworkSpec, network: Network) -> tuple[Path | None, str]:

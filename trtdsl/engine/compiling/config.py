@@ -140,15 +140,15 @@ class BuildConfig:
         return self._timing_cache(config) if self.timing_cache is not None else lambda: None
 
     def _timing_cache(self, config: Any) -> Callable[[], None]:
-        from ...core.files import check_writable, write_atomically
+        from ...core.files import TIMING_CACHE, check_writable, write_atomically
 
         assert self.timing_cache is not None
-        path = check_writable(self.timing_cache)
+        output, path = check_writable(self.timing_cache, TIMING_CACHE, ()), Path(self.timing_cache)
         cache = config.create_timing_cache(path.read_bytes() if path.is_file() else b"")
         if cache is None or not config.set_timing_cache(cache, False):
             raise UsageError(f"TensorRT does not take the timing cache {path}: delete it, and it is measured anew")
 
         def keep() -> None:
-            write_atomically(path, bytes(config.get_timing_cache().serialize()))
+            write_atomically(output, bytes(config.get_timing_cache().serialize()))
 
         return keep

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ...core.backend import Backend
 from ...core.errors import ExecutionError, OutOfMemoryError, UsageError
+from ...core.files import RUNTIME_CACHE, check_kind, check_writable
 from .. import cuda
 from . import loader
 from .gate import Gate
@@ -60,6 +61,8 @@ class Loaded:
         """How often it got new weights: what was captured before is not used after."""
         self._lock = threading.Lock()
         self._cache_file = Path(runtime_cache) if runtime_cache is not None else None
+        if self._cache_file is not None:
+            check_kind(self._cache_file, RUNTIME_CACHE)
         self._cache_for = {"backend": backend.version, "compute_capability": capability}
         self._cache: Any = None
         self._saved: bytes | None = None
@@ -126,7 +129,7 @@ class Loaded:
             serialized = self._cache.serialize()
             data = None if serialized is None else bytes(serialized)
             if data is not None and data != self._saved:
-                write_runtime_cache(self._cache_file, data, self._cache_for)
+                write_runtime_cache(check_writable(self._cache_file, RUNTIME_CACHE, ()), data, self._cache_for)
                 self._saved = data
 
 

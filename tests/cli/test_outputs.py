@@ -1,0 +1,290 @@
+"""No command destroys a file that it reads, or a file of another kind than the one that it writes.
+
+Every output of every command is tried with every file that the command reads, in all spellings, and with files of all
+other kinds. Which parameters are outputs is written down here for each: a new one without an entry fails.
+"""
+
+import ast
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer.main
+
+import trtdsl as td
+from trtdsl.cli.app import app
+from trtdsl.core import files
+
+PACKAGE = Path(files.__file__).parents[1]
+
+# By command: its arguments, with OUT in the place of the output, and the files that it reads.
+OUTPUTS = {
+    ("build", "output"): (["build", "net.py", "--no-check", "-o", "OUT"], ("net.py", "w.safetensors", "reference.py")),
+    ("build", "tuning"): (
+        ["build", "net.py", "--no-check", "--tune", "--tuning", "OUT"], ("net.py", "w.safetensors", "reference.py"),
+    ),
+    ("build", "timing_cache"): None,  # of TensorRT, which is not there: test_core below
+    ("check", "save"): (["check", "net.py", "--save", "OUT"], ("net.py", "w.safetensors", "reference.py")),
+    ("view", "output"): (["view", "net.py", "-o", "OUT"], ("net.py", "w.safetensors", "reference.py")),
+    ("inspect", "svg"): (["inspect", "net.py", "--svg", "OUT"], ("net.py", "w.safetensors", "reference.py")),
+    ("port", "output"): (
+        ["port", "reference.py:Model", "--input", "x=N,3,5,5", "--force", "--no-check", "-o", "OUT"],
+        ("reference.py",),
+    ),
+    ("port", "weights"): (
+        ["port", "reference.py:Model", "--input", "x=N,3,5,5", "--force", "--no-check", "--weights", "OUT"],
+        ("reference.py",),
+    ),
+    ("run", "output"): None,  # a folder; needs a GPU: tests/device/test_run_files.py
+    ("export triton", "repository"): None,  # a folder: below
+    ("export cpp", "folder"): None,  # a folder, which must be new without --force: below
+    ("stubs", "output"): None,  # NAME.pyi alone is taken: below
+    ("weights convert", "output"): (["weights", "convert", "a.pt", "OUT"], ("a.pt",)),
+    ("weights derive", "output"): (
+        ["weights", "derive", "net.py", "OUT", "--weights", "w.safetensors"],
+        ("net.py", "w.safetensors", "reference.py"),
+    ),
+}  # fmt: skip
+INPUTS = {  # parameters that name files which are read
+    *("network", "weights", "engine", "module", "target", "before", "after", "source", "against", "feed", "report"),
+    *("input", "tuning", "set_"),
+}
+READ = {("check", "against"), ("weights convert", "source")}
+TRIED = [key for key, given in OUTPUTS.items() if given]
+FORCED = {"port"}  # writes over any other file with --force, and over none without
+
+
+def parameters():
+    """Every parameter of every command that may name a file."""
+
+    def walk(command, path):
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*path, name))
+        for each in command.params:
+            descriptor = getattr(each, "type_descriptor", None) or getattr(each, "type", None)
+            if "path" in repr(descriptor).lower() or any(w in (each.metavar or "") for w in ("FILE", "FOLDER")):
+                yield " ".join(path), each.name
+
+    return sorted(set(walk(typer.main.get_command(app), ())))
+
+
+def test_every_parameter_that_names_a_file_is_known():
+    unknown = [(c, name) for c, name in parameters() if (c, name) not in OUTPUTS and name not in INPUTS]
+    assert not unknown, "is it an output? Then it belongs to OUTPUTS, otherwise to INPUTS"
+    assert {key for key in OUTPUTS if key[1] not in INPUTS} <= set(parameters()) | {("build", "tuning")}
+
+
+def test_one_file_alone_writes():
+    """Nothing else in the package opens a file for writing, renames, removes or makes one."""
+    calls = {
+        "write_text",
+        "write_bytes",
+        "save_file",
+        "unlink",
+        "rename",
+        "replace_file",
+        "copyfile",
+        "copytree",
+        "rmtree",
+    }
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        if path == PACKAGE / "core" / "files.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            owner = getattr(getattr(node.func, "value", None), "id", "")
+            modes = [a.value for a in [*node.args, *(k.value for k in node.keywords)] if isinstance(a, ast.Constant)]
+            writes = name == "open" and any(isinstance(m, str) and set(m) & set("wax+") and len(m) < 4 for m in modes)
+            writes |= owner == "os" and name in ("replace", "rename", "remove", "truncate", "link", "symlink")
+            writes |= "O_CREAT" in ast.unparse(node)
+            if name in calls or writes or (name == "mkdir"):
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert not found, "core/files.py writes: check_writable judges a path, and write_atomically takes what it gives"
+
+
+@pytest.fixture(scope="module")
+def folder(small_folder, tmp_path_factory):
+    """A network with its weights, and a file of every kind."""
+    folder = tmp_path_factory.mktemp("outputs")
+    shutil.copytree(small_folder, folder, dirs_exist_ok=True)
+    td.build(td.load_spec(str(folder / "small.py")), folder / "small.engine", run_check=False)
+    np.save(folder / "x.npy", np.ones((2, 3, 5, 5), np.float32))
+    text = (folder / "small.py").read_text().replace("small.safetensors", "w.safetensors")
+    (folder / "net.py").write_text(text)
+    shutil.copy(folder / "small.safetensors", folder / "w.safetensors")
+    torch.save({"a": torch.ones(2)}, folder / "a.pt")
+    kinds = folder / "kinds"
+    kinds.mkdir()
+    spec = td.load_spec(str(folder / "small.py"))
+    td.check(spec, save=kinds / "check.safetensors", sizes="quick")
+    td.derive_weights(spec, None, output=kinds / "derived.safetensors")
+    view = td.view(spec)
+    for name in ("view.html", "view.dot", "view.json", "view.onnx.json"):
+        view.save(kinds / name)
+    td.convert_weights(folder / "a.pt", kinds / "weights.safetensors")
+    td.stubs(folder / "small.safetensors", kinds / "stub.pyi")
+    for name in ("small.engine", "small.engine.json", "x.npy", "small.py", "a.pt"):
+        shutil.copy(folder / name, kinds / name)
+    for name, text in (
+        ("notes.txt", "my notes"),
+        ("data.json", '{"mine": 1}'),
+        ("main.c", "int x;"),
+        ("image", "\x89PNG"),
+    ):
+        (kinds / name).write_text(text)
+    (kinds / "picture.svg").write_text("<svg></svg>")
+    return folder
+
+
+def state(folder):
+    return {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
+
+
+def spellings(folder, name):
+    """A file by other names."""
+    (folder / "sub").mkdir(exist_ok=True)
+    links = folder / f"soft-{name}", folder / f"hard-{name}", folder / f"far-{name}"
+    if not links[0].exists():
+        links[0].symlink_to(name)
+        os.link(folder / name, links[1])
+        links[2].symlink_to(f"sub/../soft-{name}")
+    return [name, folder / name, f"./sub/../{name}", *links]
+
+
+@pytest.mark.parametrize("key", TRIED, ids="-".join)
+def test_an_input_is_never_written_over(folder, command_line, key):
+    arguments, reads = OUTPUTS[key]
+    run = command_line(folder)
+    for name in reads:
+        for spelling in spellings(folder, name):
+            before = state(folder)
+            done = run(*[spelling if word == "OUT" else word for word in arguments], code=2)
+            assert "cannot write" in done.stderr
+            assert "which is read here" in done.stderr
+            assert state(folder) == before, (name, spelling)
+
+
+@pytest.mark.parametrize("key", [key for key in TRIED if key[0] not in FORCED], ids="-".join)
+def test_a_file_of_another_kind_is_not_replaced(folder, command_line, key):
+    own = {
+        ("build", "output"): {"small.engine"}, ("check", "save"): {"check.safetensors"},
+        ("view", "output"): {"view.html", "view.json", "view.onnx.json", "view.dot", "picture.svg"},
+        ("inspect", "svg"): {"picture.svg"}, ("weights convert", "output"): {"weights.safetensors"},
+        ("weights derive", "output"): {"derived.safetensors"},
+    }.get(key, set())  # fmt: skip
+    run = command_line(folder)
+    for path in sorted((folder / "kinds").iterdir()):
+        if path.name not in own:
+            before = state(folder)
+            done = run(*[path if word == "OUT" else word for word in OUTPUTS[key][0]], code=2)
+            assert "and would be replaced by" in done.stderr, path
+            assert state(folder) == before
+
+
+def test_a_file_of_the_same_kind_is_replaced(folder, command_line, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy", symlinks=True)
+    copy = tmp_path / "copy"
+    run = command_line(copy)
+    run("check", "net.py", "--sizes", "quick", "--save", copy / "kinds" / "check.safetensors")
+    run("view", "net.py", "-o", copy / "kinds" / "view.html")
+    run("weights", "convert", "a.pt", copy / "kinds" / "weights.safetensors")
+    run("weights", "derive", "net.py", copy / "kinds" / "derived.safetensors")
+    run("build", "net.py", "--no-check", "-o", copy / "kinds" / "small.engine")
+    run("stubs", "w.safetensors", "-o", copy / "kinds" / "stub.pyi")
+    (copy / "empty.html").write_bytes(b"")
+    run("view", "net.py", "-o", "empty.html")
+
+
+def test_nothing_is_done_before_an_output_is_judged(folder, command_line, monkeypatch):
+    """Not even the first step of long work."""
+
+    def fail(*arguments, **options):
+        pytest.fail("work began")
+
+    run = command_line(folder)
+    for name in ("trtdsl.checking.check.sizes_to_try", "trtdsl.engine.refit.layer_values", "torch.load"):
+        monkeypatch.setattr(name, fail)
+    for command in ("check net.py --save", "weights derive net.py", "weights convert a.pt"):
+        run(*command.split(), "kinds/notes.txt", code=2)
+
+
+def test_folders_of_files(folder, command_line, tmp_path):
+    """An engine where the exported one goes is an input, and so is its manifest."""
+    run = command_line(tmp_path)
+    for name in ("small.engine", "small.engine.json"):
+        shutil.copy(folder / name, tmp_path / name)
+    model = tmp_path / "repo" / "small" / "1"
+    model.mkdir(parents=True)
+    os.link(tmp_path / "small.engine", model / "model.plan")
+    done = run("export", "triton", "small.engine", "repo", "--allow-rtx", code=2)
+    assert "it is the file of the engine, which is read here" in done.stderr
+    (model / "model.plan").unlink()
+    (model / "model.plan").write_text("mine")
+    run("export", "triton", "small.engine", "repo", "--allow-rtx")  # a damaged plan, by its name
+    (model / "model.plan").write_bytes((folder / "w.safetensors").read_bytes())
+    assert "is a file of weights" in run("export", "triton", "small.engine", "repo", "--allow-rtx", code=2).stderr
+    done = run("export", "cpp", "small.engine", ".", "--force", code=2)
+    assert "it is the file of the engine, which is read here" in done.stderr
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("my own")
+    assert "README.md already" in run("export", "cpp", "small.engine", "mine", code=2).stderr
+    assert (tmp_path / "mine" / "README.md").read_text() == "my own"
+    os.link(folder / "w.safetensors", tmp_path / "w.pyi")
+    assert "it is the file of the weights" in run("stubs", folder / "w.safetensors", "-o", "w.pyi", code=2).stderr
+
+
+def test_two_outputs_of_one_name(folder, command_line, tmp_path):
+    run = command_line(folder)
+    arguments = ["port", "reference.py:Model", "--input", "x=N,3,5,5", "--no-check"]
+    done = run(*arguments, "-o", tmp_path / "a.py", "--weights", tmp_path / "a.py", code=2)
+    assert "another file that is written here would have that name" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_manifest_is_an_output_too(folder, tmp_path):
+    (tmp_path / "settings.json").write_text('{"mine": 1}')
+    spec = td.load_spec(str(folder / "net.py"))
+    with pytest.raises(td.UsageError, match=r"settings.json: the file that is there is not a manifest"):
+        td.build(spec, tmp_path / "settings", run_check=False)
+    assert json.loads((tmp_path / "settings.json").read_text()) == {"mine": 1}
+
+
+@pytest.mark.parametrize("name", ["net.py", "w.safetensors", "kinds/notes.txt", "a.pt"])
+def test_caches_replace_no_other_file(folder, name):
+    path = folder / name
+    for kind in (files.TIMING_CACHE, files.RUNTIME_CACHE):
+        with pytest.raises(td.UsageError, match="would be replaced"):
+            files.check_kind(path, kind)
+
+
+def test_samples_and_settings_are_inputs(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    (tmp_path / "n.py").write_text(
+        "from pathlib import Path\nimport trtdsl as td\n\n"
+        "def n(path: Path = Path('data.html')) -> td.NetworkSpec:\n"
+        "    @td.network(inputs={'x': td.Input((2, 3), sample=Path(__file__).parent / 'x.npy')})\n"
+        "    def n(x):\n        return x * 2\n    return n\n"
+    )
+    (tmp_path / "data.html").write_text("<html>")
+    spec = td.load_spec(str(tmp_path / "n.py"), {"path": str(tmp_path / "data.html")})
+    for name in ("x.npy", "data.html", "n.py"):
+        with pytest.raises(td.UsageError, match="which is read here"):
+            td.build(spec, tmp_path / name)
+        with pytest.raises(td.UsageError, match="which is read here"):
+            td.view(spec).save(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "a\0b", "\ud800", "x" * 300, "nowhere/x", "/"])
+def test_names_that_no_file_can_have(folder, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for kind in files.KINDS:
+        with pytest.raises(td.UsageError, match="cannot write"):
+            files.check_writable(name, kind, ())
