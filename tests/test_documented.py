@@ -1,6 +1,7 @@
 """What an editor shows: each public name, and each method of the public classes, has a docstring and a signature."""
 
 import inspect
+import re
 from importlib.resources import files
 from types import ModuleType
 
@@ -28,6 +29,14 @@ def test_a_public_module_shows_its_names_alone(module):
     names = {}
     exec(f"from {module.__name__} import *", names)
     assert set(module.__all__) <= names.keys()
+
+
+def test_the_package_lists_its_names_by_task():
+    errors = {
+        name for name in td.__all__ if isinstance(getattr(td, name), type) and issubclass(getattr(td, name), Exception)
+    }
+    listed = re.findall(r"``(\w+)``", td.__doc__)
+    assert sorted(listed) == sorted(set(td.__all__) - errors - {"__version__"})
 
 
 def complain(name, found):

@@ -1,5 +1,27 @@
 """trtdsl: TensorRT networks written in Python with torch's vocabulary, and proven equal to torch without a GPU.
 
+By task; the errors that each raises stand in its docstring:
+
+====================  ================================================================================================
+write a network       ``network``, ``Input``, ``Dim``, ``Profile``, ``Tensor``, ``Scope``, ``Size``, ``Network``;
+                      ``functional`` (torch's names), ``layers`` (TensorRT's); ``require``, ``size_min``, ``size_max``;
+                      ``cond``, ``while_loop``, ``scan``; ``quantize``, ``dequantize``
+begin from a module   ``port``, ``from_module``, ``missing``
+weights               ``Weights``, ``convert_weights``, ``derive_weights``, ``stubs``
+load and define       ``load_spec``, ``NetworkSpec``, ``summarize``, ``Summary``, ``inspect``, ``explain_einsum``,
+                      ``EinsumPlan``
+is it right?          ``check``, ``Tolerance``, ``CheckReport``; ``interpret``, ``Interpreter``, ``sample_feeds``;
+                      ``mutate``, ``MutationReport``; ``obstacles``, ``Obstacle``
+where does it part?   ``compare_calls``, ``CallReport``, ``compare_layers``, ``LayerReport``, ``locate_call``,
+                      ``locate_difference``
+what will the GPU do  ``program``, ``Program``, ``Launch``, ``find_hazards``, ``Hazard``, ``floor_of``,
+                      ``compare_programs``, ``programs_alike``, ``Comparison``, ``compare``; ``view``, ``View``
+build                 ``build``, ``Build``, ``build_several``, ``BuildConfig``, ``tune``, ``TuneReport``
+run                   ``load_engine``, ``Engine``, ``run_files``, ``bench``, ``BenchReport``
+ship                  ``export_cpp``, ``export_triton``
+this machine          ``diagnose``
+====================  ================================================================================================
+
 The contents page is ``__init__.pyi``: each name is imported when it is first used.
 """
 

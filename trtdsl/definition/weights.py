@@ -389,8 +389,11 @@ class Scope:
             raise WeightsError(
                 f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=author_location()
             )
+        optional = (
+            f'; where it is optional, ask `"{key}" in {self._prefix[:-1] or "w"}`' if isinstance(key, str) else ""
+        )
         raise WeightsError(
-            f"no weight {name!r} in {weights.label}{self._instead(str(key))}", location=author_location()
+            f"no weight {name!r} in {weights.label}{self._instead(str(key))}{optional}", location=author_location()
         )
 
     def _instead(self, key: str) -> str:
