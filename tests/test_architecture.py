@@ -69,6 +69,7 @@ ORDERS = {
         "statements",
         "missing",
         "given",
+        "served_range",
         "translating",
         "tracing",
         "passes",

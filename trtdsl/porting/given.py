@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
+import math
 import operator
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +46,14 @@ class Given:
         sizes = {name: [point[name] for point in points] for name in self.dims}
         point = {name: min(min(given) + 1, max(given)) for name, given in sizes.items()}
         return [point] if point not in points else []
+
+    def further(self, count: int) -> list[dict[str, int]]:
+        """All sets of sizes where they are so few, else so many of them: drawn, and the same each time."""
+        ranges = {name: range(dim.min or 1, (dim.max or 1) + 1) for name, dim in self.dims.items()}
+        if math.prod(map(len, ranges.values())) <= count:
+            return [dict(zip(ranges, sizes)) for sizes in itertools.product(*ranges.values())]
+        draw = random.Random(0)
+        return [{name: draw.choice(sizes) for name, sizes in ranges.items()} for _ in range(count)] if ranges else []
 
     def points(self) -> list[dict[str, int]]:
         """The sizes to trace at, the one to tune for first; each dimension is once high while the others are low."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import exit_codes
 from ..core.errors import ShapeError, TrtdslError
 from .module import executed
-from .tracing.served_range import served_range
+from .served_range import served_range
 from .tracing.trace import copied
 from .writing.comments import Shapes
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting import ported
-from trtdsl.porting.tracing.guards import GUARDS
+from trtdsl.porting.tracing.guards import GUARDS, Record
 from trtdsl.porting.tracing.traced_sizes import SizeOp, TracedInt, traced
 
 F = torch.nn.functional
@@ -244,13 +244,15 @@ def test_comparisons_inside_torch_and_outside_a_trace_are_not_recorded():
     assert GUARDS.get() is None
     assert h == 8
     assert h > 3
-    token = GUARDS.set([])
+    record = Record()
+    token = GUARDS.set(record)
     try:
         F.pad(torch.zeros(1, 8), (0, h))
-        assert GUARDS.get() == []
+        assert record.guards == []
         assert h % 2 == 0
-        assert len(GUARDS.get()) == 1
+        assert len(record.guards) == 1
         assert {h: 1}[8] == 1
+        assert record.guards[1].how == "a dict, a set or a cache that it is looked up in"
     finally:
         GUARDS.reset(token)
     assert min(3, 4) == 3

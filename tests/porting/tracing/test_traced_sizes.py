@@ -48,5 +48,5 @@ def test_a_traced_number_is_a_number():
     n = size(6)
     assert list(range(n)) == [0, 1, 2, 3, 4, 5] and n == 6 and n > 5 and [7] * n == [7] * 6
     assert torch.zeros(n, n * 2).shape == (6, 12)
-    assert type(int(n)) is int and type(copy.deepcopy(n)) is int and pickle.loads(pickle.dumps(n)) == 6
+    assert type(int(n)) is int and copy.deepcopy([n])[0] is n and type(pickle.loads(pickle.dumps(n))) is int
     assert [type(item) for item in torch.Size([n, 2])[:1]] == [TracedInt]

@@ -15,6 +15,10 @@ from ..given import Given
 from .prove_guards import Asking, proven, repeats_once
 from .trace import Trace, live_operations, trace
 
+FURTHER_CALLS, MOST_FURTHER = 2_000, 24
+"""The calls that traces at further sizes have together, and the most of these sizes: what no record of a size says,
+since Python indexes a list without asking the number, is seen by trying."""
+
 
 def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
     """The trace at the sizes to tune for, where those at the ends of all ranges agree with it.
@@ -57,7 +61,8 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given) -> Trac
         _check_steady(module, given, first, mine)
     result.requirements, remarks = proven(result, given, lambda env: trace(module, given.at(env)), same)
     result.remarks += remarks
-    for env in [*others, *given.between()]:
+    further = given.further(min(max(FURTHER_CALLS // max(len(mine.ops), 1), 1), MOST_FURTHER))
+    for env in [*others, *given.between(), *(env for env in further if env not in points)]:
         try:
             other = _traced(module, given, env)
         except TrtdslError:

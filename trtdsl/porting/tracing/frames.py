@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import linecache
 import os
 import sys
+import sysconfig
 from functools import cache
 from types import FrameType
 from typing import Any
@@ -21,6 +24,64 @@ def is_inside(file: str) -> bool:
     # The last is Python itself, whose exit() is written in it.
     inside = (os.path.dirname(torch.__file__) + os.sep, PACKAGE, "<frozen")
     return file.startswith(inside) or file.endswith(("contextlib.py", "functools.py"))
+
+
+@cache
+def _is_pythons(file: str) -> bool:
+    """Whether the file is Python's own or numpy's, which compute for whoever calls them."""
+    packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    if file.startswith(sysconfig.get_path("stdlib")) and not file.startswith(tuple(packages)):
+        return True
+    return file == "<string>" or f"{os.sep}numpy{os.sep}" in file
+
+
+NUMBERS = ("traced_sizes.py", "stand_ins.py", "frames.py")  # what numbers of a trace do themselves
+
+
+def _asking_frame() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and os.path.basename(frame.f_code.co_filename) in NUMBERS:
+        frame = frame.f_back
+    first = frame
+    while frame is not None and _is_pythons(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is not None and not is_inside(frame.f_code.co_filename):
+        return frame
+    return first if first is not None and first.f_code.co_filename == "<string>" else None  # which torch calls
+
+
+def asking() -> Location | None:
+    """The author's line that asks something of a number; None where torch does."""
+    frame = _asking_frame()
+    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+LOGGED = {"print", "warn", "warning", "warning_once", "info", "info_once", "debug", "error", "log", "write"}
+
+
+def named_only() -> bool:
+    """Whether the line that runs raises, asserts or logs, so that a text that it makes decides nothing."""
+    frame = _asking_frame()
+    if frame is None:
+        return True
+    found: ast.stmt | None = None
+    for node in _statements(frame.f_code.co_filename):
+        if node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno):
+            found = node
+    if isinstance(found, (ast.Raise, ast.Assert)):
+        return True
+    call = found.value if isinstance(found, ast.Expr) else None
+    function = call.func if isinstance(call, ast.Call) else None
+    return (getattr(function, "attr", None) or getattr(function, "id", None)) in LOGGED
+
+
+@cache
+def _statements(file: str) -> list[ast.stmt]:
+    """The statements of a file, each after the one that it is a part of."""
+    try:
+        return [node for node in ast.walk(ast.parse("".join(linecache.getlines(file)))) if isinstance(node, ast.stmt)]
+    except SyntaxError:
+        return []
 
 
 def authors_frame() -> FrameType | None:

@@ -131,6 +131,7 @@ PEEKS = {
     "numpy",
     "contains",
 }
+MEASURES = {"stride", "nbytes", "storage_offset", "len", "untyped_storage", "storage"}  # which follow from the shape
 FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
 RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}
 RANDOM |= {"multinomial", "normal", "uniform", "exponential", "poisson", "cauchy", "geometric", "log_normal", "random"}

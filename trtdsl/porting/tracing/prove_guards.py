@@ -28,13 +28,14 @@ from ...sizes.shape import substitute
 from ...sizes.size import Size, SizeLike, size_max, size_min, value
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
 from ..given import Given
+from ..served_range import served_range
 from ..statements import Expression, Literal, Statement, size_key
 from ..translating.lowering import statements
 from .guards import Guard
 from .modes import tensors_of
-from .served_range import served_range
+from .stand_ins import MATH
 from .trace import Trace, live_operations
-from .traced_sizes import ARITHMETIC, BITWISE, COMPARISONS, MATH
+from .traced_sizes import ARITHMETIC, BITWISE, COMPARISONS
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     **ARITHMETIC,
@@ -45,7 +46,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 ROUNDING = {"int": int, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round}
 CALLED: dict[str, Callable[..., Any]] = {**ROUNDING, **MATH, **BITWISE}
 TRIED = 20_000  # the most combinations of sizes
-MOST_PATHS = 16  # paths that a module may take to one program
+PATHS = 16, 512  # the least and the most paths to one program that are traced
+CALLS = 8_000  # that these traces may have together
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ def proven(
         for text in texts:
             requirements.setdefault(text, Requirement(text, _short(condition.guard.location)))
     if broken:
-        _explored(broken, _columns(given, names), given, retraced, same)
+        calls = max(sum(1 for _ in operations(trace.root)), 1)
+        most = min(max(PATHS[0], CALLS // calls), PATHS[1])
+        _explored(broken, _columns(given, names), given, retraced, same, most)
     places = list(dict.fromkeys(map(_short, asked.open)))
     remark = (
         f"what forward asks of sizes at {', '.join(places[:5])} is not proven for all of them: "
@@ -95,12 +99,16 @@ def _explored(
     given: Given,
     retraced: Callable[[Env], Trace],
     same: Callable[[Trace, Env], list[Asking] | None],
+    most: int,
 ) -> None:
-    """Every path that the module takes in the range comes to the same program; raises UnsupportedError otherwise."""
+    """Every path that the module takes in the range comes to the same program; raises UnsupportedError otherwise.
+
+    At ``most`` so many are traced.
+    """
     usual = {name: bounds[1] for name, bounds in _bounds(given).items()}
     covered = _all([condition.outcomes(columns) for condition in broken])
     paths = [broken]
-    for _ in range(MOST_PATHS):
+    for _ in range(most):
         left = np.flatnonzero(~covered)
         if not len(left):
             return
@@ -127,7 +135,9 @@ def _explored(
         filter(None, failed), key=len
     )  # of the paths to the program, the one that was left at the fewest places
     whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
-    raise nearest[0].refusal(env, _bounds(given), served_range(given, columns, covered) if whole else "")
+    raise nearest[0].refusal(
+        env, _bounds(given), served_range(given, columns, covered) if whole else "", tried=len(paths) > most
+    )
 
 
 REPEATS = {"expand", "expand_as", "broadcast_to", "repeat", "tile"}
@@ -236,8 +246,13 @@ class Asking:
         left, right = (self.symbols.number(side, env) for side in (self.guard.left, self.guard.right))
         return COMPARISONS[self.guard.symbol](left, right) == self.guard.outcome
 
-    def refusal(self, env: Env, ranges: Mapping[str, tuple[int, int, int]], instead: str = "") -> UnsupportedError:
-        """The error where it does not hold at ``env``; ``instead`` is what the author may write."""
+    def refusal(
+        self, env: Env, ranges: Mapping[str, tuple[int, int, int]], instead: str = "", *, tried: bool = False
+    ) -> UnsupportedError:
+        """The error where it does not hold at ``env``; ``instead`` is what the author may write.
+
+        ``tried`` says that the module may do the same there, and that as many sizes were traced as are.
+        """
         guard, where = self.guard, ""
         if self.condition is not None:
             text, where = str(self.condition), where_it_holds(self.condition, ranges)
@@ -248,10 +263,18 @@ class Asking:
                 call = "" if guard.left.symbol in BITWISE else "()"
                 text = f"what {guard.left.symbol}{call} gives to be {right}, and it is {left}"
         values = ", ".join(f"{name} = {env[name]}" for name in self.names)
+        range_to_give = f"Give the dimension such a range, or a fixed size{f': {instead}' if instead else ''}"
+        if guard.how:
+            does = "is not known to do the same" if tried else "does something else"
+            return UnsupportedError(
+                f"a size becomes a plain number here ({guard.how.rstrip(',')}), and the module {does} where {values}: "
+                f"the program is the one {where or f'for {text}'}. Compute it from shapes with + - * // % alone. "
+                f"{range_to_give}",
+                location=guard.location,
+            )
         return UnsupportedError(
             f"the module takes another path where {values}: the one that is ported needs {text}"
-            f"{f', which holds {where}' if where else ''}. Give the dimension such a range, or a fixed size"
-            f"{f': {instead}' if instead else ''}",
+            f"{f', which holds {where}' if where else ''}. {range_to_give}",
             location=guard.location,
         )
 

@@ -20,8 +20,8 @@ from ..translating.spellings import python_type, respelled
 from .frames import authors_frame, bound, helper_frames, here, place_of
 from .memory import Memory, layout
 from .modes import hooks_of, modes, storage_of, tensors_of
-from .names import FOLDED, PEEKS, RANDOM, canonical, is_neutral, keeps_value, narrowed
-from .scalars import READ, number_of
+from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, is_neutral, keeps_value, narrowed
+from .scalars import READ, Compared, SizesBehind, measured, number_of
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
 from .unknown import sized, unlike_itself
 from .writes import check_writes, refuse_set, target_of, writes_itself
@@ -53,6 +53,7 @@ class Recorder:
         self.emitted: dict[tuple[int, int], Value] = {}  # constants by tensor and by the call that has them
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
         self.numbers: dict[int, Any] = {}  # traced numbers by the identity of the tensor that holds one
+        self.sizes = SizesBehind(self.kept)
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
         self.place: Location | None = None
@@ -207,7 +208,8 @@ class Recorder:
             self.numbers[id(result)] = number
             self.kept.append(result)
         if target is None and not any(True for _ in _tensors(result)):
-            return self._fact(name, args, result)
+            return self._fact(name, before, args, result)
+        self.sizes.remember(before, (args, kwargs), result)
         name, form, args, kwargs = respelled(name, form, args, kwargs, result)
         options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
         given = tuple(self.tree(args)) if written is None else written
@@ -240,7 +242,7 @@ class Recorder:
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
         if name in ("numpy", "array") and not self._is_constant(args[0]) and type(args[0]) is not torch.nn.Parameter:
-            self._fact(name, args, None)
+            self._fact(name, list(_tensors(args)), args, None)
         result = unlike_itself(name, args, kwargs)
         if result is not None:
             return result
@@ -438,12 +440,18 @@ class Recorder:
         sizes = list(self._sizes(tensor.shape, tensor)) or [1]
         return functools.reduce(operator.mul, sizes)
 
-    def _fact(self, name: str, args: tuple[Any, ...], result: Any) -> Any:
+    def _fact(self, name: str, tensors: list[torch.Tensor], args: tuple[Any, ...], result: Any) -> Any:
         """A call that gives no tensor: a fact of the tensor, unless it is what the tensor holds."""
         if name in READ and args and id(args[0]) in self.numbers:
-            return self.numbers[id(args[0])]
+            held = self.numbers[id(args[0])]
+            return held.asked(here()) if isinstance(held, Compared) else held
+        if name in MEASURES and tensors:
+            self.sizes.end(name, tensors[0])
+            shape = () if self._is_constant(tensors[0]) else self._sizes(tensors[0].shape, tensors[0])
+            return measured(name, tensors[0], args, result, shape)
         if name in PEEKS:
-            for tensor in _tensors(args):
+            for tensor in tensors:
+                self.sizes.end(name, tensor)
                 value = self.values.get(id(tensor))
                 if value is None or value.known:
                     continue

@@ -22,11 +22,11 @@ from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
-from .guards import GUARDS, Guard
+from .guards import GUARDS, Guard, Record
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import narrowed
 from .recorder import Recorder
-from .traced_sizes import named_for_a_type, pythons_functions
+from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, without_sizes
 
 
 @dataclass
@@ -65,23 +65,42 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
     from torch._subclasses.fake_tensor import DataDependentOutputException
 
     types_in: set[str] = set()
+    packages = packages_of(module)
     while True:
+        record = Record()
+        token = GUARDS.set(record)
         try:
-            return _trace(module, inputs, count, types_in)
+            found = _trace(module, inputs, count, packages, types_in)
+            if not _more(packages, record):
+                return found
         except UnsupportedError as error:
+            if _more(packages, record):
+                continue
             if not isinstance(error.__cause__, DataDependentOutputException):
                 raise
             with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
-                return _trace(module, inputs, count, types_in)
+                return _trace(module, inputs, count, packages, types_in)
             raise
         except DefinitionError as error:
             place = error.location
             if place is None or place.file in types_in or not named_for_a_type(error.__cause__):
                 raise
             types_in.add(place.file)
+        finally:
+            GUARDS.reset(token)
 
 
-def _trace(module: torch.nn.Module, inputs: Inputs, count: int, types_in: Collection[str] = ()) -> Trace:
+def _more(packages: set[str], record: Record) -> bool:
+    """Adds the packages in which sizes were lost, whose caches then have none."""
+    found = {package_of(file) for file in record.packages} - packages - {"", "torch", "trtdsl"}
+    without_sizes(found)
+    packages |= found
+    return bool(found)
+
+
+def _trace(
+    module: torch.nn.Module, inputs: Inputs, count: int, packages: Collection[str], types_in: Collection[str]
+) -> Trace:
     module = copied(module, parameters=False)
     tensors = without_values(inputs)
     recorder, before = Recorder(module, count), numbers_of(module)
@@ -96,11 +115,10 @@ def _trace(module: torch.nn.Module, inputs: Inputs, count: int, types_in: Collec
                 stack.callback(handle.remove)
         stack.enter_context(modes_below(recorder))
         stack.enter_context(modes(recorder))
-        stack.enter_context(pythons_functions(module, types_in))
-        token = GUARDS.set([])
-        stack.callback(GUARDS.reset, token)
+        stack.enter_context(pythons_functions(packages, types_in))
+        record = GUARDS.get() or Record()
+        record.guards.clear()
         returned = recorder.run(module, tensors)
-        guards = GUARDS.get() or []
     for op in operations(recorder.root):
         _choose(op)
     found = dict(_leaves(returned, ()))
@@ -121,7 +139,8 @@ def _trace(module: torch.nn.Module, inputs: Inputs, count: int, types_in: Collec
                 f"give .to(torch.{dtype_name(narrowed(leaf.dtype))})"
             )
     results = _outputs(returned, {path: recorder.value(found[path]) for path in found if path not in left_out})
-    made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried, guards)
+    made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried)
+    made.guards = list(record.guards)
     made.left_out = list(left_out)
     return made
 

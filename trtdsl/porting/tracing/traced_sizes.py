@@ -3,25 +3,21 @@
 A :class:`TracedInt` is an int in every respect; what Python computes from it is one too. A module therefore runs as
 with plain numbers, branches included, and a size can be written back as its author wrote it: ``h // 2 * w``.
 Comparisons that the module makes of such numbers are noted as a Guard, so that they can be proven for all sizes.
+Where the record of a size ends, since Python, numpy or a dict takes the number that it is, a Guard notes that it has
+exactly this value there.
 """
 
 from __future__ import annotations
 
-import builtins
 import math
 import operator
-import sys
-import threading
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from ...core.errors import Location
-from ...core.lazy import torch
-from ..calls import SizeExpression, SizeOf, SizeOp
-from .frames import is_inside
-from .guards import GUARDS, Guard
+from ..calls import SizeExpression, SizeOf, SizeOp, leaves
+from .frames import asking, named_only
+from .guards import GUARDS, note
 
 
 class TracedInt(int):
@@ -30,8 +26,8 @@ class TracedInt(int):
     expression: SizeExpression
     __hash__ = int.__hash__
 
-    def __reduce__(self) -> Any:
-        return int, (int(self),)  # a copy is a number
+    def __invert__(self) -> Any:
+        return -self - 1
 
 
 class TracedFloat(float):
@@ -40,8 +36,8 @@ class TracedFloat(float):
     expression: SizeExpression
     __hash__ = float.__hash__
 
-    def __reduce__(self) -> Any:
-        return float, (float(self),)
+    def is_integer(self) -> bool:
+        return bool(self % 1 == 0)
 
 
 def traced(number: Any, expression: SizeExpression) -> Any:
@@ -62,20 +58,39 @@ def expression_of(number: Any) -> Any:
 NEUTRAL = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}  # on the right of a size
 
 
-def _plain(number: Any) -> Any:
+def plain_number(number: Any) -> Any:
+    """The number without what it came from."""
     if isinstance(number, TracedInt):
-        return int(number)
-    return float(number) if isinstance(number, TracedFloat) else number
+        return int.__int__(number)
+    return float.__float__(number) if isinstance(number, TracedFloat) else number
+
+
+def lost(number: Any, how: str, location: Any = None) -> Any:
+    """The plain number, after a note that the size is exactly this one where ``how`` takes it as a number."""
+    plain = plain_number(number)
+    note("==", expression_of(number), plain, True, location or asking(), how)
+    return plain
+
+
+def _pythons(number: Any) -> Any:
+    """A number of numpy's as the number that it is."""
+    kind = type(number)
+    return number.item() if kind.__module__ == "numpy" and kind.__name__ != "ndarray" else number
 
 
 def _operator(symbol: str, compute: Callable[..., Any], *, swapped: bool = False) -> Callable[..., Any]:
     def method(self: Any, *others: Any) -> Any:
+        others = tuple(map(_pythons, others))
         if not all(isinstance(other, (int, float)) for other in others):
+            if isinstance(others[0], (str, bytes, list, tuple)):
+                lost(self, "a sequence that it is multiplied with")
             return NotImplemented
+        if len(others) == 2:  # pow(self, other, modulus)
+            return (self ** others[0]) % others[1]
         operands = (*others, self) if swapped else (self, *others)
-        if (symbol, operands[-1]) in NEUTRAL and type(operands[-1]) is int and len(operands) == 2:
+        if type(operands[-1]) is int and (symbol, operands[-1]) in NEUTRAL and len(operands) == 2:
             return self
-        number = compute(*map(_plain, operands))
+        number = compute(*map(plain_number, operands))
         return traced(number, SizeOp(symbol, tuple(map(expression_of, operands)), number))
 
     return method
@@ -103,7 +118,7 @@ COMPARISONS: dict[str, Callable[..., bool]] = {
 
 def _magnitude(self: Any) -> Any:
     opposite = -self
-    number = abs(_plain(self))
+    number = abs(plain_number(self))
     return traced(number, SizeOp("max", (self.expression, expression_of(opposite)), number))
 
 
@@ -117,9 +132,9 @@ def _bitwise(symbol: str, *, swapped: bool = False) -> Callable[..., Any]:
         if not isinstance(self, int) or not isinstance(other, int):
             return NotImplemented
         operands = (other, self) if swapped else (self, other)
-        number = BITWISE[symbol](*map(_plain, operands))
+        number = BITWISE[symbol](*map(plain_number, operands))
         expression = SizeOp(symbol, tuple(map(expression_of, operands)), number)
-        _note("==", traced(number, expression), number, True)
+        note("==", expression, number, True, asking())
         return number
 
     return method
@@ -128,29 +143,21 @@ def _bitwise(symbol: str, *, swapped: bool = False) -> Callable[..., Any]:
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
 
-def _note(symbol: str, left: Any, right: Any, outcome: bool, depth: int = 2) -> None:
-    """Notes comparisons of the author's code and ignores those of torch's own code."""
-    guards = GUARDS.get()
-    frame = sys._getframe(depth)
-    if guards is not None and not is_inside(frame.f_code.co_filename):
-        place = Location(frame.f_code.co_filename, frame.f_lineno)
-        guards.append(Guard(symbol, expression_of(left), expression_of(right), outcome, place))
-
-
 def _comparison(symbol: str, compute: Callable[..., bool]) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
+        other = _pythons(other)
         if not isinstance(other, (int, float)):
             return NotImplemented
-        outcome = compute(_plain(self), _plain(other))
-        _note(symbol, self, other, outcome)
+        outcome = compute(plain_number(self), plain_number(other))
+        note(symbol, expression_of(self), expression_of(other), outcome, asking())
         return outcome
 
     return method
 
 
 def _truth(self: Any) -> bool:
-    outcome = bool(_plain(self))
-    _note("!=", self, 0, outcome)
+    outcome = bool(plain_number(self))
+    note("!=", self.expression, 0, outcome, asking())
     return outcome
 
 
@@ -202,28 +209,28 @@ def _rounding(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(self, TracedInt) and not any(digits):
             return self
         if not digits or digits == (None,):
-            return whole_of(name, self, compute(_plain(self)), depth=3)
-        number = compute(_plain(self), *digits)
+            return whole_of(name, self, compute(plain_number(self)))
+        number = compute(plain_number(self), *digits)
         if digits != (0,):
             return number
-        whole = whole_of(name, self, int(number), depth=3)
+        whole = whole_of(name, self, int(number))
         return traced(number, whole.expression) if isinstance(whole, TracedInt) else number
 
     return method
 
 
-def whole_of(name: str, number: Any, rounded: int, depth: int = 2) -> Any:
+def whole_of(name: str, number: Any, rounded: int) -> Any:
     """A float computed from sizes, rounded with integer arithmetic alone; a guard states that both are equal.
 
     Where these cannot express it, it is the number that it is here, which a guard says it is everywhere.
     """
-    whole = traced(rounded, SizeOp(name, (number.expression,), rounded))
+    whole = SizeOp(name, (number.expression,), rounded)
     found = _ratio(number.expression)
     exact: Any = None if found is None or _number(found[1]) <= 0 else _rounded(name, *found)
     if exact is None or _number(exact) != rounded:
         exact = rounded
     if exact is rounded or not _rounds_rightly(number.expression):
-        _note("==", whole, traced(rounded, exact) if exact is not rounded else rounded, True, depth + 1)
+        note("==", whole, exact, True, asking())
     return traced(rounded, exact) if isinstance(exact, (SizeOf, SizeOp)) else rounded
 
 
@@ -264,159 +271,85 @@ def _is_exact(expression: Any) -> bool:
     )
 
 
-# -- Python's own functions --------------------------------------------------------------------------------------------
+# -- where the record ends ---------------------------------------------------------------------------------------------
 
 
-class _IntType(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, int)
+def _losing(name: str, how: str) -> Callable[..., Any]:
+    """A method of ``int`` or ``float`` that gives no size."""
 
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, int)
+    def method(self: Any, *given: Any, **options: Any) -> Any:
+        return getattr(lost(self, how), name)(*given, **options)
 
-    def __eq__(cls, other: object) -> bool:
-        return other is int or other is cls
-
-    def __hash__(cls) -> int:
-        return hash(int)
+    return method
 
 
-class _Int(int, metaclass=_IntType):
-    """``int``, which keeps the expression of a traced number."""
+def _as_text(name: str) -> Callable[..., Any]:
+    """A method that gives a text. One that a message or a log alone gets decides nothing."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Any:
-        if len(given) == 1 and isinstance(given[0], TracedInt):
-            return given[0]
-        if len(given) == 1 and isinstance(given[0], TracedFloat):
-            return whole_of("int", given[0], int(given[0]))
-        if len(given) == 1 and isinstance(given[0], torch.Tensor):
-            return cls(given[0].item())  # which may be traced
-        return int(*given, **options)
+    def method(self: Any, *given: Any) -> Any:
+        dropped = GUARDS.get() is None or named_only()
+        return getattr(plain_number(self) if dropped else lost(self, "a text"), name)(*given)
+
+    return method
 
 
-def _extremum(name: str) -> Callable[..., Any]:
-    plain = getattr(builtins, name)
+def _as_number(name: str) -> Callable[..., Any]:
+    """``int`` and ``float`` of a package whose own names are not replaced yet, numpy, or a function in C."""
 
-    def function(*given: Any, **options: Any) -> Any:
-        items = list(given[0]) if len(given) == 1 else list(given)
-        numbers = bool(items) and all(isinstance(item, (int, float)) for item in items)
-        if options or not numbers or not any(isinstance(item, (TracedInt, TracedFloat)) for item in items):
-            return plain(items, **options) if len(given) == 1 else plain(*given, **options)
-        number = plain(map(_plain, items))
-        return traced(number, SizeOp(name, tuple(map(expression_of, items)), number))
+    def method(self: Any) -> Any:
+        record, location = GUARDS.get(), asking()
+        if record is not None and location is not None:
+            record.packages.add(location.file)
+        return getattr(lost(self, f"{name.strip('_')}(), outside of what a trace follows,"), name)()
 
-    return function
+    return method
 
 
-def _range(*given: Any) -> Any:
-    for number in given:
-        if isinstance(number, TracedInt):
-            _note("==", number, int(number), True)
-    return range(*map(_plain, given))
+def _hashed(self: Any) -> int:
+    record, location = GUARDS.get(), asking()
+    if record is not None and location is not None:
+        record.packages.add(location.file)
+    return hash(lost(self, "a dict, a set or a cache that it is looked up in"))
 
 
-_SQRT = math.sqrt
-
-
-def _root(number: Any) -> Any:
-    root = _SQRT(_plain(number))
-    traces = isinstance(number, (TracedInt, TracedFloat))
-    return traced(root, SizeOp("**", (number.expression, 0.5), root)) if traces else root
-
-
-def _one_value(name: str) -> Callable[..., Any]:
-    """A function of ``math`` whose result is no size: of sizes it is a number, which a guard says it is everywhere."""
-    plain = MATH[f"math.{name}"]
-
-    def function(*given: Any) -> Any:
-        number = plain(*map(_plain, given))
-        if any(isinstance(item, (TracedInt, TracedFloat)) for item in given):
-            expression = SizeOp(f"math.{name}", tuple(map(expression_of, given)), number)
-            _note("==", traced(number, expression), number, True)
-        return number
-
-    return function
-
-
-MATH: dict[str, Callable[..., Any]] = {
-    f"math.{name}": getattr(math, name)
-    for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "isqrt", "hypot", "fabs", "copysign")
-}
-IN_MATH = {"sqrt": _root, **{name.removeprefix("math."): _one_value(name.removeprefix("math.")) for name in MATH}}
-
-
-class _FloatType(_IntType):
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, float)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, float)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is float or other is cls
-
-    def __hash__(cls) -> int:
-        return hash(float)
-
-
-class _Float(float, metaclass=_FloatType):
-    """``float``, which keeps the expression of a traced number."""
-
-    def __new__(cls, *given: Any) -> Any:
-        if len(given) == 1 and isinstance(given[0], (TracedInt, TracedFloat)):
-            return traced(float(_plain(given[0])), given[0].expression)
-        return float(*given)
-
-
-def _len(given: Any) -> int:
-    return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
-
-
-NAMESAKES = {
-    "int": _Int, "float": _Float, "min": _extremum("min"), "max": _extremum("max"), "range": _range, "len": _len,
+_UFUNCS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "negative": operator.neg,
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge,
+    "ceil": lambda number: as_float(math.ceil(number)), "floor": lambda number: as_float(math.floor(number)),
 }  # fmt: skip
 
 
-def named_for_a_type(error: BaseException | None) -> bool:
-    """Whether torch was given what stands in for ``int`` or ``float``, and takes the types themselves alone."""
-    names = (_IntType.__name__, _FloatType.__name__)
-    return isinstance(error, TypeError) and any(name in str(error) for name in names)
+def as_float(number: Any) -> Any:
+    """The number as a float, with its expression."""
+    return traced(float(plain_number(number)), expression_of(number)) if is_traced(number) else float(number)
 
 
-@contextmanager
-def pythons_functions(module: torch.nn.Module, types_in: Collection[str] = ()) -> Iterator[None]:
-    """A context in which Python's own functions support traced numbers.
-
-    ``int``, ``min``, ``max``, ``range`` and ``len`` in the packages of the module's classes, and the functions of
-    ``math``. Files in ``types_in`` keep their ``int`` and ``float``.
-    """
-    changed: list[tuple[dict[str, Any], str]] = []
-    packages = {kind.__module__.partition(".")[0] for part in module.modules() for kind in type(part).__mro__}
-    packages -= {"builtins", "torch"}
-    for name, file in list(sys.modules.items()):
-        if name.partition(".")[0] not in packages:
-            continue
-        space, path = vars(file), str(getattr(file, "__file__", None) or "<frozen")
-        if not is_inside(path):
-            own = ("int", "float") if path in types_in else ()
-            changed += [(space, key) for key in NAMESAKES if key not in space and key not in own]
-    with _ONE_AT_A_TIME:
-        before = {name: getattr(math, name) for name in IN_MATH}
-        sym = {name: getattr(torch, name) for name in ("sym_max", "sym_min", "sym_int")}
-        for space, key in changed:
-            space[key] = NAMESAKES[key]
-        math.__dict__.update(IN_MATH)
-        vars(sys.modules["torch"]).update(sym_max=NAMESAKES["max"], sym_min=NAMESAKES["min"], sym_int=_Int)
-        try:
-            yield
-        finally:
-            math.__dict__.update(before)
-            vars(sys.modules["torch"]).update(sym)
-            for space, key in changed:
-                space.pop(key, None)
+def is_traced(number: Any) -> bool:
+    return isinstance(number, (TracedInt, TracedFloat))
 
 
-_ONE_AT_A_TIME = threading.RLock()  # the change is visible to all threads
+def _ufunc(self: Any, ufunc: Any, method: str, *given: Any, **options: Any) -> Any:
+    """A function of numpy that gets sizes."""
+    numbers = [_pythons(item) for item in given]
+    plain = method == "__call__" and not options and all(isinstance(number, (int, float)) for number in numbers)
+    if plain and ufunc.__name__ in _UFUNCS:
+        return _UFUNCS[ufunc.__name__](*numbers)
+    how = f"numpy.{ufunc.__name__}()"
+    return getattr(ufunc, method)(*(lost(item, how) if is_traced(item) else item for item in given), **options)
+
+
+def taken_as_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, which takes sizes as the numbers that they are: a guard says that they are these everywhere."""
+
+    def called(*given: Any, **options: Any) -> Any:
+        for item in leaves((given, options)):
+            if is_traced(item):
+                lost(item, f"{name}()")
+        return function(*given, **options)
+
+    return called
 
 
 _kind: Any
@@ -431,10 +364,27 @@ for _kind in (TracedInt, TracedFloat):
     for _name, _symbol in (("and", "&"), ("or", "|"), ("xor", "^")):
         setattr(_kind, f"__{_name}__", _bitwise(_symbol))
         setattr(_kind, f"__r{_name}__", _bitwise(_symbol, swapped=True))
+    for _name in ("hex", "as_integer_ratio", "bit_length", "bit_count", "to_bytes", "__getnewargs__"):
+        if hasattr(_kind, _name):
+            setattr(_kind, _name, _losing(_name, f"{_name}()"))
+    for _name in ("__str__", "__repr__", "__format__"):
+        setattr(_kind, _name, _as_text(_name))
+    for _name in ("__int__", "__float__"):
+        setattr(_kind, _name, _as_number(_name))
+    _kind.__hash__ = _hashed
+    _kind.__array_ufunc__ = _ufunc
+    _kind.__reduce__ = lambda self: (type(plain_number(self)), (lost(self, "a copy"),))
+    _kind.__copy__ = _kind.__pos__ = _kind.conjugate = lambda self: self
+    _kind.__deepcopy__ = lambda self, memo: self
     _kind.__divmod__ = lambda self, other: (self // other, self % other)
     _kind.__rdivmod__ = lambda self, other: (other // self, other % self)
     _kind.__rshift__ = lambda self, bits: self // 2**bits
     _kind.__lshift__ = lambda self, bits: self * 2**bits
+    _kind.__rrshift__ = lambda self, number: number // 2**self
+    _kind.__rlshift__ = lambda self, number: number * 2**self
     _kind.__abs__ = _magnitude
     _kind.__neg__ = _operator("-", operator.neg)
     _kind.__bool__ = _truth
+    _kind.real, _kind.imag = property(lambda self: self), property(lambda self: type(plain_number(self))(0))
+TracedInt.numerator, TracedInt.denominator = property(lambda self: self), property(lambda self: 1)  # pyright: ignore
+TracedInt.__index__ = _losing("__index__", "an index")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...core.caller import to_write
-from ...core.dtypes import as_dtype, dtype_name
-from ...core.lazy import np
-from ...definition.input import Input
-from ...sizes.dim import Dim
-from ...sizes.shape import substitute
-from ..given import Given
+from ..core.caller import to_write
+from ..core.dtypes import as_dtype, dtype_name
+from ..core.lazy import np
+from ..definition.input import Input
+from ..sizes.dim import Dim
+from ..sizes.shape import substitute
+from .given import Given
 
 
 def served_range(given: Given, columns: Mapping[str, Any], covered: Any) -> str:

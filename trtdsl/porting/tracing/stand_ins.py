@@ -1,0 +1,271 @@
+"""What stands in for Python's own functions while a module is traced, so that what they give of sizes is known.
+
+Names in the code of a few packages are replaced, and nothing in the modules that they come from.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import itertools
+import math
+import operator
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...core.lazy import torch
+from ..calls import SizeOp, leaves
+from .frames import asking, is_inside
+from .guards import note
+from .traced_sizes import (
+    TracedFloat,
+    TracedInt,
+    as_float,
+    expression_of,
+    is_traced,
+    plain_number,
+    taken_as_numbers,
+    traced,
+    whole_of,
+)
+
+
+class _IntType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, int)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, int)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is int or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(int)
+
+
+class _Int(int, metaclass=_IntType):
+    """``int``, which keeps the expression of a traced number."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Any:
+        if len(given) == 1 and isinstance(given[0], TracedInt):
+            return given[0]
+        if len(given) == 1 and isinstance(given[0], TracedFloat):
+            return whole_of("int", given[0], int(float.__int__(given[0])))
+        if len(given) == 1 and isinstance(given[0], torch.Tensor):
+            return cls(given[0].item())  # which may be traced
+        return int(*given, **options)
+
+
+def _extremum(name: str) -> Callable[..., Any]:
+    plain = getattr(builtins, name)
+
+    def function(*given: Any, **options: Any) -> Any:
+        items = list(given[0]) if len(given) == 1 else list(given)
+        numbers = bool(items) and all(isinstance(item, (int, float)) for item in items)
+        if options or not numbers or not any(map(is_traced, items)):
+            return plain(items, **options) if len(given) == 1 else plain(*given, **options)
+        number = plain(map(plain_number, items))
+        return traced(number, SizeOp(name, tuple(map(expression_of, items)), number))
+
+    return function
+
+
+def _range(*given: Any) -> Any:
+    for number in given:
+        if isinstance(number, TracedInt):
+            note("==", number.expression, plain_number(number), True, asking())
+    return range(*map(plain_number, given))
+
+
+def _root(number: Any) -> Any:
+    root = math.sqrt(plain_number(number))
+    return traced(root, SizeOp("**", (number.expression, 0.5), root)) if is_traced(number) else root
+
+
+def _one_value(name: str) -> Callable[..., Any]:
+    """A function of ``math`` whose result is no size: of sizes it is a number, which a guard says it is everywhere."""
+    plain = MATH[f"math.{name}"]
+
+    def function(*given: Any) -> Any:
+        number = plain(*map(plain_number, given))
+        if any(map(is_traced, given)):
+            note("==", SizeOp(f"math.{name}", tuple(map(expression_of, given)), number), number, True, asking())
+        return number
+
+    return function
+
+
+MATH: dict[str, Callable[..., Any]] = {
+    f"math.{name}": getattr(math, name)
+    for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "isqrt", "hypot", "fabs", "copysign")
+}
+IN_MATH = {"sqrt": _root, **{name.removeprefix("math."): _one_value(name.removeprefix("math.")) for name in MATH}}
+
+
+class _FloatType(_IntType):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, float)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, float)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is float or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(float)
+
+
+class _Float(float, metaclass=_FloatType):
+    """``float``, which keeps the expression of a traced number."""
+
+    def __new__(cls, *given: Any) -> Any:
+        return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else float(*given)
+
+
+def _len(given: Any) -> int:
+    return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
+
+
+NAMESAKES: dict[str, Any] = {
+    "int": _Int, "float": _Float, "min": _extremum("min"), "max": _extremum("max"), "range": _range, "len": _len,
+    **{name: taken_as_numbers(getattr(builtins, name), name) for name in ("bin", "hex", "oct", "chr", "bytes")},
+}  # fmt: skip
+_INDEX = taken_as_numbers(operator.index, "operator.index")
+STAND_INS: dict[Any, dict[str, Any]] = {
+    math: {
+        **{
+            name: taken_as_numbers(plain, f"math.{name}")
+            for name, plain in vars(math).items()
+            if callable(plain) and name not in ("ceil", "floor", "trunc")  # which call a method of the number
+        },
+        **{name.removeprefix("math."): _one_value(name.removeprefix("math.")) for name in MATH},
+        "sqrt": _root,
+    },
+    operator: {"index": _INDEX},
+    itertools: {
+        name: taken_as_numbers(getattr(itertools, name), f"itertools.{name}")
+        for name in ("islice", "repeat", "combinations", "permutations", "count")
+    },
+}
+"""What stands in for functions of Python's modules where numbers may be sizes."""
+
+
+def named_for_a_type(error: BaseException | None) -> bool:
+    """Whether torch was given what stands in for ``int`` or ``float``, and takes the types themselves alone."""
+    names = (_IntType.__name__, _FloatType.__name__)
+    return isinstance(error, TypeError) and any(name in str(error) for name in names)
+
+
+class _StandIn:
+    """A module of Python's with functions that support traced numbers."""
+
+    def __init__(self, module: Any):
+        self.__dict__.update(vars(module))
+        self.__dict__.update(STAND_INS[module])
+
+
+def _remembering(function: Any) -> Callable[..., Any]:
+    """A function with a cache, which during one trace has one of its own; a size is no key of it."""
+    kept: dict[Any, Any] = {}
+
+    @functools.wraps(function.__wrapped__)
+    def called(*given: Any, **options: Any) -> Any:
+        if any(map(is_traced, leaves((given, options)))):
+            return function.__wrapped__(*given, **options)
+        key = (given, tuple(options.items()), tuple(map(type, given)))
+        if key not in kept:
+            kept[key] = function.__wrapped__(*given, **options)
+        return kept[key]
+
+    called.__dict__.update({name: getattr(function, name) for name in ("cache_clear", "cache_info")})
+    return called
+
+
+CACHED = type(functools.cache(len))
+
+
+def package_of(file: str) -> str:
+    """The package of a file's code."""
+    named = (name for name, module in list(sys.modules.items()) if vars(module).get("__file__") == file)
+    return next(named, "").partition(".")[0]
+
+
+def packages_of(module: torch.nn.Module) -> set[str]:
+    """The packages of the module's classes."""
+    kinds = {kind.__module__.partition(".")[0] for part in module.modules() for kind in type(part).__mro__}
+    return kinds - {"builtins", "torch"}
+
+
+@contextmanager
+def pythons_functions(packages: Collection[str], types_in: Collection[str] = ()) -> Iterator[None]:
+    """A context in which Python's own functions support traced numbers in the code of these packages.
+
+    They are ``int``, ``min``, ``max``, ``range``, ``len`` and others, ``math`` and what comes from it, and functions
+    with a cache, which keep nothing. Files in ``types_in`` keep their ``int`` and ``float``.
+    """
+    functions = {id(getattr(module, name)): new for module, names in STAND_INS.items() for name, new in names.items()}
+    functions |= {id(module): _StandIn(module) for module in STAND_INS}
+    changed: list[tuple[Any, str, Any]] = []
+    caches: dict[int, Any] = {}
+
+    def replaced(held: Any) -> Any:
+        if type(held) is CACHED and hasattr(held, "__wrapped__"):
+            return caches.setdefault(id(held), _remembering(held))
+        return functions.get(id(held))
+
+    for name, file in list(sys.modules.items()):
+        space = vars(file)
+        path = str(space.get("__file__") or "<frozen")
+        if name.partition(".")[0] not in packages or is_inside(path):
+            continue
+        own = ("int", "float") if path in types_in else ()
+        changed += [(space, key, new) for key, new in NAMESAKES.items() if key not in space and key not in own]
+        for key, held in list(space.items()):
+            if (new := replaced(held)) is not None:
+                changed.append((space, key, new))
+            elif isinstance(held, type) and held.__module__ == name:
+                inside = [(held, key, replaced(each)) for key, each in vars(held).items() if type(each) is CACHED]
+                changed += [each for each in inside if each[2] is not None]
+    container = sys.modules["torch.nn.modules.container"]
+    changed.append((vars(container), "operator", _StandIn(operator)))
+    tops = vars(sys.modules["torch"])
+    changed += [(tops, f"sym_{name}", NAMESAKES[name]) for name in ("max", "min", "int")]
+    with _ONE_AT_A_TIME:
+        before = [(space, key, _get(space, key)) for space, key, _ in changed]
+        for space, key, new in changed:
+            _set(space, key, new)
+        try:
+            yield
+        finally:
+            for space, key, held in reversed(before):
+                _set(space, key, held)
+
+
+def _get(space: Any, key: str) -> Any:
+    return vars(space)[key] if isinstance(space, type) else space.get(key, _ONE_AT_A_TIME)
+
+
+def _set(space: Any, key: str, held: Any) -> None:
+    if isinstance(space, type):
+        setattr(space, key, held)
+    elif held is _ONE_AT_A_TIME:
+        space.pop(key, None)
+    else:
+        space[key] = held
+
+
+def without_sizes(packages: Collection[str]) -> None:
+    """Empties the caches of these packages' functions, which a size may have been a key of."""
+    for name, file in list(sys.modules.items()):
+        if name.partition(".")[0] in packages:
+            for held in list(vars(file).values()):
+                if type(held) is CACHED:
+                    held.cache_clear()
+
+
+_ONE_AT_A_TIME = threading.RLock()  # the change is visible to all threads
