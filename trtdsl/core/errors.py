@@ -113,6 +113,19 @@ class TrtdslError(Exception):
         head = placed(self.location, self.message)
         return "\n".join([head, *(f"  {line}" for line in self.context)])
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of the whole traceback: the author's frames, then the message."""
+        import traceback
+
+        frames = traceback.extract_tb(self.__traceback__)
+        own = [
+            frame
+            for frame in frames
+            if not frame.filename.startswith(PACKAGE) and "site-packages" not in frame.filename
+        ]
+        lines = [f"{shown_file(frame.filename)}:{frame.lineno}: {frame.line}" for frame in own]
+        return [*lines, f"{type(self).__name__}: {self}"]
+
 
 class MismatchError(TrtdslError):
     """A network's outputs differ from its reference."""
