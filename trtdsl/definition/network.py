@@ -11,9 +11,11 @@ from ..core.above import CURRENT_NETWORK, complexes
 from ..core.backend import Backend, Messages, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype
-from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
+from ..core.errors import DefinitionError, Location, ShapeError, UsageError
 from ..core.lazy import np, torch
-from ..core.memory import contiguous, flat
+from ..core.tensors.exact import Exact
+from ..core.tensors.layer_target import LayerTarget
+from ..core.tensors.memory import contiguous, flat
 from ..sizes.constraints import Constraints
 from ..sizes.dim import Dim
 from ..sizes.profile import Profile, as_profiles
@@ -33,30 +35,6 @@ Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
 
 CONTROL_FLOW = {"scan", "while_loop", "cond"}
 MAX_DIMS = 8
-
-
-class LayerTarget:
-    """Where layers are added: a network's own definition, or a scratch one in which constants are folded."""
-
-    __slots__ = ("buffers", "definition", "network", "trt")
-
-    def __init__(self, network: Network, definition: Any):
-        self.network, self.definition, self.trt = network, definition, network.trt
-        self.buffers: list[Any] = []  # buffers that TensorRT points into: they live as long as the network
-
-    def weights(self, tensor: Tensor | None, dtype: torch.dtype | None = None) -> Any:
-        """``trt.Weights`` of a constant Tensor; empty ones, of ``dtype``, for None."""
-        if tensor is None:
-            return self.trt.Weights() if dtype is None else self.trt.Weights(self.network.backend.data_type(dtype))
-        if tensor.data is None:
-            raise UnsupportedError("these weights must be constants, not values computed when the network runs")
-        return self.buffer(tensor.data)
-
-    def buffer(self, data: torch.Tensor) -> Any:
-        """``trt.Weights`` over the tensor's own memory, which is kept."""
-        data = contiguous(data)
-        self.buffers.append(data)
-        return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())
 
 
 class Network:
@@ -98,6 +76,8 @@ class Network:
         """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
         self.weight_names: dict[str, tuple[str, ...]] = {}
         """The weights (by their names in the state_dict) that a layer uses, by layer name."""
+        self.numbers: dict[str, dict[str, float]] = {}
+        """The attributes of a layer that TensorRT keeps as C floats, as they were given, by layer name."""
         self.calls: dict[str, Operation] = {}
         """The author's call that a layer is part of, by layer name."""
         self.shapes: dict[str, Shape] = {}
@@ -108,6 +88,8 @@ class Network:
         self.unsearched: Weights | None = None  # those in which check_weights has to look for NaN and Inf
         self.choices = Choices()
         """Which way each call is lowered that has several."""
+        self.exact = Exact(decide=False)
+        """The exact values of its constants, beside the rounded ones that TensorRT has."""
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.constraints = Constraints()
         self._dim_places: dict[str, Any] = {}  # the operations

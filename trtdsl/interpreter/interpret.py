@@ -94,8 +94,9 @@ class Interpreter:
         self.inputs = [definition.get_input(index) for index in range(definition.num_inputs)]
         self.outputs = [definition.get_output(index) for index in range(definition.num_outputs)]
         self.nodes = [Node(self.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
-        for node in self.nodes if self.network is not None and self.network.plugins else ():
-            used = self.network.plugins.get(node.name) if self.network is not None else None
+        for node in self.nodes if self.network is not None else ():
+            used = self.network.plugins.get(node.name)
+            node.numbers = self.network.numbers.get(node.name, {})
             node.given = None if used is None else used.evaluate
         self.slots: dict[str, int] = {}
         for name in (*(t.name for t in self.inputs), *(name for node in self.nodes for name in node.makes)):

@@ -30,9 +30,9 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
         layer = target.definition.add_activation(x, member(target.trt.ActivationType, type, "activation"))
         if layer is not None:
             if alpha is not None:
-                layer.alpha = alpha
+                target.set_number(layer, "alpha", alpha)
             if beta is not None:
-                layer.beta = beta
+                target.set_number(layer, "beta", beta)
         return layer
 
     return add_layer(add, x, shape=x.shape, order="kept")
@@ -93,7 +93,7 @@ def _activation(node: Node) -> Evaluate:
     """The formulas of ActivationType, in float32 for the half types, rounded once. RELU lets NaN pass. Of int8 TensorRT
     takes every type; only those that select one of their operands, with parameters that int8 has, are known.
     """
-    name, alpha, beta = node.layer.type.name, node.layer.alpha, node.layer.beta
+    name, alpha, beta = node.layer.type.name, node.number("alpha"), node.number("beta")
     evaluate = node.pick(_EVALUATE, name, "activation")
     if node.dtype == torch.int8:
         if name not in _EXACT or (name != "RELU" and not all(_is_int8(value) for value in (alpha, beta))):

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from ..core.backend import Messages
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
-from ..definition.network import LayerTarget, Network
+from ..core.tensors.layer_target import LayerTarget
+from ..definition.network import Network
 from ..definition.tensor import Tensor, weight_names_of
 from ..sizes.dim import tensor_dim
 from ..sizes.shape import Shape, shape_text
@@ -68,6 +69,8 @@ def add_layer(
             tensor.trt  # noqa: B018 - all are added before one is taken: adding one can move another to a later layer
     layer, outputs = _add(add, network.target, [None if tensor is None else tensor.handle for tensor in operands])
     name, scope = network.name_layer(layer, label, used)
+    if network.target.numbers:
+        network.numbers[name], network.target.numbers = network.target.numbers, {}
     shapes = shape if isinstance(shape, list) else [shape]
     results = []
     for index, output in enumerate(outputs):
@@ -176,6 +179,7 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
     if min(sizes, default=0) < 0 or elements > _most_elements(network, used):
         return None
     node = Node(backend, layer)
+    node.numbers = target.numbers
     values = kind(node).prepare(node)(*(None if tensor is None else tensor.data for tensor in operands))
     values = values if isinstance(values, tuple) else (values,)
     weight_names = weight_names_of(used)

@@ -15,6 +15,7 @@ from ..core.backend import Backend
 from ..core.dtypes import dtype_name
 from ..core.errors import UnsupportedError
 from ..core.lazy import torch
+from ..core.tensors.exact import unrounded
 
 T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
@@ -61,6 +62,8 @@ class Node:
         self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
         self.given: Evaluate | None = None
         """The evaluator that the author gave for this one layer, a plugin's."""
+        self.numbers: Mapping[str, float] = {}
+        """Attributes that TensorRT keeps as C floats, as they were given: :meth:`number`."""
 
     @property
     def trt(self) -> Any:
@@ -102,6 +105,10 @@ class Node:
     def has_input(self, index: int) -> bool:
         """Whether the optional input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
+
+    def number(self, name: str) -> float:
+        """An attribute that TensorRT keeps as a C float: as it was given, if it is still that."""
+        return unrounded(getattr(self.layer, name), self.numbers.get(name))
 
     def pick(self, table: Mapping[str, T], name: str, what: str) -> T:
         """The entry of an enum's member in a table; UnsupportedError for one that the table does not have."""

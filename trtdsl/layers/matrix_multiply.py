@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.errors import ShapeError
 from ..core.lazy import np, torch
+from ..core.tensors.exact import beside
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
@@ -52,7 +53,12 @@ def _of_constants(a: torch.Tensor, b: torch.Tensor, op_a: str, op_b: str) -> tor
     """A product of constants, by numpy: the first one takes torch longer than the rest of a small network."""
     left, right = (each.mT.numpy() if op == "TRANSPOSE" else each.numpy() for each, op in ((a, op_a), (b, op_b)))
     with np.errstate(all="ignore"):
-        return torch.from_numpy(np.matmul(left, right))
+        made = torch.from_numpy(np.matmul(left, right))
+
+    def of_exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a.mT if op_a == "TRANSPOSE" else a) @ (b.mT if op_b == "TRANSPOSE" else b)
+
+    return beside(made, of_exact, a, b)
 
 
 def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, SizeLike]:

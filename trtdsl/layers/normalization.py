@@ -41,7 +41,7 @@ def normalization(
         add = target.definition.add_normalization if version == 1 else target.definition.add_normalization_v2
         layer = add(x, scale, bias, mask)
         if layer is not None:
-            layer.epsilon = epsilon
+            target.set_number(layer, "epsilon", epsilon)
             if groups != 1:
                 layer.num_groups = groups
         return layer
@@ -53,7 +53,7 @@ def normalization(
 def _normalization(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 are computed in float32 and rounded once, at the end."""
     layer, dtype = node.layer, node.dtype
-    axes, groups, epsilon = axes_of(layer.axes, len(node.inputs[0].shape)), layer.num_groups, layer.epsilon
+    axes, groups, epsilon = axes_of(layer.axes, len(node.inputs[0].shape)), layer.num_groups, node.number("epsilon")
     version_2 = getattr(layer, "is_v2", False)
 
     def evaluate(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -86,7 +86,14 @@ def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
     >>> lrn(td.Network().input("x", (1, 8, 4, 4)), 5, 1e-4, 0.75, 1.0).shape
     (1, 8, 4, 4)
     """
-    return add_layer(lambda target, x: target.definition.add_lrn(x, window, alpha, beta, k), x, shape=x.shape)
+
+    def add(target, x):
+        layer = target.definition.add_lrn(x, window, alpha, beta, k)
+        for name, number in {"alpha": alpha, "beta": beta, "k": k}.items() if layer is not None else ():
+            target.set_number(layer, name, number)
+        return layer
+
+    return add_layer(add, x, shape=x.shape)
 
 
 def _lrn_flops(node: Node, shapes: Shapes) -> int:
@@ -97,7 +104,7 @@ def _lrn_flops(node: Node, shapes: Shapes) -> int:
 def _lrn(node: Node) -> Evaluate:
     """Assumed: alpha is divided by the window, as in ONNX (whose parser hands alpha over unchanged) and Caffe."""
     layer, dtype = node.layer, node.dtype
-    window, alpha, beta, k = layer.window_size, layer.alpha, layer.beta, layer.k
+    window, (alpha, beta, k) = layer.window_size, map(node.number, ("alpha", "beta", "k"))
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
         wide = x.float()

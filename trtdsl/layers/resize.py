@@ -60,7 +60,7 @@ def resize(
         layer.coordinate_transformation = member(trt.ResizeCoordinateTransformation, coordinates, "transformation")
         layer.selector_for_single_pixel = member(trt.ResizeSelector, selector, "selector")
         layer.nearest_rounding = member(trt.ResizeRoundMode, rounding, "rounding")
-        layer.cubic_coeff = cubic_coefficient
+        target.set_number(layer, "cubic_coeff", cubic_coefficient)
         layer.exclude_outside = exclude_outside
         if dynamic is not None:
             layer.set_input(1, dynamic)
@@ -104,7 +104,7 @@ def _resize(node: Node) -> Evaluate:
     layer = node.layer
     mode, rounding, dtype = layer.resize_mode.name, layer.nearest_rounding.name, node.dtype
     coordinates, upper = layer.coordinate_transformation.name, layer.selector_for_single_pixel.name == "UPPER"
-    coefficient, exclude = layer.cubic_coeff, layer.exclude_outside
+    coefficient, exclude = node.number("cubic_coeff"), layer.exclude_outside
     scales = None if node.has_input(1) else list(layer.scales) or None
     static = None if node.has_input(1) or scales else tuple(layer.shape)
 

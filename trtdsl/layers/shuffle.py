@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
-from ..core.memory import reshaped
+from ..core.tensors.memory import reshaped
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
 from ..definition.tensor import Tensor

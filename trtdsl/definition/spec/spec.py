@@ -112,9 +112,10 @@ class NetworkSpec:
                 opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
                 network.unsearched = None if allow_nonfinite else opened
                 if self.buffers:
-                    opened.add_buffers(self.reference_buffers())
+                    with network.exact:
+                        opened.add_buffers(self.reference_buffers())
             inputs = self._with_dims(replaced)
-            with network.current(), import_path(self._folder), authors_errors(self.function):
+            with network.exact, network.current(), import_path(self._folder), authors_errors(self.function):
                 with network.operation("input", location=self._place):  # of what is added here, whoever called define
                     tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
                 arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ... import layers as L
 from ...core.lazy import np, torch
+from ...core.tensors.exact import beside
 from ...definition.network import Network
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import PendingShuffle
@@ -261,13 +262,18 @@ def _added(
     terms = (_bias_terms if all(map(is_static, given.shapes)) else _bias_terms.__wrapped__)(given, operand)
     if terms is None or terms.elements > max(limit, sum(tensors[k].data.numel() for k, _, _ in terms.others)):
         return None
-    # By numpy: the first matrix product of a process costs torch more than all of this.
-    arguments: list[object] = [bias.numpy().reshape(terms.shape), terms.labels]
-    for k, summed, labels in terms.others:
-        value = tensors[k].data.double().numpy()
-        arguments += [value.sum(summed) if summed else value, labels]
-    value = np.einsum(*arguments, terms.output) * terms.repeats  # type: ignore[call-overload]
-    return torch.from_numpy(value.reshape(terms.result))
+
+    def summed(bias: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        # By numpy: the first matrix product of a process costs torch more than all of this.
+        arguments: list[object] = [bias.numpy().reshape(terms.shape), terms.labels]
+        for (_, axes, labels), value in zip(terms.others, values, strict=True):
+            array = value.double().numpy()
+            arguments += [array.sum(axes) if axes else array, labels]
+        value = np.einsum(*arguments, terms.output) * terms.repeats  # type: ignore[call-overload]
+        return torch.from_numpy(value.reshape(terms.result))
+
+    operands = bias, *(tensors[k].data for k, _, _ in terms.others)
+    return beside(summed(*operands), summed, *operands)
 
 
 @functools.lru_cache(maxsize=256)  # of numbers: dynamic sizes belong to a network, and must not outlive it

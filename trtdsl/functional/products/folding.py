@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import layers as L
-from ...core.lazy import np, torch
+from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, modules_of, weight_names_of
@@ -20,7 +20,7 @@ from ...layers.shuffle import PendingShuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ...sizes.shape import Shape
 from ..reducing.spatial import taken_by_product
-from .fusion import in_dtype, made_of, scaled_weight, values_of
+from .fusion import made_of, scaled_weight, values_of
 
 
 class Weighted:
@@ -54,7 +54,7 @@ class Weighted:
         self.used: PendingProduct | None = None
         self._layer = 0
 
-    def weights(self, scale: np.ndarray, shift: np.ndarray) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def weights(self, scale: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Kernel and bias that scale and shift the channels too; None where they overflow or lose digits."""
         dtype, bias = self.kernel.dtype, shift
         if self.bias is not None:
@@ -64,10 +64,10 @@ class Weighted:
                 bias = bias * scale.reshape(wide) + shift.reshape(wide)
             else:
                 bias = bias * scale + shift
-        if not np.isfinite(scale).all():
+        if not bool(scale.isfinite().all()):
             return None
-        added = in_dtype(bias, dtype)
-        kernel = scaled_weight(self.kernel.data, in_dtype(scale, torch.float32), self.axis)
+        added = bias.to(dtype)
+        kernel = scaled_weight(self.kernel.data, scale.float(), self.axis)
         if dtype != torch.float32:
             digits, kernel = _keeps_digits(kernel, dtype, self.axis), kernel.to(dtype)
             if not digits or not bool(kernel.isfinite().all() and added.isfinite().all()):
@@ -120,8 +120,8 @@ class PendingProduct:
         self,
         source: Weighted,
         order: tuple[int, ...] | None,
-        scale: np.ndarray | None = None,
-        shift: np.ndarray | None = None,
+        scale: torch.Tensor | None = None,
+        shift: torch.Tensor | None = None,
         given: Sequence[Tensor] = (),
         operation: Operation | None = None,
     ):
@@ -213,7 +213,7 @@ def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any, channe
 
     In float32: a mean far greater than the deviation makes a shift that half precision rounds to more than the result.
     """
-    made, dtype = made_of(given, in_dtype(shift, torch.float32), in_dtype(scale, torch.float32)), x.dtype
+    made, dtype = made_of(given, shift.float(), scale.float()), x.dtype
     x = L.cast(x, torch.float32)
     if x.ndim > 3 and channel == 1:
         return L.cast(L.scale(x, *made, axis=1), dtype)
@@ -243,7 +243,9 @@ def deferred(
     return PendingProduct(source, order).as_tensor(shape, input.dtype)
 
 
-def folded(x: Tensor, given: Sequence[Tensor], scale: np.ndarray, shift: np.ndarray, channel: int = 1) -> Tensor | None:
+def folded(
+    x: Tensor, given: Sequence[Tensor], scale: torch.Tensor, shift: torch.Tensor, channel: int = 1
+) -> Tensor | None:
     """``x * scale + shift`` per channel by the weights of the convolution or linear product that gives ``x``.
 
     ``given`` are the constants that scale and shift were made from, ``channel`` is the dimension of ``x`` that they

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...core.errors import UnsupportedError
 from ...core.lazy import np, torch
+from ...core.tensors.exact import beside
 from ...definition.operation import operation
 from ...definition.tensor import Tensor, weight_names_of
 
@@ -38,8 +39,8 @@ def fuse_conv_bn_weights(
     scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     if conv_b is not None:
         bias = bias + values_of(conv_b) * scale
-    weight = scaled_weight(conv_w.data, in_dtype(scale, torch.float32), 1 if transpose else 0)
-    fused, shift = made_of(given, weight.to(conv_w.dtype), in_dtype(bias, conv_w.dtype))
+    weight = scaled_weight(conv_w.data, scale.float(), 1 if transpose else 0)
+    fused, shift = made_of(given, weight.to(conv_w.dtype), bias.to(conv_w.dtype))
     return fused, shift
 
 
@@ -51,39 +52,35 @@ def scaled_weight(weight: torch.Tensor, scale: torch.Tensor, axis: int) -> torch
     channels = [1] * weight.ndim
     channels[axis] = -1
     weight = weight.float()
+
+    def of_exact(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return weight * scale.reshape(channels)
+
     if weight.numel() <= 1 << 12:
-        return torch.from_numpy(weight.numpy() * scale.numpy().reshape(channels))
+        result = torch.from_numpy(weight.numpy() * scale.numpy().reshape(channels))
+        return beside(result, of_exact, weight, scale)
     result = torch.empty_like(weight)
     before = np.setbufsize(64)  # with a larger buffer numpy would copy each scale as often as it is used
     try:
         np.multiply(weight.numpy(), scale.numpy().reshape(channels), out=result.numpy())
     finally:
         np.setbufsize(before)
-    return result
+    return beside(result, of_exact, weight, scale)
 
 
 def affine(
     mean: Tensor, var: Tensor, eps: float, weight: Tensor | None, bias: Tensor | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scale and shift of the batch norm with these constants, in float64: of so few numbers, numpy's, too."""
-    with np.errstate(all="ignore"):
-        deviation = values_of(var).astype(np.float64)
-        deviation += eps
-        np.sqrt(deviation, out=deviation)
-        scale = (1 if weight is None else values_of(weight)) / deviation
-        shift = values_of(mean) * scale
-        return scale, -shift if bias is None else values_of(bias) - shift
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scale and shift of the batch norm with these constants, in float64."""
+    deviation = (values_of(var) + eps).sqrt()
+    scale = (1 if weight is None else values_of(weight)) / deviation
+    shift = values_of(mean) * scale
+    return scale, -shift if bias is None else values_of(bias) - shift
 
 
-def values_of(tensor: Tensor) -> np.ndarray:
-    """The values as numpy has them: float32, or float64, which beside one another give float64."""
-    data = tensor.data
-    return data.numpy() if data.dtype == torch.float32 else data.double().numpy()
-
-
-def in_dtype(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    """The values of :func:`affine` as a torch tensor."""
-    return torch.from_numpy(values.astype(np.float32)) if dtype == torch.float32 else torch.from_numpy(values).to(dtype)
+def values_of(tensor: Tensor) -> torch.Tensor:
+    """The values in float64."""
+    return tensor.data.double()
 
 
 def made_of(tensors: Sequence[Tensor], *values: torch.Tensor) -> list[Tensor]:

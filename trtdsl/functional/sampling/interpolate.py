@@ -11,6 +11,7 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import np, torch
+from ...core.tensors.exact import Rounded
 from ...definition.network import Network
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
@@ -298,14 +299,14 @@ def _float_ratio(network: Network, change: Change) -> Number:
     length, target, scale = change.length, change.target, change.scale
     if isinstance(length, int) and isinstance(target, int):
         if change.align_corners:
-            return float(np.float32(length - 1) / np.float32(target - 1)) if target > 1 else 0.0
-        return float(np.float32(length) / np.float32(target) if scale is None else np.float32(1 / scale))
+            return Rounded((length - 1) / (target - 1)) if target > 1 else 0.0
+        return Rounded(length / target if scale is None else 1 / scale)
     if change.align_corners:
         ratio = as_tensor(length - 1, network, torch.float32) / number(size_max(target - 1, 1), network)
         return ratio if bounds(target)[0] > 1 else ratio * number(size_min(target - 1, 1), network)
     if scale is None:
         return as_tensor(length, network, torch.float32) / number(target, network)
-    ratio = float(np.float32(1 / scale))
+    ratio = Rounded(1 / scale)
     if change.copies_same and scale >= 1:
         ratio = _where_equal(network, target, length, 1.0, ratio)
     if change.copies_double and scale >= 2:

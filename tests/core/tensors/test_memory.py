@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trtdsl.core.memory import contiguous, reshaped
+from trtdsl.core.tensors.memory import contiguous, reshaped
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .lazy import np, torch
+from ..lazy import np, torch
+from .exact import beside
 
 
 def contiguous(data: torch.Tensor) -> torch.Tensor:
@@ -17,7 +18,8 @@ def contiguous(data: torch.Tensor) -> torch.Tensor:
         return data
     if data.dtype != torch.float32:
         return data.contiguous()
-    return torch.from_numpy(np.ascontiguousarray(data.numpy()))
+    made = torch.from_numpy(np.ascontiguousarray(data.numpy()))
+    return beside(made, lambda exact: exact.contiguous(), data)
 
 
 def reshaped(data: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
@@ -28,7 +30,8 @@ def reshaped(data: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """
     if data.dtype != torch.float32 or data.is_contiguous():
         return data.reshape(tuple(shape))
-    return torch.from_numpy(data.numpy().reshape(tuple(shape)))
+    made = torch.from_numpy(data.numpy().reshape(tuple(shape)))
+    return beside(made, lambda exact: exact.reshape(tuple(shape)), data)
 
 
 def flat(data: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,141 @@
+"""Exact values beside rounded ones: against the same module in float64, and against fractions."""
+
+import copy
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+from trtdsl.core.tensors.exact import Exact, Rounded, beside, unrounded
+from trtdsl.interpreter.interpret import Interpreter
+
+MODULES = {
+    "convolution": (lambda: nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.Upsample(scale_factor=2)), 4),
+    "recurrent": (lambda: nn.LSTM(8, 8, 2, bidirectional=True), 3),
+    "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 3),
+}
+
+
+@pytest.mark.parametrize("precision", [None, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_has_one_exact_value_in_every_precision(name, precision):
+    make, ndim = MODULES[name]
+    torch.manual_seed(0)
+    module, x = make().eval(), torch.randn((2, 4, 8, 8)[:ndim] if ndim == 4 else (2, 5, 8))
+    truth = copy.deepcopy(module).double()
+    exact = Exact()
+    with torch.no_grad(), exact, torch.autocast("cpu", precision or torch.bfloat16, enabled=precision is not None):
+        got = module(x)
+    with torch.no_grad():
+        expected = truth(x.double())
+    got, expected = (y[0] if isinstance(y, tuple) else y for y in (got, expected))
+    assert got.dtype in (torch.float32, precision)
+    torch.testing.assert_close(exact.of(got), expected, rtol=1e-13, atol=1e-14)
+    assert not exact.rounded
+    assert 0 < (got.double() - expected).abs().max() < 0.1
+
+
+def test_factories_casts_changes_in_place_and_numbers_lose_nothing():
+    exact = Exact()
+    with exact:
+        y = torch.arange(4) / 3 + torch.tensor(0.1) + torch.full((4,), 0.3) + torch.linspace(0, 1, 4)
+        y = y.half().float()
+        y[0] = 1 / 7
+        y[1:].mul_(torch.tensor([1 / 3]))
+        number = y.sum().item()
+    expected = [1 / 7, *((i / 3 + 0.1 + 0.3 + i / 3) / 3 for i in (1, 2, 3))]
+    torch.testing.assert_close(exact.of(y), torch.tensor(expected, dtype=torch.float64), rtol=1e-15, atol=0)
+    assert number == pytest.approx(sum(expected), rel=1e-15)
+
+
+def test_decisions_are_those_of_the_exact_values():
+    with Exact():
+        x = torch.ones(3).bfloat16() + torch.tensor([1e-5, 2e-5, 0.0])  # equal in bfloat16
+        x = x.bfloat16()
+        assert x.argmax() == 1
+        assert x.sort().indices.tolist() == [2, 0, 1]
+        assert (x > 1).tolist() == [True, True, False]
+        assert (x * 0.999995).floor().tolist() == [1, 1, 0]
+
+
+def test_of_a_definition_the_rounded_values_decide():
+    with Exact(decide=False):
+        assert (torch.ones(1).bfloat16() + torch.tensor([1e-5])).bfloat16().gt(1).tolist() == [False]
+
+
+def test_the_nearest_element_is_torchs_in_float32():
+    for length, target in [(7, 98), (29, 58), (41, 123)]:
+        x = torch.arange(length, dtype=torch.float32)[None, None]
+        exact = Exact()
+        with exact:
+            y = nn.functional.interpolate(x, target)
+        assert torch.equal(exact.of(y), nn.functional.interpolate(x, target).double())
+
+
+def test_random_numbers_are_drawn_as_ever():
+    torch.manual_seed(0)
+    expected = torch.rand(3), torch.empty(3).normal_()
+    torch.manual_seed(0)
+    exact = Exact()
+    with exact:
+        got = torch.rand(3), torch.empty(3).normal_()
+    assert all(torch.equal(a, b) and torch.equal(exact.of(a), b.double()) for a, b in zip(got, expected, strict=True))
+
+
+def test_noise_moves_what_is_rounded_and_nothing_else():
+    exact = Exact()
+    with exact, exact.noisy(0):
+        half, third = torch.ones(8) / 2, torch.ones(8) / 3
+    assert torch.equal(exact.of(half), torch.full((8,), 0.5, dtype=torch.float64))
+    moved = (exact.of(third) * 3 - 1).abs()
+    assert 0 < moved.max() <= 2.0**-51
+
+
+def test_fake_quantization_has_an_exact_scale():
+    exact = Exact()
+    with exact:
+        y = torch.fake_quantize_per_tensor_affine(torch.tensor([0.1, 0.26]), 0.1, 0, -128, 127)
+    torch.testing.assert_close(exact.of(y), torch.tensor([0.1, 0.3], dtype=torch.float64), rtol=1e-15, atol=0)
+
+
+def test_two_threads_have_nothing_in_common():
+    found = []
+
+    def other():
+        found.append(beside(torch.ones(1), lambda: torch.zeros(1).double()))
+
+    with Exact() as exact:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert not exact.has(found[0])
+
+
+def test_a_folded_constant_keeps_its_exact_value_in_half():
+    @td.network(inputs={"x": td.Input((2, 3))})
+    def scaled(x: td.Tensor):
+        weight = torch.tensor([0.1, 0.2, 0.3]) / 3
+        return {"y": F.leaky_relu(x * weight, 0.3)}
+
+    net = scaled.define(precision="fp16")
+    x = -torch.ones(2, 3)
+    exact = Exact(known=net.exact.known)
+    with exact:
+        y = Interpreter(net)({"x": x})["y"]
+    expected = -0.3 * torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64) / 3
+    torch.testing.assert_close(exact.of(y), expected.expand(2, 3), rtol=1e-14, atol=0)
+
+
+def test_numbers_that_tensorrt_keeps_as_c_floats():
+    net = td.Network()
+    net.output(L.activation(net.input("x", (1,)), "LEAKY_RELU", alpha=0.1), "y")
+    exact = Exact()
+    with exact:
+        y = Interpreter(net)({"x": torch.tensor([-1.0])})["y"]
+    assert exact.of(y).item() == -0.1
+    assert unrounded(0.5, 0.1) == 0.5
+    assert float(Rounded(0.1)) == 0.10000000149011612

@@ -1,0 +1,458 @@
+"""Exact values: what floating-point tensors would hold without rounding, computed beside them in float64.
+
+Inside of ``with Exact():`` every operation of torch is made twice: on the tensors as they are, and on the exact values
+that they carry. Casts between floating-point types do nothing to an exact value, so the same computation in float32,
+float16 or under autocast has one exact result, while ``x.dtype``, ``torch.finfo`` and factory functions are as ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..lazy import np, torch
+
+ROUNDED = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
+STEPS = {"floor", "ceil", "round", "trunc", "sign", "sgn", "frac", "remainder", "fmod", "floor_divide", "heaviside"}
+"""Operations whose floating-point result jumps: it is taken from the exact value, as indices and comparisons are."""
+NEAREST = {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"}
+NEAREST |= {"_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"}
+MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor"}
+RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
+# What only moves, selects or compares values: noise is added to none of their results.
+MOVING = STEPS | {
+    *("abs", "alias", "amax", "amin", "as_strided", "broadcast_tensors", "cat", "clamp", "clamp_max", "clamp_min"),
+    *("clone", "constant_pad_nd", "contiguous", "copy", "cummax", "cummin", "detach", "diagonal", "embedding"),
+    *("expand", "fill", "flip", "full", "full_like", "gather", "hardtanh", "im2col", "index", "index_copy"),
+    *("index_put", "index_select", "kthvalue", "lift_fresh", "masked_fill", "masked_scatter", "masked_select", "max"),
+    *("max_pool2d_with_indices", "max_pool3d_with_indices", "maximum", "median", "min", "minimum", "neg", "ones"),
+    *("permute", "pixel_shuffle", "pixel_unshuffle", "reflection_pad1d", "reflection_pad2d", "relu", "repeat"),
+    *("replication_pad1d", "replication_pad2d", "roll", "scatter", "select", "select_scatter", "slice"),
+    *("slice_scatter", "sort", "split", "split_with_sizes", "squeeze", "stack", "t", "threshold", "to", "_to_copy"),
+    *("topk", "transpose", "tril", "triu", "unbind", "unfold", "unsqueeze", "view", "_unsafe_view", "where", "zeros"),
+    *("view_as_real", "view_as_complex", "_reshape_alias", "unsafe_split", "adaptive_max_pool2d", "zero"),
+} | NEAREST  # fmt: skip
+
+
+# What gives the elements of its operands in another order.
+ORDERING = {
+    *("alias", "as_strided", "cat", "clone", "detach", "diagonal", "expand", "flip", "gather", "index", "index_select"),
+    *("permute", "repeat", "roll", "select", "slice", "split", "split_with_sizes", "squeeze", "stack", "t"),
+    *("transpose", "unbind", "unfold", "unsqueeze", "view", "_unsafe_view", "_reshape_alias"),
+}
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype | None:
+    """The dtype of exact values; None for one that is not floating-point, or is meant to be rounded to (fp8)."""
+    return _WIDE.get(dtype) if _WIDE else _filled().get(dtype)
+
+
+_WIDE: dict[Any, Any] = {}
+
+
+def _filled() -> dict[Any, Any]:
+    _WIDE.update({getattr(torch, name): getattr(torch, wide) for name, wide in ROUNDED.items()})
+    _WIDE.update({torch.float64: torch.float64, torch.complex128: torch.complex128})
+    return _WIDE
+
+
+class Exact:
+    """The exact values of the tensors of one computation, which may be entered again and again as a context.
+
+    ``decide`` says by which values sorts, comparisons and conversions to integers are decided for both: by the exact
+    ones (the default), or by the rounded ones. ``known`` has exact values by the addresses of memory that torch does
+    not own, such as a network's constants.
+
+    >>> exact = Exact()
+    >>> with exact:
+    ...     third = (torch.ones(()).half() / 3).float() * 3
+    >>> third.item(), exact.of(third).item()
+    (0.999755859375, 1.0)
+    """
+
+    def __init__(self, *, decide: bool = True, known: dict[int, torch.Tensor] | None = None):
+        self.decide, self.known = decide, known if known is not None else {}
+        self.rounded: dict[str, None] = {}
+        """The operators that have no float64 kernel, and ran rounded."""
+        self.noise: torch.Generator | None = None
+        self._entered: list[Any] = []
+
+    def __deepcopy__(self, memo: Any) -> Exact:
+        return self  # what is copied belongs to the same computation
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The exact value of a tensor in float64 or complex128; its own value where it has no other."""
+        held = vars(tensor).get("_exact")
+        if held is not None and held[0] is self:
+            return held[1]
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
+            value = self.known.get(tensor.data_ptr()) if self.known and tensor.numel() else None
+            if value is not None and value.numel() == tensor.numel():
+                value = value.reshape(tensor.shape).clone()
+            else:
+                value = tensor.detach().resolve_conj().resolve_neg().to(_wide(tensor.dtype), copy=True)
+        self.keep(tensor, value)
+        return value
+
+    def keep(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        """Gives a tensor its exact value."""
+        vars(tensor)["_exact"] = self, value
+
+    def settle(self, tensor: torch.Tensor) -> None:
+        """Keeps the exact value of a tensor under its address, which must stay; only where it is another one."""
+        held = vars(tensor).pop("_exact", None)
+        if held is not None and held[0] is self and not torch.equal(held[1], tensor.to(held[1].dtype)):
+            self.known[tensor.data_ptr()] = held[1]
+
+    def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
+        """A number as a tensor."""
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            made = torch.tensor(value, dtype=dtype)
+            self.keep(made, torch.tensor(value, dtype=_wide(dtype)))
+        return made
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor was computed, or looked at, in this computation."""
+        if self.known and tensor.layout == torch.strided and tensor.data_ptr() in self.known:
+            return True
+        return vars(tensor).get("_exact", (None,))[0] is self
+
+    @contextmanager
+    def noisy(self, seed: int) -> Iterator[None]:
+        """A context in which every computed value that is no float32 number is moved by up to 2**-52 of itself."""
+        self.noise = torch.Generator().manual_seed(seed)
+        try:
+            yield
+        finally:
+            self.noise = None
+
+    def __enter__(self) -> Exact:
+        functions, operations = _modes()
+        self._entered.append((functions(self), operations(self)))
+        _active().append(self)
+        for mode in self._entered[-1]:
+            mode.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        _active().pop()
+        for mode in reversed(self._entered.pop()):
+            mode.__exit__(*raised)
+
+    # -- one operation -------------------------------------------------------------------------------------------------
+
+    def made(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What an operation gives, with exact values beside."""
+        name = func._schema.name.partition("::")[2]
+        floating = any(_is_floating(value) for value in _tensors((args, kwargs)))
+        if not floating and not _makes(func, kwargs):
+            plain = func(*args, **kwargs)
+            if not any(_is_floating(value) for value in _tensors(plain)):
+                return plain
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                return self._random(plain)
+            return self._joined(plain, self._of_integers(func, args, kwargs, plain), name)
+        if name.startswith(("empty", "new_empty")):
+            return func(*args, **kwargs)
+        if name == "_local_scalar_dense":
+            return func(self.of(args[0])) if self.decide else func(*args)
+        if not self.decide and name in ORDERING and not any(map(self.has, _tensors((args, kwargs)))):
+            return func(*args, **kwargs)  # of a network's weights, nothing is rounded yet
+        wide = self._widened(args), {key: self._widened(value) for key, value in kwargs.items()}
+        try:
+            plain = func(*args, **kwargs)
+        except RuntimeError:  # of a half precision, in which torch's CPU lacks some operators
+            if not floating or func._schema.is_mutable:
+                raise
+            plain = None
+        if torch.Tag.nondeterministic_seeded in func.tags and not name.startswith("_scaled_dot"):
+            return self._random(plain)
+        with torch._C._DisableTorchDispatch():
+            exact = self._made_wide(func, name, wide, args, kwargs, plain)
+            if plain is None:
+                plain = _narrowed(exact, args)
+            return self._joined(plain, exact, name.removesuffix("_"))
+
+    def _widened(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.of(value) if _is_floating(value) else value
+        if isinstance(value, torch.dtype):
+            return _wide(value) or value
+        if type(value) in (list, tuple):
+            return type(value)(self._widened(item) for item in value)
+        return value
+
+    def _made_wide(self, func: Any, name: str, wide: Any, args: Any, kwargs: Any, plain: Any) -> Any:
+        try:
+            if name in NEAREST and plain is not None:
+                return _gathered(func, args, kwargs, *wide)
+            exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
+        except (RuntimeError, NotImplementedError, TypeError):
+            if plain is None or func._schema.is_mutable:
+                raise
+            self.rounded[name] = None
+            rounded = _rounded(wide[0], args), {key: _rounded(value, kwargs[key]) for key, value in wide[1].items()}
+            exact = _each(func(*rounded[0], **rounded[1]), lambda x: x.to(_wide(x.dtype)) if _is_floating(x) else x)
+        if any(_is_narrow(value) for value in _tensors(exact)):  # of integers and numbers
+            exact = self._of_integers(func, args, kwargs, plain)
+        if self.noise is not None and name.rstrip("_") not in MOVING:
+            for value in _tensors(exact):
+                self._move(value)
+        return exact
+
+    def _of_integers(self, func: Any, args: Any, kwargs: Any, plain: Any) -> Any:
+        """What an operation on integers gives in float64: a quotient, a mean."""
+        with torch._C._DisableTorchDispatch():
+            if func._schema.is_mutable:
+                return _each(plain, lambda x: self.of(x) if _is_floating(x) else x)
+            try:
+                wide = _each(args, lambda x: self.of(x) if _is_floating(x) else x.double())
+                how = {key: self._widened(value) for key, value in kwargs.items()}
+                if not any(True for _ in _tensors(args)) and any(arg.name == "dtype" for arg in func._schema.arguments):
+                    how["dtype"] = _wide(next(x.dtype for x in _tensors(plain) if _is_floating(x)))
+                made = func(*wide, **how)
+                if [x.shape for x in _tensors(made)] == [x.shape for x in _tensors(plain)]:
+                    return made
+            except (RuntimeError, IndexError):
+                pass
+            return _each(plain, lambda x: x.to(_wide(x.dtype), copy=True) if _is_floating(x) else x)
+
+    def _random(self, plain: Any) -> Any:
+        """Random numbers are drawn as they are, and are exact."""
+        with torch._C._DisableTorchDispatch():
+            for tensor in _tensors(plain):
+                if _is_floating(tensor):
+                    value = tensor.detach().to(_wide(tensor.dtype), copy=True)
+                    if self.has(tensor):
+                        self.of(tensor).copy_(value)
+                    else:
+                        self.keep(tensor, value)
+        return plain
+
+    def _move(self, value: torch.Tensor) -> None:
+        if value.dtype == torch.float64 and value.numel():
+            by = torch.rand(value.shape, generator=self.noise, dtype=torch.float64).mul_(2).sub_(1).mul_(2.0**-52)
+            value.copy_(torch.where(value == value.float(), value, value * (1 + by)))
+
+    def _joined(self, plain: Any, exact: Any, name: str) -> Any:
+        """The results, each with its exact value; indices and comparisons are those of the side that decides."""
+        if isinstance(plain, torch.Tensor):
+            if _is_floating(plain):
+                if plain.shape != exact.shape:
+                    plain = exact.to(plain.dtype)
+                elif self.decide and name in STEPS:
+                    plain.copy_(exact)
+                if plain.stride() != exact.stride() and plain.numel() > 1 and 0 not in plain.stride():
+                    exact = torch.empty_strided(plain.shape, plain.stride(), dtype=exact.dtype).copy_(exact)
+                self.keep(plain, exact)
+                return plain
+            return self._decided(plain, exact)
+        if type(plain) in (list, tuple):
+            joined = [self._joined(one, two, name) for one, two in zip(plain, exact, strict=True)]
+            if self.decide and any(a is not b and not torch.equal(a, b) for a, b in _pairs(plain, joined)):
+                for tensor in _tensors(joined):  # a sort's values follow its indices
+                    if _is_floating(tensor):
+                        tensor.copy_(self.of(tensor))
+            return type(plain)(joined)
+        return exact if self.decide else plain
+
+    def _decided(self, plain: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+        if not self.decide or exact is plain:
+            return plain
+        return exact if exact.dtype == plain.dtype else exact.to(plain.dtype)
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and _wide(value.dtype) is not None and value.layout == torch.strided
+
+
+def _is_narrow(value: torch.Tensor) -> bool:
+    return _wide(value.dtype) not in (None, value.dtype)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif type(value) is dict:
+        yield from _tensors(list(value.values()))
+
+
+def _pairs(plain: Any, joined: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    return zip(_tensors(plain), _tensors(joined), strict=True)
+
+
+def _each(value: Any, function: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    return type(value)(_each(item, function) for item in value) if type(value) in (list, tuple) else value
+
+
+def _rounded(wide: Any, plain: Any) -> Any:
+    """Arguments again in the dtypes of the rounded ones, with the exact values."""
+    if isinstance(plain, torch.Tensor):
+        return wide.to(plain.dtype)
+    if type(plain) in (list, tuple):
+        return type(plain)(_rounded(one, two) for one, two in zip(wide, plain, strict=True))
+    return plain
+
+
+def _narrowed(exact: Any, args: Any) -> Any:
+    """Results rounded to the dtype of the first operand."""
+    dtype = next(x.dtype for x in _tensors(args) if _is_floating(x))
+    return _each(exact, lambda x: x.to(dtype) if _is_floating(x) else x)
+
+
+def _makes(func: Any, kwargs: Any) -> bool:
+    """Whether an operation is asked for floating-point values, whatever it is given."""
+    dtype = kwargs.get("dtype")
+    return isinstance(dtype, torch.dtype) and _wide(dtype) is not None
+
+
+def _attended(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, **how: Any) -> Any:
+    """Attention by products and a softmax."""
+    scale, mask = how.get("scale"), how.get("attn_mask")
+    scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        hidden = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu_(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    weights = torch.softmax(scores, -1)
+    return torch.where(torch.isnan(weights), 0.0, weights) @ v, torch.logsumexp(scores, -1)
+
+
+def _faked(x: Any, scale: Any, zero: Any, *rest: int) -> Any:
+    """Fake quantization per tensor, or along an axis; torch keeps the scale in float32."""
+    *axis, low, high = rest
+    if axis:
+        shape = [-1 if place == axis[0] else 1 for place in range(x.ndim)]
+        scale, zero = scale.reshape(shape), zero.reshape(shape)
+    steps = torch.round(x / scale) + zero
+    return (steps.clamp(low, high) - zero) * scale, (steps >= low) & (steps <= high)
+
+
+INSTEAD = {
+    "_scaled_dot_product_flash_attention_for_cpu": _attended,
+    "fake_quantize_per_tensor_affine_cachemask": _faked,
+    "fake_quantize_per_channel_affine_cachemask": _faked,
+}
+"""What computes the exact values of operators whose own float64 kernels round."""
+
+
+def _gathered(func: Any, args: Any, kwargs: Any, wide: Any, how: Any) -> torch.Tensor:
+    """The nearest elements that torch takes in float32: in float64 it takes others for some sizes."""
+    shape = args[0].shape[2:]
+    places = torch.arange(shape.numel(), dtype=torch.float32).reshape(1, 1, *shape)
+    chosen = func(places, *args[1:], **kwargs)
+    return wide[0].flatten(2)[..., chosen.flatten().long()].reshape(*args[0].shape[:2], *chosen.shape[2:])
+
+
+_local = threading.local()
+
+
+def _active() -> list[Exact]:
+    """The contexts that are open in this thread."""
+    if not hasattr(_local, "active"):
+        _local.active = []
+    return _local.active
+
+
+def beside(made: torch.Tensor, function: Callable[..., torch.Tensor], *operands: torch.Tensor) -> torch.Tensor:
+    """``made``, with ``function`` of the operands' exact values beside it: for what numpy computed."""
+    for exact in _active()[-1:]:
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            exact.keep(made, function(*map(exact.of, operands)))
+    return made
+
+
+class Rounded(float):
+    """A number rounded to float32, with the exact one beside it.
+
+    >>> third = Rounded(1 / 3)
+    >>> float(third), third.exact
+    (0.3333333432674408, 0.3333333333333333)
+    """
+
+    exact: float
+
+    def __new__(cls, exact: float, rounded: float | None = None) -> Rounded:
+        made = super().__new__(cls, np.float32(exact) if rounded is None else rounded)
+        made.exact = exact
+        return made
+
+
+_classes: list[Any] = []
+
+
+def _modes() -> Any:
+    """The two modes of torch by which operations are seen, made when torch is first used."""
+    if _classes:
+        return _classes
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Functions(TorchFunctionMode):
+        """What is not an operation: tensors from Python's numbers, and lists from tensors."""
+
+        def __init__(self, exact: Exact):
+            super().__init__()
+            self.exact = exact
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            name = getattr(func, "__name__", "")
+            if name in RECURRENT:  # otherwise one call of a library that has no float64
+                before = torch._C._get_mkldnn_enabled()
+                torch._C._set_mkldnn_enabled(False)
+                try:
+                    return func(*args, **kwargs)
+                finally:
+                    torch._C._set_mkldnn_enabled(before)
+            if name == "tolist" and self.exact.decide and _is_floating(args[0]):
+                return self.exact.of(args[0]).tolist()
+            if name == "__setitem__" and type(args[2]) is float and _is_floating(args[0]):
+                args = (*args[:2], self.exact.number(args[2], args[0].dtype))
+            result = func(*args, **kwargs)
+            if name in MADE and isinstance(result, torch.Tensor) and _is_narrow(result):
+                self._keep(result, *args, **kwargs)
+            return result
+
+        def _keep(self, result: torch.Tensor, data: Any = None, *rest: Any, **how: Any) -> None:
+            if data is None or isinstance(data, torch.Tensor) or any(True for _ in _tensors(data)):
+                return
+            with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+                try:
+                    value = torch.tensor(getattr(data, "exact", data), dtype=_wide(result.dtype))
+                except (TypeError, ValueError, RuntimeError):
+                    return
+                if value.shape == result.shape:
+                    self.exact.keep(result, value)
+
+    class Operations(TorchDispatchMode):
+        def __init__(self, exact: Exact):
+            super().__init__()
+            self.exact = exact
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # otherwise torch imports its compiler, which takes a second
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return self.exact.made(func, args, kwargs or {})
+
+    _classes.extend((Functions, Operations))
+    return _classes
+
+
+def unrounded(number: float, exact: float | None) -> float:
+    """The exact value of a number that TensorRT keeps as a C float, if it is one of that number's."""
+    if exact is None:
+        return number
+    import struct
+
+    return exact if struct.unpack("f", struct.pack("f", exact))[0] == number else number
