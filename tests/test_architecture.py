@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "trtdsl"
-# From the ground up. The one way up is core/above.py, which looks functional's names up when they are called.
+# From the ground up. The one way up is core/lazy.py, which looks functional's names up when they are called.
 ROOMS = [
     "core",
     "sizes",
@@ -187,7 +187,7 @@ def test_a_file_is_one_noun_and_a_function_fits_on_two_screens(folder):
 
 def test_names_of_the_floor_above_are_looked_up_in_one_place():
     late = {path for path in PACKAGE.rglob("*.py") if '= LazyModule("trtdsl.' in path.read_text()}
-    assert late == {PACKAGE / "core" / "above.py"}
+    assert late == {PACKAGE / "core" / "lazy.py"}
 
 
 def test_the_drawing_shows_the_rooms_in_their_order():

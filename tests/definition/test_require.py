@@ -248,19 +248,24 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"expression": ["=", 1, 2]}, "requirements[0].expression must be a comparison of sizes"),
+        ({"expression": ["=", 1, 2]}, "requirements[0]: the expression must be a comparison of sizes"),
         ({"expression": [">", "K", "L"]}, "expression must be"),
         ({"expression": [">", "K", ["**", 2, 2]]}, "expression must be"),
         ({"expression": [">", "K", True]}, "expression must be"),
         ({"expression": [">", "K", ["//", 1, 2, 3]]}, "expression must be"),
         ({"expression": [">", "K", ["__import__", "os", 1]]}, "expression must be"),
         ({"expression": None}, "expression must be"),
-        ({"condition": 3}, "requirements[0].condition must be a string"),
-        ({"dims": {"K": {"input": "z", "axis": 0, "factor": 1, "offset": 0}}}, "dims.K.axis must be"),
-        ({"dims": {"K": {"input": "x", "axis": 1, "factor": 1, "offset": 0}}}, "dims.K.axis must be"),
-        ({"dims": {"K": {"input": "x", "axis": 0, "factor": 0, "offset": 0}}}, "dims.K.factor must be"),
-        ({"dims": {"K": {"input": "x", "axis": 0, "factor": 1}}}, "dims.K.factor must be"),
-        ({"dims": []}, "requirements[0].dims must be an object"),
+        ({"expression": [[], 1, 2]}, "expression must be"),
+        ({"expression": [">", "K", [{}, 1, 2]]}, "expression must be"),
+        ({"condition": 3}, "requirements[0].condition: expected str, got int"),
+        ({"dims": {"K": {"input": "z", "axis": 0, "factor": 1, "offset": 0}}}, "the expression must be a comparison"),
+        ({"dims": {"K": {"input": "x", "axis": 1, "factor": 1, "offset": 0}}}, "the expression must be a comparison"),
+        ({"dims": {"K": {"input": "x", "axis": 0, "factor": 0, "offset": 0}}}, "dims.K.factor: expected int >= 1"),
+        (
+            {"dims": {"K": {"input": "x", "axis": 0, "factor": 1}}},
+            "requirements[0].dims.K: object missing required field offset",
+        ),
+        ({"dims": []}, "requirements[0].dims: expected object"),
     ],
 )
 def test_a_damaged_requirement(changes, words):
@@ -272,7 +277,7 @@ def test_a_damaged_requirement(changes, words):
 
 def test_an_expression_too_deep_is_refused():
     deep = "K"
-    for _ in range(200):
+    for _ in range(80):
         deep = ["+", deep, 1]
     with pytest.raises(ManifestDamagedError, match="expression must be"):
         parse_manifest(json.dumps(_document([{**GOOD, "expression": [">", deep, 0]}])).encode())

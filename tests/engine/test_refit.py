@@ -3,12 +3,16 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 import trtdsl as td
 from trtdsl.core.backend import cuda_status, get_backend
+from trtdsl.core.errors import ManifestDamagedError
+from trtdsl.core.reading import as_struct
+from trtdsl.engine.loading.manifest import Refit
 from trtdsl.engine.refit import ROLES, check_against, derive_weights, layer_values, new_values, recipe, structure
 from trtdsl.layers.evaluation import Node
 
@@ -43,7 +47,7 @@ def put(network, values):
 
 def facts_of(spec, network, engine, **more):
     facts = {**recipe(spec, network, engine, None, spec.open_weights()), **more}
-    return json.loads(json.dumps(facts))  # as it comes back from the manifest
+    return as_struct(json.loads(json.dumps(facts)), Refit, "", ManifestDamagedError)  # as it comes back
 
 
 @pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
@@ -75,7 +79,7 @@ def test_the_file_of_derived_weights_needs_no_network(spec, others, tmp_path):
     network = spec.define()
     facts = facts_of(spec, network, tmp_path / "a.engine")
     derived = derive_weights(spec, others, output=tmp_path / "derived.safetensors")
-    facts["network"] = None
+    facts = msgspec.structs.replace(facts, network=None)
     values = new_values(
         facts, tmp_path / "derived.safetensors", backend=BACKEND, folder=tmp_path, trust_network_file=True
     )
@@ -102,7 +106,7 @@ def test_all_problems_of_new_weights_are_reported_together(spec, others, tmp_pat
 
 def test_another_structure_is_refused(spec, others, tmp_path):
     facts = facts_of(spec, spec.define(), tmp_path / "a.engine")
-    facts["structure_sha256"] = structure(spec.define(dims={"N": 3}))
+    facts = msgspec.structs.replace(facts, structure_sha256=structure(spec.define(dims={"N": 3})))
     with pytest.raises(td.WeightsError, match="layers differ"):
         new_values(facts, others, backend=BACKEND, folder=tmp_path, trust_network_file=True)
 
@@ -133,10 +137,10 @@ def test_rtx_without_a_gpu_refuses_before_building(spec, tmp_path, option):
 
 def test_the_recipe_finds_the_network_from_the_engine(spec, tmp_path):
     facts = facts_of(spec, spec.define(), tmp_path / "deep" / "a.engine")
-    file, _, name = facts["network"].rpartition(":")
+    file, _, name = facts.network.rpartition(":")
     assert (tmp_path / "deep" / file).resolve() == Path(spec.file).resolve()
     assert name == spec.name
-    assert set(facts["values"]) == set(layer_values(spec.define()))
+    assert set(facts.values) == set(layer_values(spec.define()))
 
 
 def test_python_that_a_manifest_names_is_not_run_unasked(spec, others, tmp_path):
@@ -145,7 +149,7 @@ def test_python_that_a_manifest_names_is_not_run_unasked(spec, others, tmp_path)
     place = spec.file.with_name("evil.py")
     place.write_text(f"open({str(trace)!r}, 'w').close()\n" + spec.file.read_text())
     network = spec.define()
-    facts = {**facts_of(spec, network, tmp_path / "a.engine"), "network": f"{place}:{spec.name}"}
+    facts = msgspec.structs.replace(facts_of(spec, network, tmp_path / "a.engine"), network=f"{place}:{spec.name}")
     with pytest.raises(td.UsageError, match=r"evil\.py.*trust_network_file=True"):
         new_values(facts, others, backend=BACKEND, folder=tmp_path)
     assert not trace.exists()

@@ -13,6 +13,7 @@ from ..checking.report import CheckReport
 from ..core.dtypes import dtype_name
 from ..core.errors import ManifestDamagedError, TrtdslError
 from ..core.lazy import torch
+from ..core.reading import LARGEST, parse_json, read_file
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.settings import as_facts
@@ -21,7 +22,7 @@ from ..definition.tensor import Tensor
 from ..definition.weights import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
-from ..engine.loading.manifest import MANIFEST_SCHEMA, parse_manifest
+from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
 from ..engine.program import program_of_plan, texts_of_plan
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
@@ -163,8 +164,9 @@ def dump(manifest: dict[str, Any]) -> bytes:
 def read_earlier_manifest(path: Path) -> dict[str, Any]:
     """The manifest of an earlier build; empty when there is none, or none as this trtdsl wrote it."""
     try:
-        manifest = parse_manifest(path.read_bytes()).facts
-    except (OSError, ValueError, ManifestDamagedError):
+        manifest = parse_json(read_file(path, LARGEST), str(path), "manifest", ManifestDamagedError)
+        manifest_of(manifest)
+    except (OSError, ManifestDamagedError):
         return {}
     whole = manifest["schema"] == MANIFEST_SCHEMA and manifest.get(DIGEST) == sealed(manifest)[DIGEST]
     return manifest if whole and {"content_sha256", "check"} <= manifest.keys() else {}

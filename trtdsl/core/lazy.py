@@ -1,4 +1,5 @@
-"""torch and numpy, imported when first used, so that ``import trtdsl`` takes a fraction of a second.
+"""Modules that are imported when first used: torch and numpy, since ``import trtdsl`` takes a fraction of a second
+without them, and those of rooms above.
 
 >>> from trtdsl.core.lazy import torch
 >>> torch.ones(2).sum().item()
@@ -8,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from .errors import BackendError
@@ -41,4 +43,17 @@ else:
     np = LazyModule("numpy")
     torch = LazyModule("torch")
 
-__all__ = ["np", "torch"]
+# The one place where a room knows of the rooms above it. Tensor and Size call functions of trtdsl.functional, a spec
+# that another process gets loads its file, a size asks what is proven about sizes, and a condition asks the network
+# that is being written for what it requires.
+F: Any = LazyModule("trtdsl.functional")
+network_files: Any = LazyModule("trtdsl.definition.spec.load")
+conditions: Any = LazyModule("trtdsl.sizes.condition")
+proofs: Any = LazyModule("trtdsl.sizes.proof")
+fractions: Any = LazyModule("trtdsl.functional.pointwise.fraction")
+complexes: Any = LazyModule("trtdsl.functional.spectral.complex_tensor")
+
+CURRENT_NETWORK: ContextVar[Any] = ContextVar("trtdsl_network", default=None)
+"""The network that is being written: that of functions that take no Tensor."""
+
+__all__ = ["CURRENT_NETWORK", "F", "complexes", "conditions", "fractions", "network_files", "np", "proofs", "torch"]

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..core.above import F
+from ..core.lazy import F
 
 NAMES = tuple(re.findall(r"^    def (\w+)\(", Path(__file__).with_suffix(".pyi").read_text(), re.MULTILINE))
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..core.above import F
 from ..core.errors import DefinitionError
-from ..core.lazy import np, torch
+from ..core.lazy import F, np, torch
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -7,12 +7,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike
 from typing import Any, TypeVar, Union
 
-from ..core.above import CURRENT_NETWORK, complexes
 from ..core.backend import Backend, Messages, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UsageError
-from ..core.lazy import np, torch
+from ..core.lazy import CURRENT_NETWORK, complexes, np, torch
 from ..core.tensors.exact import Exact
 from ..core.tensors.layer_target import LayerTarget
 from ..core.tensors.memory import contiguous, flat

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from ..core.above import CURRENT_NETWORK
 from ..core.dtypes import dtype_name
 from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
-from ..core.lazy import np, torch
+from ..core.lazy import CURRENT_NETWORK, np, torch
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike
 from .precision import COMPOSED, follow

@@ -11,10 +11,9 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..core.above import F
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, ShapeError, nearest
-from ..core.lazy import torch
+from ..core.lazy import F, torch
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, product
 from .function_methods import FunctionMethods

@@ -157,14 +157,14 @@ def main_text(manifest: Manifest, engine: str) -> str:
         engine_file=f'"{literal(engine)}"',
         feeds="\n".join(feeds),
         outputs="\n".join(outputs),
-        product=f'"{manifest.product}"',
-        version=f'"{manifest.version}"',
+        product=f'"{manifest.backend.name}"',
+        version=f'"{manifest.backend.version}"',
     )
 
 
 def readme_text(manifest: Manifest, engine: str) -> str:
     """How to build the program, and what the engine takes and gives."""
-    is_rtx = manifest.product == "tensorrt-rtx"
+    is_rtx = manifest.backend.name == "tensorrt-rtx"
     rows = [
         f"| {kind} | `{_code(name)}` | {info.dtype} | `{_code(_shape(manifest, info))}` |"
         for kind, tensors in (("input", manifest.signature.inputs), ("output", manifest.signature.outputs))
@@ -172,8 +172,8 @@ def readme_text(manifest: Manifest, engine: str) -> str:
     ]
     return README.format(
         engine=_code(engine),
-        product=manifest.product,
-        version=manifest.version,
+        product=manifest.backend.name,
+        version=manifest.backend.version,
         root="TRTRTX_INSTALL_DIR" if is_rtx else "TensorRT_ROOT",
         folder="TensorRT-RTX" if is_rtx else "TensorRT",
         library="tensorrt_rtx" if is_rtx else "nvinfer",
@@ -199,8 +199,8 @@ def _code(text: str) -> str:
 
 def _shape(manifest: Manifest, info: TensorInfo) -> str:
     """A shape in the author's dimensions, without what could end a comment."""
-    entry = manifest.facts["inputs"].get(info.name) or manifest.facts["outputs"][info.name]
-    return literal(f"({', '.join(map(str, entry['shape']))})")
+    entry = manifest.inputs.get(info.name) or manifest.outputs[info.name]
+    return literal(f"({', '.join(map(str, entry.shape))})")
 
 
 def _library() -> Iterator[tuple[str, Path]]:

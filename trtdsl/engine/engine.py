@@ -134,7 +134,7 @@ class Engine:
         self._free: list[Context] = []
         self._lock = threading.Lock()  # of the pool
         self._eager = False  # whether new contexts compile for a shape before they run it
-        self._has_weights = manifest is None or not manifest.stripped
+        self._has_weights = manifest is None or not manifest.config.strip_weights
 
     def __repr__(self) -> str:
         return f"Engine({self.signature}; {self.backend.name} {self.backend.version})"
@@ -242,8 +242,8 @@ class Engine:
 
         Raises UsageError for an engine that takes no weights, WeightsError that names all weights that do not fit.
         """
-        facts = self.manifest.facts.get("refit") if self.manifest is not None else None
-        if not facts or "values" not in facts:
+        facts = self.manifest.refit if self.manifest is not None else None
+        if facts is None:
             raise UsageError("this engine takes no new weights: build it with " + option("refit"))
         values = new_values(
             facts,
@@ -253,7 +253,7 @@ class Engine:
             network=network,
             trust_network_file=trust_network_file,
         )
-        counts = {name: count for name, (count, _) in facts["values"].items()}
+        counts = {name: count for name, (count, _) in facts.values.items()}
         self._loaded.check_process()
         with cuda.on_device(self.device), self._loaded.gate.alone():
             cuda.call("cudaDeviceSynchronize")

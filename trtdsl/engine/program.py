@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend, get_backend, has_cuda_device
-from ..core.errors import EngineDamagedError, ManifestDamagedError, UsageError, nearest
+from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..core.files import is_file
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
@@ -143,8 +143,7 @@ def _dims_of(source: NetworkLike) -> Collection[str] | None:
         return source.dims
     if _is_file(source, ".onnx") or not is_file(manifest_path(Path(source))):
         return None
-    profiles = read_manifest(Path(source)).facts["profiles"]
-    return {name for profile in profiles for name in profile.get("dims", {})}
+    return {name for profile in read_manifest(Path(source)).profiles for name in profile.dims}
 
 
 def _open(spec: NetworkSpec, name: str) -> bool:
@@ -212,7 +211,7 @@ def _of_engine(path: Path, at: At) -> Program:
     data = read_engine_file(path)
     header = read_header(data, str(path))
     manifest = read_manifest(path) if is_file(manifest_path(path)) else None
-    if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.sha256:
+    if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.engine.sha256:
         raise EngineDamagedError(f"{path} is not the engine that its manifest describes: build it again")
     if manifest is not None:
         given = _of_manifest(manifest, at.dims, at.profile)
@@ -235,22 +234,20 @@ def _of_engine(path: Path, at: At) -> Program:
 
 def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:
     """The sizes of the dimensions, and the input shapes that follow from them."""
-    facts: dict[str, Any] = manifest.facts["profiles"][profile]
-    sizes = _sizes(facts.get("dims", {}), dims, manifest.network)
+    if not 0 <= profile < len(manifest.profiles):
+        raise UsageError(f"{manifest.network} has {len(manifest.profiles)} profiles, and no profile {profile}")
+    sizes = _sizes(manifest.profiles[profile].dims, dims, manifest.network)
     known = {name: Dim(name) for name in sizes}
     named = {
-        name: tuple(size if isinstance(size, int) else parse_size(size, known) for size in tensor["shape"])
-        for name, tensor in manifest.facts["inputs"].items()
+        name: tuple(size if isinstance(size, int) else parse_size(size, known) for size in tensor.shape)
+        for name, tensor in manifest.inputs.items()
     }
     shapes = {
         name: tuple(size if isinstance(size, int) else size.value(sizes) for size in shape)
         for name, shape in named.items()
     }
-    figures = manifest.facts.get("program")
-    handed = figures.get("handed", {}) if isinstance(figures, dict) else {}
-    if not isinstance(handed, dict) or not all(isinstance(size, str) for size in handed.values()):
-        raise ManifestDamagedError(f"the manifest of {manifest.network}: program.handed must be sizes as text")
-    return Given(shapes, sizes, named, {name: parse_size(size, known) for name, size in handed.items()})
+    handed = {name: parse_size(size, known) for name, size in manifest.program.handed.items()}
+    return Given(shapes, sizes, named, handed)
 
 
 def _sizes(ranges: Mapping[str, Sequence[int]], given: Mapping[str, int], network: str) -> dict[str, int]:

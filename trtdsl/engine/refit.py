@@ -31,6 +31,7 @@ from ..interpreter.fingerprint import fingerprint
 from ..layers.constant import read_weights
 from ..layers.evaluation import Node
 from ..sizes.profile import Range
+from .loading.manifest import Refit
 
 # Where each layer type keeps its weights: TensorRT's WeightsRole, and the layer's property.
 ROLES = {
@@ -139,7 +140,7 @@ def derive_weights(
 
 
 def new_values(
-    facts: Mapping[str, Any],
+    facts: Refit,
     weights: Source,
     *,
     backend: Backend,
@@ -161,26 +162,26 @@ def new_values(
         found, values = derived
     else:
         Weights(weights).check(
-            {name: (tuple(shape), dtype) for name, (shape, dtype) in facts["expected"].items()}, allow_nonfinite=True
+            {name: (tuple(shape), dtype) for name, (shape, dtype) in facts.expected.items()}, allow_nonfinite=True
         )
-        lowerings = {SiteKey(*key): way for *key, way in facts.get("lowerings", ())}
+        lowerings = {SiteKey(*each[:5]): each[5] for each in facts.lowerings}
         defined = (
             _spec(facts, folder, network, trust_network_file)
             .tuned(Choices(lowerings))
             .define(
                 weights=weights,
-                dims=facts["dims"],
+                dims=facts.dims,  # type: ignore[arg-type]
                 profiles=(),  # they do not change the layers
-                precision=facts.get("precision"),
+                precision=facts.precision,
                 backend=backend,
             )
         )
         found, values = structure(defined), layer_values(defined)
-    if found != facts["structure_sha256"]:
+    if found != facts.structure_sha256:
         raise WeightsError(
             "the network is not the one that the engine was built from: its layers differ. Build the engine again"
         )
-    if facts.get("identical") and values_hash(values) != facts["values_sha256"]:
+    if facts.identical and values_hash(values) != facts.values_sha256:
         raise WeightsError(
             "the engine was built without its weights and for these alone: with others its results are undefined. "
             f"Build it with {option('refit')} to give it new ones"
@@ -197,10 +198,10 @@ def _derived(weights: Source) -> tuple[str, Values] | None:
     return None if found is None else (found, {name: opened.get(name) for name in opened.shapes})
 
 
-def _spec(facts: Mapping[str, Any], folder: Path, network: str | None, trusted: bool) -> NetworkSpec:
+def _spec(facts: Refit, folder: Path, network: str | None, trusted: bool) -> NetworkSpec:
     place = network
-    if place is None and isinstance(facts.get("network"), str):
-        place = os.path.normpath(folder / facts["network"])
+    if place is None and facts.network is not None:
+        place = os.path.normpath(folder / facts.network)
     file = (place or "").rpartition(":")[0] or place or ""
     if not file or not is_file(file):
         raise UsageError(
@@ -213,7 +214,7 @@ def _spec(facts: Mapping[str, Any], folder: Path, network: str | None, trusted: 
             f"enough to run it: say {option('trust_network_file')}, or derive "
             "the weights elsewhere with `trtdsl weights derive`"
         )
-    settings = facts.get("settings") or {}
+    settings = facts.settings or {}
     return load_spec(
         place or "",
         {name: folder / given["file"] if isinstance(given, dict) else given for name, given in settings.items()},

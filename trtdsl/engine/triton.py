@@ -53,7 +53,7 @@ def export_triton(
     if instances < 1:
         raise UsageError(f"an instance group has at least 1 instance, not {instances}")
     data, manifest = read_described(engine)
-    if manifest.product == "tensorrt-rtx" and not allow_rtx:
+    if manifest.backend.name == "tensorrt-rtx" and not allow_rtx:
         raise EngineError(
             "Triton's TensorRT backend does not load engines of TensorRT-RTX: build it with "
             f"{option('backend', 'tensorrt')}, or say "
@@ -94,9 +94,9 @@ def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_de
 
 def _batch(manifest: Manifest) -> int:
     """The greatest batch; 0 where the first dimensions are not one dynamic dimension from 1 up."""
-    facts, signature = manifest.facts, manifest.signature
-    tensors = [*facts["inputs"].values(), *facts["outputs"].values()]
-    firsts = [tensor["shape"][0] if tensor["shape"] else None for tensor in tensors]
+    signature = manifest.signature
+    tensors = [*manifest.inputs.values(), *manifest.outputs.values()]
+    firsts = [tensor.shape[0] if tensor.shape else None for tensor in tensors]
     if not firsts or not isinstance(firsts[0], str) or len(set(firsts)) > 1:
         return 0
     ranges = [profile[name] for profile in signature.profiles for name in signature.inputs]

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..core.above import CURRENT_NETWORK
 from ..core.errors import ShapeError
+from ..core.lazy import CURRENT_NETWORK
 from .proof import signs
 from .size import INFINITY, Atom, Size, SizeLike, value
 from .text import as_json, ranges_text

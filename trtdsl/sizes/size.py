@@ -15,8 +15,8 @@ from numbers import Real
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from ..core.above import conditions, fractions, proofs
 from ..core.errors import PACKAGE, ShapeError
+from ..core.lazy import conditions, fractions, proofs
 from .atoms import INFINITY as INFINITY
 from .atoms import Atom as Atom
 from .atoms import Binary, atom_key, size_key, value_at_probe

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.above import F
 from ..core.errors import DefinitionError
+from ..core.lazy import F
 
 OPERATORS = {
     **{name: name for name in ("add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "matmul")},

@@ -54,7 +54,7 @@ def run(
 
     from ...engine.loading.manifest import read_manifest  # not for --help, which imports this file
 
-    facts = {} if no_manifest else read_manifest(engine).facts["outputs"]
-    shapes = {name: tensor["shape"] for name, tensor in facts.items()}
+    entries = {} if no_manifest else read_manifest(engine).outputs
+    shapes = {name: entry.shape for name, entry in entries.items()}
     value = {"schema": 1, "kind": "run", "engine": str(engine), "outputs": outputs}
     out.result(value, lambda: print_outputs(paths, shapes))

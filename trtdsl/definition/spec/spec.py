@@ -11,13 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...core.above import network_files
 from ...core.author import authors_errors, import_path, load_module, without_values
 from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
-from ...core.lazy import torch
+from ...core.lazy import network_files, torch
 from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
 from ...sizes.shape import shape_text, substitute

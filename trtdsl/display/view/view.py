@@ -10,6 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from ...building.up_to_date import is_up_to_date
 from ...checking.check import check as run_check
 from ...checking.compare_tensors import nearness_of
@@ -189,11 +191,10 @@ def _engine_view(
     made = program(path, dims=dims, shapes=shapes, profile=profile)
     facts: dict[str, Any] = {"file": path.name, "bytes": made.engine_bytes, "manifest": is_file(manifest_path(path))}
     if facts["manifest"]:
-        known = read_manifest(path).facts
-        facts |= {"inputs": known["inputs"], "outputs": known["outputs"]}
-        facts["capabilities"] = known["compute_capabilities"]
-        checked = known.get("check", {})
-        facts["check"] = checked.get("statement", "") if checked.get("passed") else ""
+        known = read_manifest(path)
+        facts |= {"inputs": to_builtins(known.inputs), "outputs": to_builtins(known.outputs)}
+        facts["capabilities"] = list(known.compute_capabilities)
+        facts["check"] = known.check.statement if known.check.passed else ""
     model = {
         "schema": SCHEMA,
         "kind": "view",
@@ -219,7 +220,7 @@ def _beside(spec: NetworkSpec, network: Network) -> tuple[Path | None, str]:
                 continue
             if is_up_to_date(spec, network, engine):
                 return engine, ""
-        except (TrtdslError, KeyError, TypeError):  # a manifest that is damaged, or of another version
+        except TrtdslError:  # a manifest that is damaged, or of another version
             pass
         other = other or (
             f"{engine} is of other sizes or another state of the network, and its program is not shown: "
@@ -233,21 +234,21 @@ def _fit(made: Program, spec: NetworkSpec, network: Network, engine: Path) -> st
 
     Raises EngineError for an engine of another network: one with another name, or with other inputs or outputs.
     """
-    facts = read_manifest(engine).facts if is_file(manifest_path(engine)) else None
-    if facts is not None and made.network != spec.name:
+    manifest = read_manifest(engine) if is_file(manifest_path(engine)) else None
+    if manifest is not None and made.network != spec.name:
         raise EngineError(f"{engine} is of the network {made.network}, not of {spec.name}: give that one's engine")
-    inputs = set(made.inputs) if facts is None else set(facts["inputs"])
+    inputs = set(made.inputs) if manifest is None else set(manifest.inputs)
     if inputs != set(network.inputs):
         raise EngineError(
             f"{engine} takes {', '.join(sorted(inputs))}, and {spec.name} takes {', '.join(sorted(network.inputs))}: "
             "it is another network's"
         )
-    if facts is None:
+    if manifest is None:
         return f"there is no manifest beside {engine.name}: whether it is of this state of the network is not known"
     try:
         if is_up_to_date(spec, network, engine):
             return ""
-    except (TrtdslError, KeyError, TypeError):  # a manifest that is damaged, or of another version
+    except TrtdslError:  # a manifest that is damaged, or of another version
         pass
     return (
         f"{engine.name} was built from another state of this network (its lines, weights, sizes, precision or "

@@ -206,7 +206,7 @@ def open_engine(
             read = read_manifest(path)
         except (ManifestMissingError, ManifestDamagedError) as error:
             unread = error
-    compatible = read is not None and read.version_compatible
+    compatible = read is not None and read.config.version_compatible
     network = read.network if read is not None else None
     check_version(header.version, chosen, product=header.product, version_compatible=compatible, network=network)
     if unread is not None:  # the first of two reasons: an engine of another version is refused without a manifest
@@ -262,24 +262,25 @@ def judge(data: bytes, manifest: Manifest | None, header: Header, label: str) ->
     """
     if manifest is None:
         return
-    if manifest.product != header.product:
+    if manifest.backend.name != header.product:
         raise ManifestDamagedError(
-            f"the manifest of {label} is that of a {NAMES[manifest.product]} engine, and this is one of "
+            f"the manifest of {label} is that of a {NAMES[manifest.backend.name]} engine, and this is one of "
             f"{NAMES[header.product]}"
         )
-    if len(data) < manifest.size:
+    if len(data) < manifest.engine.bytes:
         raise EngineTruncatedError(
-            f"{label} ends after {len(data):,} of its {manifest.size:,} bytes: copy or build it again"
+            f"{label} ends after {len(data):,} of its {manifest.engine.bytes:,} bytes: copy or build it again"
         )
-    if hashlib.sha256(data).hexdigest() != manifest.sha256:
+    if hashlib.sha256(data).hexdigest() != manifest.engine.sha256:
         raise EngineDamagedError(
             f"{label} and its manifest are not of one build: its sha256 is not the one that the manifest says. One of "
             "them was replaced alone, as when a copy or a build is interrupted, or the engine is damaged: copy both "
             "again, or build again"
         )
-    if _numbers(manifest.version)[:3] != _numbers(header.version)[:3]:
+    if _numbers(manifest.backend.version)[:3] != _numbers(header.version)[:3]:
         raise ManifestDamagedError(
-            f"the manifest of {label} says {NAMES[manifest.product]} {manifest.version}, the engine {header.version}"
+            f"the manifest of {label} says {NAMES[manifest.backend.name]} {manifest.backend.version}, the engine "
+            f"{header.version}"
         )
 
 
@@ -298,7 +299,8 @@ def read_described(engine: str | os.PathLike[str]) -> tuple[bytes, Manifest]:
 
 def check_plugins(manifest: Manifest | None, backend: Backend) -> None:
     """MissingPluginError naming what the engine needs and TensorRT's registry does not have."""
-    for name, version, namespace in manifest.plugins if manifest is not None else ():
+    for each in manifest.plugins if manifest is not None else ():
+        name, version, namespace = each.name, each.version, each.namespace
         with backend.listen():
             creator = backend.trt.get_plugin_registry().get_creator(name, version, namespace)
         if creator is None:
@@ -313,8 +315,8 @@ def missing_plugin(name: str, version: str) -> MissingPluginError:
 
 def check_stripped(manifest: Manifest | None, *, refitted: bool) -> None:
     """StrippedEngineError naming the weights that an engine lacks."""
-    if manifest is not None and manifest.stripped and not refitted:
-        names = list(manifest.weights)
+    if manifest is not None and manifest.config.strip_weights and not refitted:
+        names = list(manifest.refit.weights if manifest.refit else ())
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         raise StrippedEngineError(
             f"the engine was built without its weights and needs them first: engine.refit(FILE), for {shown or 'all'}"
@@ -323,7 +325,7 @@ def check_stripped(manifest: Manifest | None, *, refitted: bool) -> None:
 
 def check_host_code(manifest: Manifest | None, *, allowed: bool) -> None:
     """HostCodeError for an engine that carries code for the CPU (a version compatible one), unless that is allowed."""
-    if manifest is not None and manifest.version_compatible and not allowed:
+    if manifest is not None and manifest.config.version_compatible and not allowed:
         raise HostCodeError(
             "the engine carries code for the CPU, as version compatible ones do: load it with allow_host_code=True "
             "if you trust where it comes from"

@@ -2,45 +2,206 @@
 
 from __future__ import annotations
 
-import json
-import re
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from ...core.backend import DTYPES as TENSORRT_DTYPES
 from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
-from .requirements import Place, Requirement, checked_expression
+from ...core.reading import LARGEST, Count, Int, as_struct, parse_json, read_file
+from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 
 DTYPES = tuple(TENSORRT_DTYPES.values())
 MANIFEST_SCHEMA = 3
 READ_SCHEMAS = (2, 3)
 """3 adds what is required of sizes, and the figures of the engine's program."""
-VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?")
-SHA256 = re.compile(r"[0-9a-f]{64}")
+
+SizeText = Annotated[str, Meta(max_length=4096)]
+"""A dynamic size: an expression in the author's dimensions."""
+Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+Version = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?\Z")]
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """The entries of a manifest that loading and running an engine need; ``facts`` has all entries."""
+class Backend(Struct, frozen=True):
+    """The product and the version that built the engine."""
 
-    network: str
-    product: str
-    """``tensorrt`` or ``tensorrt-rtx``."""
+    name: Annotated[str, Meta(pattern=r"\Atensorrt(-rtx)?\Z")]
+    version: Version
+
+
+class EngineFile(Struct, frozen=True):
+    """The engine's own file."""
+
+    sha256: Digest
+    bytes: Count
+
+
+class Entry(Struct, frozen=True):
+    """An input or an output."""
+
+    dtype: str
+    shape: Annotated[tuple[Count | SizeText, ...], Meta(max_length=8)]
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"the dtype must be one of {', '.join(DTYPES)}")
+
+
+class InputRange(Struct, frozen=True):
+    """The shapes of an input for which an engine is built."""
+
+    min: tuple[Count, ...]
+    opt: tuple[Count, ...]
+    max: tuple[Count, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.min) == len(self.opt) == len(self.max):
+            raise ValueError("min, opt and max must have as many sizes")
+        if not all(low <= opt <= high for low, opt, high in zip(self.min, self.opt, self.max)):
+            raise ValueError("it must have min <= opt <= max")
+
+    @property
+    def shapes(self) -> Shapes:
+        """At min, opt and max."""
+        return self.min, self.opt, self.max
+
+
+class ProfileEntry(Struct, frozen=True):
+    """One set of sizes that an engine is tuned for."""
+
+    inputs: dict[str, InputRange]
+    dims: dict[str, tuple[Count, Count, Count]] = {}
+
+    def __post_init__(self) -> None:
+        for name, (low, opt, high) in self.dims.items():
+            if not low <= opt <= high:
+                raise ValueError(f"dims: {name!r} must have min <= opt <= max")
+
+
+class PlaceEntry(Struct, frozen=True):
+    """Where a dimension is found: ``factor * dimension + offset`` is the size of an input's axis."""
+
+    input: str
+    axis: Count
+    factor: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    offset: Int
+
+
+class RequirementEntry(Struct, frozen=True):
+    """A condition of sizes."""
+
+    condition: str
+    expression: Any
+    dims: dict[str, PlaceEntry]
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if checked_expression(self.expression, self.dims) is None:
+            raise ValueError("the expression must be a comparison of sizes")
+
+    def requirement(self) -> Requirement:
+        """As the signature judges feeds by it."""
+        places = {name: (place.input, place.axis, place.factor, place.offset) for name, place in self.dims.items()}
+        return Requirement(self.condition, self.why, checked_expression(self.expression, places) or (), places)
+
+
+class Config(Struct, frozen=True):
+    """The builder's options that loading needs."""
+
+    version_compatible: bool = False
+    strip_weights: bool = False
+
+
+class Plugin(Struct, frozen=True):
+    """A plugin that the engine needs."""
+
+    name: str
     version: str
-    compute_capabilities: tuple[str, ...]
-    signature: Signature
-    sha256: str
-    size: int
-    version_compatible: bool
-    stripped: bool
-    plugins: tuple[tuple[str, str, str], ...]
-    """Name, version and namespace of each that the engine needs."""
+    namespace: str = ""
+
+
+class Refit(Struct, frozen=True, kw_only=True):
+    """How the values of an engine that takes new weights are made."""
+
+    structure_sha256: str
+    values_sha256: str
     weights: tuple[str, ...]
-    """The state_dict names that a refittable engine takes new values of."""
-    facts: dict[str, Any]
+    """The state_dict names."""
+    values: dict[str, tuple[Count, str]]
+    """Number of elements and dtype of each layer's."""
+    expected: dict[str, tuple[tuple[Count, ...], str]]
+    """Shape and dtype of each weight."""
+    dims: dict[str, Int | Annotated[tuple[Int, ...], Meta(min_length=2, max_length=3)]]
+    network: str | None = None
+    precision: str | None = None
+    identical: bool = False
+    lowerings: tuple[tuple[str, str, str, str, int, str], ...] = ()
+    settings: dict[str, bool | int | float | str | dict[str, str] | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (self.settings or {}).items():
+            if isinstance(value, dict) and value.keys() != {"file"}:
+                raise ValueError(f"settings: {name!r} must be a value or a file")
+
+
+class Check(Struct, frozen=True):
+    """What a check found."""
+
+    passed: bool = False
+    statement: str = ""
+
+
+class Figures(Struct, frozen=True):
+    """Sizes that TensorRT computes outside of the program's text."""
+
+    handed: dict[str, SizeText] = {}
+
+
+class Manifest(Struct, frozen=True, kw_only=True, dict=True):
+    """The entries of a manifest that are read; there are more."""
+
+    schema: int
+    network: str
+    backend: Backend
+    compute_capabilities: tuple[str, ...]
+    inputs: dict[str, Entry]
+    outputs: dict[str, Entry]
+    profiles: Annotated[tuple[ProfileEntry, ...], Meta(min_length=1)]
+    engine: EngineFile
+    requirements: tuple[RequirementEntry, ...] = ()
+    config: Config = Config()
+    plugins: tuple[Plugin, ...] = ()
+    refit: Refit | None = None
+    check: Check = Check()
+    program: Figures = Figures()
+
+    def __post_init__(self) -> None:
+        for index, profile in enumerate(self.profiles):
+            for name, info in self.inputs.items():
+                if name not in profile.inputs or len(profile.inputs[name].min) != len(info.shape):
+                    raise ValueError(f"profiles[{index}].inputs must have {len(info.shape)} sizes for {name!r}")
+        for index, each in enumerate(self.requirements):
+            for name, place in each.dims.items():
+                if place.input not in self.inputs or place.axis >= len(self.inputs[place.input].shape):
+                    raise ValueError(f"requirements[{index}].dims: {name!r} must be a dimension of an input")
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Names, dtypes, shapes and ranges, by which feeds are judged."""
+        inputs, outputs = (
+            {
+                name: TensorInfo(name, each.dtype, tuple(size if isinstance(size, int) else -1 for size in each.shape))
+                for name, each in part.items()
+            }
+            for part in (self.inputs, self.outputs)
+        )
+        profiles = tuple({name: each.inputs[name].shapes for name in self.inputs} for each in self.profiles)
+        requirements = tuple(each.requirement() for each in self.requirements)
+        return Signature(inputs, outputs, profiles, requirements)
 
 
 def manifest_path(engine: Path) -> Path:
@@ -52,10 +213,10 @@ def read_manifest(engine: Path) -> Manifest:
     """The manifest beside ``engine``. Raises ManifestMissingError, ManifestDamagedError."""
     path = manifest_path(engine)
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = read_file(path, LARGEST)
+    except OSError as error:
         raise ManifestMissingError(
-            f"there is no manifest {path} to judge the engine by; without one, load it with "
+            f"there is no manifest {path} to judge the engine by ({error.strerror}); without one, load it with "
             f"{to_write('manifest=False', '--no-manifest')}"
         ) from None
     return parse_manifest(data, str(path))
@@ -63,177 +224,15 @@ def read_manifest(engine: Path) -> Manifest:
 
 def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:
     """A manifest from its bytes; ManifestDamagedError naming the entry that is not as trtdsl writes it."""
-    try:
-        facts = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise ManifestDamagedError(f"{label} is not JSON: it is damaged, or not a manifest") from None
-    reader = Reader(facts, label)
-    if reader.get("schema", int) not in READ_SCHEMAS:
+    return manifest_of(parse_json(data, label, "manifest", ManifestDamagedError), label)
+
+
+def manifest_of(facts: dict[str, Any], label: str = "the manifest") -> Manifest:
+    """A manifest from the values of its JSON; ManifestDamagedError."""
+    schema = facts.get("schema")
+    if type(schema) is not int or schema not in READ_SCHEMAS:
         raise ManifestDamagedError(
-            f"{label} has schema {facts['schema']}, and this trtdsl reads {' and '.join(map(str, READ_SCHEMAS))}: use "
+            f"{label} has schema {str(schema)[:20]}, and this trtdsl reads {' and '.join(map(str, READ_SCHEMAS))}: use "
             "the one that built it"
         )
-    backend, engine = reader.at("backend"), reader.at("engine")
-    product, version = backend.get("name", str), backend.get("version", str)
-    if product not in ("tensorrt", "tensorrt-rtx"):
-        raise backend.wrong("name", "tensorrt or tensorrt-rtx")
-    if not VERSION.fullmatch(version):
-        raise backend.wrong("version", "a version, such as 1.7.1.116")
-    sha256, size = engine.get("sha256", str), engine.get("bytes", int)
-    if not SHA256.fullmatch(sha256):
-        raise engine.wrong("sha256", "64 hexadecimal digits")
-    config = reader.at("config", optional=True)
-    refit = reader.at("refit", optional=True)
-    _check_refit(refit)
-    return Manifest(
-        network=reader.get("network", str),
-        product=product,
-        version=version,
-        compute_capabilities=tuple(reader.strings("compute_capabilities")),
-        signature=_signature(reader),
-        sha256=sha256,
-        size=size,
-        version_compatible=config.get("version_compatible", bool, False),
-        stripped=config.get("strip_weights", bool, False),
-        plugins=tuple(_plugins(reader)),
-        weights=tuple(refit.strings("weights", optional=True)),
-        facts=facts,
-    )
-
-
-class Reader:
-    """An object of the manifest and the path to it, for messages."""
-
-    def __init__(self, facts: Any, label: str, path: str = ""):
-        self.facts, self.label, self.path = facts, label, path
-        if not isinstance(facts, dict):
-            raise ManifestDamagedError(f"{label}: {path.rstrip('.') or 'the whole'} must be an object")
-
-    def wrong(self, key: str, expected: str) -> ManifestDamagedError:
-        return ManifestDamagedError(f"{self.label}: {self.path}{key} must be {expected}")
-
-    def get(self, key: str, kind: type, default: Any = None) -> Any:
-        """A str, a bool, or a non-negative int."""
-        value = self.facts.get(key, default)
-        right = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        if not right or (kind is int and value < 0):
-            raise self.wrong(key, {str: "a string", int: "a number of 0 or more", bool: "true or false"}[kind])
-        return value
-
-    def at(self, key: str, *, optional: bool = False) -> Reader:
-        return Reader(self.facts.get(key, {} if optional else None), self.label, f"{self.path}{key}.")
-
-    def list(self, key: str, *, optional: bool = False) -> list[Any]:
-        value = self.facts.get(key, [] if optional else None)
-        if not isinstance(value, list):
-            raise self.wrong(key, "a list")
-        return value
-
-    def strings(self, key: str, *, optional: bool = False) -> list[str]:
-        value = self.list(key, optional=optional)
-        if not all(isinstance(item, str) for item in value):
-            raise self.wrong(key, "a list of strings")
-        return value
-
-    def sizes(self, key: str, rank: int | None = None) -> tuple[int, ...]:
-        """A concrete shape."""
-        value = self.list(key)
-        sizes = tuple(size for size in value if isinstance(size, int) and not isinstance(size, bool) and size >= 0)
-        if len(sizes) != len(value) or (rank is not None and len(sizes) != rank):
-            raise self.wrong(key, f"{'' if rank is None else f'{rank} '}sizes of 0 or more")
-        return sizes
-
-
-def _signature(reader: Reader) -> Signature:
-    inputs, outputs = {}, {}
-    for tensors, part in ((inputs, reader.at("inputs")), (outputs, reader.at("outputs"))):
-        for name in part.facts:
-            tensors[name] = _tensor(name, part.at(name))
-    profiles = []
-    for index, item in enumerate(reader.list("profiles")):
-        shapes = Reader(item, reader.label, f"profiles[{index}].").at("inputs")
-        profiles.append({name: _range(shapes.at(name), len(info.shape)) for name, info in inputs.items()})
-    if not profiles:
-        raise reader.wrong("profiles", "a list of at least one")
-    return Signature(inputs, outputs, tuple(profiles), tuple(_requirements(reader, inputs)))
-
-
-def _requirements(reader: Reader, inputs: dict[str, TensorInfo]) -> list[Requirement]:
-    requirements = []
-    for index, item in enumerate(reader.list("requirements", optional=True)):
-        each = Reader(item, reader.label, f"requirements[{index}].")
-        places: dict[str, Place] = {}
-        dims = each.at("dims")
-        for name in dims.facts:
-            place = dims.at(name)
-            tensor, axis = place.get("input", str), place.get("axis", int)
-            if tensor not in inputs or axis >= len(inputs[tensor].shape):
-                raise place.wrong("axis", "a dimension of an input")
-            factor, offset = place.get("factor", int), place.facts.get("offset")
-            if factor == 0 or isinstance(offset, bool) or not isinstance(offset, int):
-                raise place.wrong("factor", "1 or more, with a number as offset")
-            places[name] = (tensor, axis, factor, offset)
-        expression = checked_expression(each.facts.get("expression"), places)
-        if expression is None:
-            raise each.wrong("expression", "a comparison of sizes")
-        requirements.append(Requirement(each.get("condition", str), each.get("why", str, ""), expression, places))
-    return requirements
-
-
-def _tensor(name: str, reader: Reader) -> TensorInfo:
-    dtype = reader.get("dtype", str)
-    if dtype not in DTYPES:
-        raise reader.wrong("dtype", f"one of {', '.join(DTYPES)}")
-    shape = reader.list("shape")
-    if len(shape) > 8:
-        raise reader.wrong("shape", "a list of at most 8 sizes")
-    for size in shape:  # a dynamic size is text: the expression in the author's dimensions
-        if isinstance(size, bool) or not isinstance(size, (int, str)) or (isinstance(size, int) and size < 0):
-            raise reader.wrong("shape", "sizes of 0 or more, and text for dynamic ones")
-    return TensorInfo(name, dtype, tuple(size if isinstance(size, int) else -1 for size in shape))
-
-
-def _range(reader: Reader, rank: int) -> Shapes:
-    low, opt, high = (reader.sizes(key, rank) for key in ("min", "opt", "max"))
-    if not all(a <= b <= c for a, b, c in zip(low, opt, high, strict=True)):
-        raise ManifestDamagedError(f"{reader.label}: {reader.path.rstrip('.')} must have min <= opt <= max")
-    return low, opt, high
-
-
-def _check_refit(reader: Reader) -> None:
-    """What refitting needs, where the engine takes new weights."""
-    if "values" not in reader.facts:
-        return
-    for key in ("structure_sha256", "values_sha256"):
-        reader.get(key, str)
-    for key in ("network", "precision"):
-        if reader.facts.get(key) is not None:
-            reader.get(key, str)
-    reader.get("identical", bool, False)
-    reader.strings("weights")
-    for item in reader.list("lowerings", optional=True):
-        kinds = [type(part) for part in item] if isinstance(item, list) else []
-        if kinds != [str, str, str, str, int, str]:
-            raise reader.wrong("lowerings", "lists of a call's five names and its lowering")
-    values, expected, dims = reader.at("values"), reader.at("expected"), reader.at("dims")
-    for name in values.facts:
-        pair = values.list(name)
-        if len(pair) != 2 or type(pair[0]) is not int or pair[0] < 0 or not isinstance(pair[1], str):
-            raise values.wrong(name, "a number of elements and a dtype")
-    for name in expected.facts:
-        pair = expected.list(name)
-        sizes = pair[0] if len(pair) == 2 and isinstance(pair[0], list) else [None]
-        if not all(type(size) is int and size >= 0 for size in sizes) or not isinstance(pair[-1], str):
-            raise expected.wrong(name, "a shape and a dtype")
-    for name, given in dims.facts.items():
-        sizes = given if isinstance(given, list) else [given]
-        if not sizes or not all(type(size) is int for size in sizes):
-            raise dims.wrong(name, "a size, or the sizes of a range")
-
-
-def _plugins(reader: Reader) -> list[tuple[str, str, str]]:
-    plugins = []
-    for index, item in enumerate(reader.list("plugins", optional=True)):
-        each = Reader(item, reader.label, f"plugins[{index}].")
-        plugins.append((each.get("name", str), each.get("version", str), each.get("namespace", str, "")))
-    return plugins
+    return as_struct(facts, Manifest, label, ManifestDamagedError)

@@ -69,7 +69,7 @@ def _value(size: Any, env: Mapping[str, int]) -> int:
 
 def checked_expression(given: Any, names: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """A condition read from a file, in the form that a Requirement keeps; None for a value that is no condition."""
-    if not isinstance(given, list) or len(given) != 3 or given[0] not in COMPARISONS:
+    if not isinstance(given, list) or len(given) != 3 or not isinstance(given[0], str) or given[0] not in COMPARISONS:
         return None
     left, right = (_checked(size, names, DEEPEST) for size in given[1:])
     return None if left is None or right is None else (given[0], left, right)

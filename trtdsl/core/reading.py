@@ -1,0 +1,106 @@
+"""Files from outside: opened without waiting, within a limit of size, and JSON checked against a schema of msgspec."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from typing import Annotated, Any, BinaryIO, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+Error = Callable[[str], Exception]
+
+LARGEST = 64 << 20
+"""Bytes of the largest JSON file that is read."""
+DEEPEST = 100
+"""Levels of lists and objects in JSON."""
+STEP = re.compile(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]")
+
+Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A size, an index or a number of things."""
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file for reading. OSError, without waiting, also for a pipe, a socket or a device, and for a name with NUL."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except ValueError as error:
+        raise OSError(0, str(error)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(0, "it is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
+    """The bytes of a regular file. OSError for any other, and for one of more than ``largest`` bytes."""
+    with open_regular(path) as file:
+        if largest is not None and os.fstat(file.fileno()).st_size > largest:
+            raise OSError(0, f"it is larger than the {largest >> 20} MiB that such a file may have")
+        return file.read()
+
+
+def parse_json(data: bytes, label: str, kind: str, error: Error) -> dict[str, Any]:
+    """The object that a file holds. ``error`` where it holds none, or one that is nested too deeply."""
+    try:
+        facts = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise error(f"{label} is not JSON: it is damaged, or not a {kind}") from None
+    if not isinstance(facts, dict):
+        raise error(f"{label} is not a {kind}: the whole must be an object")
+    level: list[Any] = [facts]
+    for _ in range(DEEPEST):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list))]
+        level = [child for children in inner for child in children]
+    if level:
+        raise error(f"{label} is not a {kind}: it is nested more than {DEEPEST} times")
+    return facts
+
+
+def as_struct(facts: Any, kind: type[T], label: str, error: Error) -> T:
+    """Values of JSON as the ``kind`` that they must have. ``error`` names the entry that is of another."""
+    try:
+        return msgspec.convert(facts, kind)
+    except msgspec.ValidationError as found:
+        reason, _, place = str(found).partition(" - at ")
+        where = _place(facts, kind, str(found), place.rpartition("$")[2])
+        words = reason[:1].lower() + reason[1:200].replace("`", "")
+        raise error(f"{label}: {where}{': ' * bool(where)}{words}") from None
+
+
+def _place(facts: Any, kind: Any, message: str, path: str) -> str:
+    """The path of an entry, with the keys for which msgspec writes ``[...]``: the first key that gives the message."""
+    whole = here = copy.copy(facts)
+    text = ""
+    for field, index in STEP.findall(path):
+        key: Any = int(index) if index.isdigit() else field
+        if index == "...":
+            items = list(here.items())
+            while len(items) > 1:
+                half = len(items) // 2
+                _keep(here, items[:half])
+                items = items[:half] if _message(whole, kind) == message else items[half:]
+            _keep(here, items)
+            key = items[0][0]
+        text += f"[{key}]" if isinstance(key, int) else f".{key}" if key.isidentifier() else f"[{key[:60]!r}]"
+        here[key] = here = copy.copy(here[key])
+    return text.removeprefix(".")
+
+
+def _keep(mapping: dict[str, Any], items: list[tuple[str, Any]]) -> None:
+    mapping.clear()
+    mapping.update(items)
+
+
+def _message(facts: Any, kind: Any) -> str | None:
+    try:
+        msgspec.convert(facts, kind)
+    except msgspec.ValidationError as found:
+        return str(found)
+    return None
