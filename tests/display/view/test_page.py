@@ -253,3 +253,36 @@ def test_the_frame_of_a_notebook(browser, tmp_path):
     assert frame.locator("h1").text_content() == "inline"
     assert json.loads(frame.locator("#model").text_content())["name"] == "inline"
     page.close()
+
+
+def test_a_picture_larger_than_the_window_is_readable_and_has_a_map(show):
+    page = show(td.view(gallery("raft_small")))
+    size = (
+        "() => Math.min(...[...document.querySelectorAll('#graph text')].map((t) => t.getBoundingClientRect().height))"
+    )
+    for _ in range(3):
+        page.locator("[data-do=more]").click()
+        assert page.evaluate(size) >= 12
+    seen = page.locator(".map .seen")
+    before = seen.get_attribute("y")
+    box = page.locator(".map").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 5)
+    assert float(seen.get_attribute("y")) > float(before)
+
+
+def test_expanding_opens_one_level_at_a_time(show):
+    page = show(td.view(gallery("vit")))
+    counts = [boxes(page)]
+    page.locator("[data-do=more]").click()
+    counts.append(boxes(page))
+    page.locator("[data-do=open]").click()
+    counts.append(boxes(page))
+    assert counts == sorted(set(counts))
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+def test_the_legend_covers_no_part_of_the_graph(show, width):
+    page = show(td.view(gallery("stn")))
+    page.set_viewport_size({"width": width, "height": 900})
+    graph, foot = page.locator("#graph").bounding_box(), page.locator(".foot").bounding_box()
+    assert graph["y"] + graph["height"] <= foot["y"] + 1 and graph["height"] > 500

@@ -4,6 +4,8 @@ import { draw, MARKERS } from "./draw.js";
 import { Layout } from "./layout.js";
 
 const SOME = 2500; // boxes that are opened at once at most
+const READABLE = 12 / 13; // the scale at which a label has 12 pixels
+const MAP = { width: 150, height: 190 }; // pixels that the map may take
 
 export class Canvas {
   constructor(host, graph, onSelect) {
@@ -14,11 +16,12 @@ export class Canvas {
     this.lit = new Set();
     this.colour = null;
     this.view = { x: 0, y: 0, k: 1 };
-    host.innerHTML = `<svg class="canvas" tabindex="0" role="application" aria-label="The network as a graph"><defs>${MARKERS}</defs><g class="world"></g></svg>`;
+    host.innerHTML = `<svg class="canvas" tabindex="0" role="application" aria-label="The network as a graph"><defs>${MARKERS}</defs><g class="world"></g></svg><svg class="map" aria-hidden="true"><g></g><rect class="seen"/></svg>`;
     this.host = host;
-    this.svg = host.firstElementChild;
+    [this.svg, this.map] = host.children;
     this.world = this.svg.querySelector(".world");
     this.#pointer();
+    this.#mapPointer();
     new ResizeObserver(() => this.#resized()).observe(host);
     this.render();
   }
@@ -26,8 +29,9 @@ export class Canvas {
   // -- drawing ------------------------------------------------------------------------------------------------------
 
   render() {
-    const { width, height, text } = draw(this.layout, this.colour);
+    const { width, height, areas, text } = draw(this.layout, this.colour);
     this.size = { width, height };
+    this.#drawMap(areas);
     this.world.innerHTML = text;
     this.#marks();
     this.#apply();
@@ -57,6 +61,23 @@ export class Canvas {
       this.view.y += (before.y - after.y) * k;
     }
     this.render();
+  }
+
+  // Opens each folded box that is seen. Says whether there was one.
+  openLevel() {
+    const { graph, layout } = this;
+    const folded = [];
+    const look = (box) => {
+      for (const kid of graph.shown(box, layout.aside))
+        if (layout.open.has(kid)) look(kid);
+        else if (graph.hasInside(kid) && graph.items[kid].kind !== "call") folded.push(kid);
+    };
+    look(0);
+    for (const box of folded) layout.open.add(box);
+    layout.cache.clear();
+    this.render();
+    this.fit();
+    return folded.length > 0;
   }
 
   // Opens what is folded, level by level, until there is nothing folded or very much to see. Says whether all is open.
@@ -149,6 +170,42 @@ export class Canvas {
     const { x, y, k } = this.view;
     this.world.setAttribute("transform", `translate(${x.toFixed(2)},${y.toFixed(2)}) scale(${k.toFixed(4)})`);
     this.svg.classList.toggle("far", k < 0.35);
+    this.#seen();
+  }
+
+  // -- the map: the whole picture, small, and what of it is seen -------------------------------------------------------
+
+  #drawMap(areas) {
+    const { width, height } = this.size;
+    const k = Math.min(MAP.width / width, MAP.height / height);
+    this.map.setAttribute("width", Math.max(width * k, 8).toFixed(1));
+    this.map.setAttribute("height", Math.max(height * k, 8).toFixed(1));
+    this.map.setAttribute("viewBox", `0 0 ${width.toFixed(1)} ${height.toFixed(1)}`);
+    const rect = ({ x, y, w, h, open }) => `<rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${w.toFixed(1)}" height="${h.toFixed(1)}"${open ? ' class="open"' : ""}/>`;
+    this.map.firstElementChild.innerHTML = areas.map(rect).join("");
+  }
+
+  #seen() {
+    const { clientWidth: w, clientHeight: h } = this.host;
+    const { x, y, k } = this.view;
+    const { width, height } = this.size;
+    const whole = x >= 0 && y >= 0 && x + width * k <= w && y + height * k <= h;
+    this.map.toggleAttribute("hidden", whole || !w);
+    const seen = { x: -x / k, y: -y / k, width: w / k, height: h / k };
+    for (const [name, value] of Object.entries(seen)) this.map.lastElementChild.setAttribute(name, value.toFixed(1));
+  }
+
+  #mapPointer() {
+    const go = (event) => {
+      if (!event.buttons) return;
+      const box = this.map.getBoundingClientRect();
+      const { k } = this.view;
+      this.view.x = this.host.clientWidth / 2 - ((event.clientX - box.left) / box.width) * this.size.width * k;
+      this.view.y = this.host.clientHeight / 2 - ((event.clientY - box.top) / box.height) * this.size.height * k;
+      this.#apply();
+    };
+    this.map.addEventListener("pointerdown", (event) => { this.map.setPointerCapture(event.pointerId); go(event); });
+    this.map.addEventListener("pointermove", go);
   }
 
   #resized() {
@@ -159,9 +216,14 @@ export class Canvas {
     const { clientWidth: w, clientHeight: h } = this.host;
     if (!w || !h) return;
     this.fitted = true;
-    const whole = Math.min((w - 40) / this.size.width, (h - 90) / this.size.height, 1.15);
-    const k = Math.max(whole, Math.min(0.62, (w - 40) / this.size.width)); // tall networks begin at their top
-    this.view = { k, x: (w - this.size.width * k) / 2, y: whole < k ? 44 : 44 + (h - 90 - this.size.height * k) / 2 };
+    const whole = Math.min((w - 40) / this.size.width, (h - 70) / this.size.height, 1.15);
+    const k = Math.max(whole, READABLE); // what is larger begins at its top, above its first box
+    const wide = this.size.width * k > w - 40;
+    const first = wide && this.graph.shown(0, this.layout.aside).map((box) => this.place(box)).find(Boolean);
+    const middle = first ? first.x + first.w / 2 : this.size.width / 2;
+    const left = w / 2 - middle * k;
+    const x = wide ? Math.max(Math.min(left, 20), w - 20 - this.size.width * k) : left;
+    this.view = { k, x, y: whole < k ? 44 : 44 + (h - 70 - this.size.height * k) / 2 };
     this.#apply();
   }
 

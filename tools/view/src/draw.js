@@ -9,11 +9,13 @@ export function draw(layout, colour) {
   const boxes = [];
   const curves = [];
   const frames = [];
+  const areas = []; // what the map shows: a rectangle for each box
   const visit = (box, x, y) => {
     const inside = layout.of(box);
     for (const edge of inside.edges) curves.push(curve(layout.graph, edge, x, y));
     for (const [key, rect] of Object.entries(inside.at)) {
       const kid = Number(key);
+      areas.push({ x: x + rect.x, y: y + rect.y, w: rect.w, h: rect.h, open: layout.open.has(kid) });
       if (layout.open.has(kid)) {
         frames.push(frame(layout, kid, x + rect.x, y + rect.y, rect));
         visit(kid, x + rect.x, y + rect.y);
@@ -22,7 +24,7 @@ export function draw(layout, colour) {
   };
   visit(0, 0, 0);
   const { w, h } = layout.of(0);
-  return { width: w, height: h, text: `<g class="frames">${frames.join("")}</g><g class="edges">${curves.join("")}</g><g class="cards">${boxes.join("")}</g>` };
+  return { width: w, height: h, areas, text: `<g class="frames">${frames.join("")}</g><g class="edges">${curves.join("")}</g><g class="cards">${boxes.join("")}</g>` };
 }
 
 function frame(layout, index, x, y, { w, h }) {

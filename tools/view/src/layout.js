@@ -9,7 +9,7 @@ const PAD = 16;
 const LANE = 14;
 const MANY = 14; // tensors that enter or leave a box at places of their own
 const LABEL = 13;
-const SMALL = 11;
+const SMALL = 12;
 const WIDEST = 250;
 
 export class Layout {

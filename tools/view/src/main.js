@@ -38,7 +38,7 @@ class App {
   #frame() {
     const { model, graph, check } = this;
     const whole = graph ? graph.items[0] : null;
-    const chips = whole ? [`${whole.count} layers`, whole.parameters && `${count(whole.parameters)} parameters`, whole.flops && `${count(whole.flops)}FLOPs`, whole.bytes && bytes(whole.bytes)] : [];
+    const chips = whole ? [`${whole.count} layers`, whole.parameters && `${count(whole.parameters)} parameters`, whole.flops && `${count(whole.flops)}FLOPs`, whole.bytes && `${bytes(whole.bytes)} layer by layer`] : [];
     const verdict = model.check ? `<span class="verdict ${model.check.passed ? "good" : "bad"}">${model.check.passed ? "✓ equals torch" : "✗ differs"}</span>` : "";
     const modes = Object.entries(MODES).filter(([mode]) => mode !== "error" || check).map(([mode, name]) => `<option value="${mode}">${name}</option>`).join("");
     const tabs = [graph && ["network", "Network"], model.program && ["program", "Program"]].filter(Boolean);
@@ -49,7 +49,7 @@ class App {
       `</header><main><section id="network" hidden>` +
       (graph
         ? `<div id="crumbs"></div><div id="graph"></div>` +
-          `<div class="buttons"><button data-do="open" title="Expand all (e)">Expand all</button><button data-do="close" title="Collapse all (c)">Collapse</button><i></i><button data-do="in" title="Zoom in (+)">+</button><button data-do="out" title="Zoom out (−)">−</button><button data-do="fit" title="Show everything (0)">Fit</button></div>` +
+          `<div class="buttons"><button data-do="more" title="Open one level more (e)">Expand</button><button data-do="open" title="Open all levels (a)">All</button><button data-do="close" title="Collapse all (c)">Collapse</button><i></i><button data-do="in" title="Zoom in (+)">+</button><button data-do="out" title="Zoom out (−)">−</button><button data-do="fit" title="Show everything (0)">Fit</button></div>` +
           `<div class="foot"><label>Colour <select id="colour">${modes}</select></label><div id="legend"></div><label class="check"><input type="checkbox" id="aside"> sizes and counts</label><span id="note" role="status"></span></div>`
         : "") +
       `</section><section id="program" hidden></section><aside></aside></main>`
@@ -110,6 +110,7 @@ class App {
     const { canvas } = this;
     this.say("");
     if (what === "open") this.say(canvas.openAll() ? "" : "Very much to see: the rest stays folded");
+    else if (what === "more") this.say(canvas.openLevel() ? "" : "Nothing more is folded");
     else if (what === "close") canvas.closeAll();
     else if (what === "in") canvas.zoom(1.3);
     else if (what === "out") canvas.zoom(1 / 1.3);
@@ -143,7 +144,8 @@ class App {
     if (event.key === "1" && this.graph) return this.tab("network");
     if (event.key === "2" && this.program) return this.tab("program");
     if (this.current !== "network" || event.target.matches("button, summary, aside *") && event.key === "Enter") return;
-    if (event.key === "e") return this.#do("open");
+    if (event.key === "e") return this.#do("more");
+    if (event.key === "a") return this.#do("open");
     if (event.key === "c") return this.#do("close");
     if (this.canvas.key(event)) done();
   }

@@ -76,7 +76,7 @@ export class Panel {
       section("Outputs", long(ends("output"), "outputs")) +
       section("Dimensions", dims && `<table>${dims}</table>`) +
       section("FLOPs by operation", bars) +
-      section("Keys", `<p class="keys"><kbd>/</kbd> search <kbd>↵</kbd> open or close <kbd>↑↓←→</kbd> walk <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom <kbd>f</kbd> fill the view <kbd>e</kbd><kbd>c</kbd> expand, collapse <kbd>1</kbd><kbd>2</kbd> tabs <kbd>Esc</kbd> let go</p>`)
+      section("Keys", `<p class="keys"><kbd>/</kbd> search <kbd>↵</kbd> open or close <kbd>↑↓←→</kbd> walk <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom <kbd>f</kbd> fill the view <kbd>e</kbd><kbd>a</kbd><kbd>c</kbd> expand, all, collapse <kbd>1</kbd><kbd>2</kbd> tabs <kbd>Esc</kbd> let go</p>`)
     );
   }
 
