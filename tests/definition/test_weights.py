@@ -61,12 +61,15 @@ def test_what_a_reference_writes_into_its_weights_is_not_in_others(file, good):
 
 @pytest.mark.skipif(not MAPS.exists(), reason="only Linux tells what is mapped where")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64])
-def test_a_tensor_is_a_view_of_the_mapped_file(dtype, tmp_path):
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_tensor_is_a_view_of_the_mapped_file(dtype, copied, tmp_path, monkeypatch):
+    monkeypatch.setattr("trtdsl.core.files.PRIVATE", 1 << 20 if copied else 0)
     path = tmp_path / "w.safetensors"
+    name = "/memfd:trtdsl (deleted)" if copied else str(path)
     save_file({"a.weight": torch.ones(2, 3, dtype=dtype), "b": torch.zeros(8, dtype=dtype)}, path)
     weights = Weights(path)
     place = weights.get("a.weight").data_ptr()
-    mapped = [line.split()[0].split("-") for line in MAPS.read_text().splitlines() if line.endswith(str(path))]
+    mapped = [line.split()[0].split("-") for line in MAPS.read_text().splitlines() if line.endswith(name)]
     assert any(int(begin, 16) <= place < int(end, 16) for begin, end in mapped)
 
 

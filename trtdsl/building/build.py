@@ -14,7 +14,7 @@ from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.report import CheckReport
 from ..core.backend import Backend
-from ..core.errors import MismatchError
+from ..core.errors import MismatchError, UsageError
 from ..core.files import (
     ENGINE,
     MANIFEST,
@@ -28,7 +28,7 @@ from ..core.html import folded, table
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source, check_weights
+from ..definition.weights import Source, Weights, check_weights
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.compiling.config import BuildConfig
 from ..engine.refit import recipe
@@ -109,7 +109,9 @@ def build(
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
-    network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
+    opened = _opened(spec, weights)
+    before = proof_of(spec, opened)
+    network = spec.define(weights=opened, dims=dims, profiles=profiles, **how)
     check_weights(network)
     tell("defining the network", 1, 1)
     device = find_device(device).name
@@ -119,25 +121,42 @@ def build(
     unchanged = not force and is_unchanged(previous, content, engine)
     if not unchanged:
         refuse_obstacles(network)
-    report = None
-    proof = None if network.plugins else proof_of(spec, weights)  # a plugin's evaluator may have changed unseen
-    checked = _known_check(proof, spec, previous.get("check", {}) if unchanged else {}, run_check)
-    if checked is None:
-        report = _check(spec, network, weights, tell)
-        checked = check_entry(report, proof)
+    known = previous.get("check", {}) if unchanged else {}
+    proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
+    checked, report = _checked(spec, network, opened, known, proof, run_check, tell)
     plan = None if unchanged or dry_run else compile_engine(network, config, progress=progress)
     if unchanged:
         manifest = {**previous, "check": checked, "tuning": network.choices.to_json()}
     else:
-        manifest = make_manifest(spec, network, config, content, checked, weights, plan, device)
+        manifest = make_manifest(spec, network, config, content, checked, opened, plan, device)
     if plan is not None and (config.refit or config.strip_weights):
-        made = recipe(spec, network, engine, dims, spec.open_weights(weights))
+        made = recipe(spec, network, engine, dims, opened)
         manifest["refit"] = {**made, "identical": not config.refit}
     manifest = sealed(manifest)
+    _check_unchanged(spec, opened, before)
     if not dry_run and (plan is not None or manifest != previous):
         written = {} if plan is None else {files[0]: plan.data}
         write_all_atomically({**written, files[1]: dump(manifest)})
     return Build(engine, manifest_path, manifest, plan is not None, report)
+
+
+def _opened(spec: NetworkSpec, weights: Source | None) -> Weights | None:
+    """The weights, opened once: what is defined, checked, compiled and hashed is one state of their file."""
+    opened = spec.open_weights(weights)
+    if opened is not None and opened.path is not None:
+        opened.sha256()
+    return opened
+
+
+def _check_unchanged(spec: NetworkSpec, weights: Weights | None, proof: str | None) -> None:
+    """WeightsError or UsageError where a file that the build read is another one than when it began."""
+    if weights is not None:
+        weights.check_unchanged()
+    if proof is not None and proof_of(spec, weights) != proof:
+        raise UsageError(
+            "the reference, a file that it imports or a sample changed while it was in use: what was checked is not "
+            "what is there now. Build again"
+        )
 
 
 def _files(
@@ -173,12 +192,23 @@ def _known_check(
     return before if holds else None
 
 
-def _check(spec: NetworkSpec, network: Network, weights: Source | None, tell: Progress) -> CheckReport:
-    """The report of a check that passed; CheckFailedError for another."""
+def _checked(
+    spec: NetworkSpec,
+    network: Network,
+    weights: Weights | None,
+    before: dict[str, Any],
+    proof: str | None,
+    run_check: bool,
+    tell: Progress,
+) -> tuple[dict[str, Any], CheckReport | None]:
+    """The manifest's entry on the check, and the report of one that was made. CheckFailedError for one that failed."""
+    known = _known_check(proof, spec, before, run_check)
+    if known is not None:
+        return known, None
     report = check(spec, weights=weights, network=network, progress=tell)
     if not report.passed:
         raise CheckFailedError(report)
-    return report
+    return check_entry(report, proof), report
 
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:

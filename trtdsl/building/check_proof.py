@@ -32,7 +32,7 @@ def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
     reference or a sample is not in a file under its name, and so may change unseen.
     """
     reference = _reference(spec)
-    if reference is None:
+    if reference is None or not spec.reference_is_current:  # another one was imported than is there now
         return None
     samples = {name: _sample(given) for name, given in spec.inputs.items()}
     if any(sample is None for sample in samples.values()):

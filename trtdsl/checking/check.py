@@ -16,7 +16,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights import Source, Weights
 from ..engine.compiling.compiler import Progress
 from ..interpreter.feeds import DRAWS, has_draw, make_feeds
 from ..sizes.profile import Profile, Range
@@ -69,8 +69,7 @@ def check(
     function) replaces the drawn values. ``tolerance`` (a part of a slice such as 1e-3, a :class:`Tolerance`, or these
     by output), ``leave_out`` (outputs of the reference that the network does not have) and ``trivial`` (outputs that
     may be constant, empty or NaN) add to the spec's own. ``save`` keeps feeds and reference outputs in a file,
-    ``against`` compares with those of such a file instead of running the reference. ``progress`` is told when a size
-    begins and ends.
+    ``against`` compares with those of such a file instead of running the reference. ``progress`` is told of each size.
 
     Raises UsageError when there is no reference, FeedError for feeds that do not fit, DefinitionError when the network
     or the reference fails, with the author's line.
@@ -87,6 +86,7 @@ def check(
     if sum(given is not None for given in (sizes, feeds, against)) > 1:
         raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
     spec = as_spec(source, reference)
+    weights = spec.open_weights(weights)
     reads = [*spec.reads(weights), ("saved check", against), *(feeds.items() if isinstance(feeds, Mapping) else ())]
     target = None if save is None else check_writable(save, SAVED_CHECK, reads)
     if network is None:
@@ -118,7 +118,7 @@ def planned(
 ) -> list[Planned]:
     """The sizes and kinds of values that :func:`check` would try, each with what makes the evidence for it."""
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
-    run = _Run(spec, network, "interpreter", seed, rules, weights, lambda phase, done, total: None)
+    run = _Run(spec, network, "interpreter", seed, rules, spec.open_weights(weights), lambda phase, done, total: None)
     return list(run.drawn_cases(sizes_to_try(network, sizes)))
 
 
@@ -134,7 +134,7 @@ class _Run:
     on: str
     seed: int
     rules: Rules
-    weights: Source | None
+    weights: Weights | None
     tell: Progress
     coverage: Coverage = field(default_factory=Coverage)
     torch_coverage: Coverage = field(default_factory=Coverage)
@@ -283,7 +283,9 @@ class _Run:
             raise
 
     def report(self, cases: list[Case], trivial: Sequence[str]) -> CheckReport:
-        """The report of all findings."""
+        """The report of all findings. WeightsError where the weights' file has changed meanwhile."""
+        if self.weights is not None:
+            self.weights.check_unchanged()
         backend = self.network.backend
         findings = [] if len(cases) == 0 else self.exercise.findings(self.network, trivial)
         findings += self._unused_weights()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import sys
 
 from ..core.errors import CancelledError
@@ -10,6 +12,8 @@ from .interrupt import answered
 
 def main() -> None:
     """The entry point of the command ``trtdsl``."""
+    with contextlib.suppress(Exception):  # there is no stderr
+        faulthandler.enable()  # what ends the process, such as a mapped file that is truncated, says where
     try:
         with answered():
             from .app import app

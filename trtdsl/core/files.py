@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import mmap
 import os
 import re
 import secrets
+import shutil
 import stat
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from .errors import UsageError
 
@@ -193,6 +198,95 @@ def _remove_if_abandoned(path: Path) -> None:
             os.unlink(path)
         finally:
             os.close(descriptor)
+
+
+PRIVATE = 64 << 20
+"""Bytes of the largest file that a :class:`Snapshot` copies."""
+
+
+class Snapshot:
+    """What a file holds when it is opened, whatever becomes of its name: a copy in memory, or a large file itself.
+
+    What is read of a copy is one state of the file. A large file is not copied: it can be written to, which
+    :meth:`change` tells afterwards, and truncated, which ends a process that reads a map of it.
+
+    Raises OSError for what cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        if not stat.S_ISREG(os.stat(path).st_mode) and not self.path.is_dir():  # opening a pipe would wait for ever
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        with open(path, "rb") as file:
+            self.version = _version(os.fstat(file.fileno()))
+            self.is_copy = self.version.size <= PRIVATE
+            self.descriptor = _copy(file) if self.is_copy else os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.descriptor)
+        self._first: str | None = None
+
+    def map(self) -> mmap.mmap:
+        """The content, in pages of the caller's own where he writes to them."""
+        return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_COPY)
+
+    def read(self, count: int, offset: int) -> bytes:
+        """Some of the content; fewer bytes where it ends."""
+        return os.pread(self.descriptor, count, offset)
+
+    def sha256(self) -> str:
+        """The content's hash, which is that of the first time for a copy."""
+        if self._first is not None and self.is_copy:
+            return self._first
+        digest, offset = hashlib.sha256(), 0
+        while chunk := self.read(1 << 20, offset):
+            digest.update(chunk)
+            offset += len(chunk)
+        found = digest.hexdigest()
+        self._first = self._first or found
+        return found
+
+    def change(self) -> str | None:
+        """What has become of the file since it was opened, in words; None where it has the same content still."""
+        try:
+            now = _version(os.stat(self.path))
+        except OSError as error:
+            return f"it cannot be found any more ({error.strerror})"
+        if not self.is_copy and self._first is not None and self._first != self.sha256():
+            return "it was written to"
+        if now == self.version:
+            return None
+        if self.is_copy and now.size == self.version.size:  # copied anew, or touched
+            with suppress(OSError):
+                if Snapshot(self.path).sha256() == self.sha256():
+                    return None
+        if now[:2] != self.version[:2]:
+            return "another file has taken its place"
+        return "it was truncated" if now.size < self.version.size else "it was written to"
+
+
+class Version(NamedTuple):
+    """What tells a file from any other, and from itself after a change."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    """In nanoseconds."""
+
+
+def _version(status: os.stat_result) -> Version:
+    return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _copy(file: IO[bytes]) -> int:
+    """A descriptor of a file without a name that holds a copy: in memory where the system knows that."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("trtdsl")
+    else:
+        with tempfile.TemporaryFile() as made:
+            descriptor = os.dup(made.fileno())
+    with open(descriptor, "wb", closefd=False) as copy:
+        shutil.copyfileobj(file, copy, 1 << 20)
+    return descriptor
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError, WeightsDamagedError, WeightsError, nearest
-from ..core.files import WEIGHTS, check_writable, write_atomically
+from ..core.files import WEIGHTS, Snapshot, check_writable, write_atomically
 from ..core.lazy import torch
 from ..sizes.shape import shape_text
 from .operation import author_location
@@ -23,7 +22,8 @@ from .tensor import Tensor
 if TYPE_CHECKING:
     from .network import Network
 
-Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"]]
+Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
+"""A safetensors file, tensors by name, or what was opened already: the same content, whatever became of the file."""
 
 IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
 
@@ -47,7 +47,9 @@ SAFETENSORS_DTYPES = {
 class Weights:
     """A safetensors file, or a mapping from names to torch tensors, and which of its tensors were used.
 
-    Raises WeightsError when there is no such file, WeightsDamagedError when it is not safetensors or is truncated.
+    What a file holds is that of the moment when it was opened; Weights of Weights share it, and no memory that one of
+    them writes to. Raises WeightsError when there is no such file, WeightsDamagedError when it is not safetensors or is
+    truncated.
     """
 
     def __init__(self, source: Source):
@@ -55,27 +57,28 @@ class Weights:
         self.shapes: dict[str, tuple[int, ...]]
         self.dtypes: dict[str, str]
         self._tensors: dict[str, torch.Tensor] = {}
+        self.snapshot: Snapshot | None = None
+        if isinstance(source, Weights) and source.snapshot is None:
+            source = source._given
         if isinstance(source, Mapping):
             self.path = None
             self._given = {name: _plain(name, tensor) for name, tensor in source.items()}
             self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
             self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
-            self.path = Path(source)
-            self._header, self._bytes = _open(self.path)
+            if isinstance(source, Weights):
+                self.snapshot, self._header = source.snapshot, source._header
+            else:
+                self.snapshot = _opened(Path(source))
+                self._header = _header(self.snapshot)
+            assert self.snapshot is not None
+            self.path, self._bytes = self.snapshot.path, self.snapshot.map()
             self.shapes, self.dtypes = dict(self._header.shapes), dict(self._header.dtypes)
 
     @cached_property
     def children(self) -> Mapping[str, Sequence[str]]:
         """For every module ("" is the network itself) the names of its parts, in order."""
         return _parts(tuple(self.shapes))
-
-    @cached_property
-    def _file(self) -> Any:
-        from safetensors import safe_open
-
-        assert self.path is not None
-        return safe_open(os.fspath(self.path), "pt")
 
     def __repr__(self) -> str:
         return f"Weights({self.label}: {len(self.shapes)} tensors)"
@@ -100,20 +103,24 @@ class Weights:
     def _mapped(self, name: str) -> torch.Tensor:
         """The tensor in the mapped file, whose pages are read when they are needed; a copy where torch cannot do so."""
         dtype, (begin, end) = getattr(torch, self.dtypes[name], None), self._header.places[name]
-        place = self._header.start + begin
-        if not isinstance(dtype, torch.dtype) or begin == end or place % dtype.itemsize:
-            return self._read(name)
-        flat = torch.frombuffer(self._bytes, dtype=dtype, offset=place, count=(end - begin) // dtype.itemsize)
-        shape = self.shapes[name]
+        place, shape = self._header.start + begin, self.shapes[name]
+        if not isinstance(dtype, torch.dtype) or (end - begin) != dtype.itemsize * math.prod(shape):
+            raise WeightsError(f"{self.label}: {name} is {self.dtypes[name]}, which torch does not read")
+        if begin == end:
+            return torch.empty(shape, dtype=dtype)
+        if self._bytes.size() < place + end - begin:  # reading it would end the process
+            self.check_unchanged()
+        whole = place % dtype.itemsize == 0
+        source = self._bytes if whole else bytearray(self._bytes[place : place + end - begin])
+        count = (end - begin) // dtype.itemsize
+        flat = torch.frombuffer(source, dtype=dtype, offset=place if whole else 0, count=count)
         return flat if len(shape) == 1 else flat.view(shape)
 
-    def _read(self, name: str) -> torch.Tensor:
-        from safetensors import SafetensorError
-
-        try:
-            return self._file.get_tensor(name)
-        except (SafetensorError, AttributeError, RuntimeError) as error:  # a dtype that torch does not have
-            raise WeightsError(f"{self.label}: {name} is {self.dtypes[name]}, which torch does not read") from error
+    def check_unchanged(self) -> None:
+        """WeightsError, which says what became of it, where the file is another one than when it was opened."""
+        change = None if self.snapshot is None else self.snapshot.change()
+        if change is not None:
+            raise WeightsError(f"the weights file {self.path} changed while it was in use: {change}. Start again")
 
     @staticmethod
     def is_counter(name: str) -> bool:
@@ -122,7 +129,7 @@ class Weights:
 
     def metadata(self) -> Mapping[str, str] | None:
         """The metadata in the safetensors file; None for a mapping and for a file without metadata."""
-        return None if self.path is None else self._file.metadata()
+        return None if self.path is None else self._header.metadata
 
     def check(
         self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
@@ -176,15 +183,12 @@ class Weights:
         """The file's hash; for a mapping, that of names and values."""
         import hashlib
 
+        if self.snapshot is not None:
+            return self.snapshot.sha256()
         digest = hashlib.sha256()
-        if self.path is not None:
-            with open(self.path, "rb") as file:
-                while chunk := file.read(1 << 20):
-                    digest.update(chunk)
-        else:
-            for name in sorted(self.shapes):
-                digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
-                digest.update(self._value(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        for name in sorted(self.shapes):
+            digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
+            digest.update(self._value(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
     def nonfinite(self) -> dict[str, str]:
@@ -281,20 +285,22 @@ class Header(NamedTuple):
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]
     places: dict[str, tuple[int, int]]
+    metadata: Mapping[str, str] | None
 
 
-def _open(path: Path) -> tuple[Header, mmap.mmap]:
-    """The file, mapped, and its header, which is read again where the file is another one since."""
-    from safetensors import SafetensorError
+def _opened(path: Path) -> Snapshot:
+    """The file as it is now, when safetensors takes it."""
+    from safetensors import SafetensorError, safe_open
 
     head = b""
     try:
-        with open(path, "rb") as file:
-            head = file.read(8)
-            status = os.fstat(file.fileno())
-            version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            header = _header(os.fspath(path), version)
-            return header, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        snapshot = Snapshot(path)
+        head = snapshot.read(8, 0)
+        with safe_open(path, "pt"):
+            change = snapshot.change()
+        if change is not None:  # it is another file that was taken
+            raise WeightsError(f"the weights file {path} changed while it was opened: {change}. Start again")
+        return snapshot
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
         raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
@@ -309,17 +315,11 @@ def _open(path: Path) -> tuple[Header, mmap.mmap]:
         raise WeightsDamagedError(f"{path} is truncated or not a safetensors file: {error}") from None
 
 
-@lru_cache(maxsize=8)
-def _header(path: str, version: tuple[int, ...]) -> Header:
-    """The header of one version of a file, which safe_open has judged: its length in 8 bytes, then JSON."""
-    from safetensors import safe_open
-
-    safe_open(path, "pt")
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entries = json.loads(file.read(length))
-    entries.pop("__metadata__", None)
-    header = Header(8 + length, {}, {}, {})
+def _header(snapshot: Snapshot) -> Header:
+    """The header of a file that safetensors has taken: its length in 8 bytes, then JSON."""
+    length = int.from_bytes(snapshot.read(8, 0), "little")
+    entries = json.loads(snapshot.read(length, 8))
+    header = Header(8 + length, {}, {}, {}, entries.pop("__metadata__", None))
     for name, entry in sorted(entries.items()):
         kind: str = entry["dtype"]
         header.shapes[name] = tuple(entry["shape"])

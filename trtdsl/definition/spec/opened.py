@@ -11,6 +11,7 @@ from typing import Any
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from ..network import Network
+from ..weights import Source, Weights
 from .load import load_spec
 from .reference import check_reference
 from .spec import NetworkSpec
@@ -32,6 +33,11 @@ class WrittenSpec(NetworkSpec):
         if given or self.network is None:
             raise UsageError(f"the network {self.name!r} is written already: {', '.join(given)} would change nothing")
         return self.network
+
+    def open_weights(self, weights: Source | None = None) -> Weights | None:
+        """None. UsageError for weights, which came too late."""
+        self.define(weights=weights)
+        return None
 
     def _ask_for_reference(self) -> str:
         return "give td.check its reference=, a torch module"

@@ -16,6 +16,7 @@ from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
+from ...core.files import is_file
 from ...core.lazy import network_files, torch
 from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
@@ -205,12 +206,20 @@ class NetworkSpec:
             path = Path(file) if self.file is None else self.file.parent / file
             if not file or not path.is_file():
                 raise UsageError(f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
+            read = path.read_bytes()
             module = load_module(path)
             if not hasattr(module, attribute):
                 near = nearest(attribute, [name for name, value in vars(module).items() if isinstance(value, type)])
                 raise UsageError(f"{self.name}: {path} has no {attribute!r} to be the reference{near}")
             self._state["reference"] = getattr(module, attribute)
+            self._state["reference_read"] = path, read
         return self._state["reference"]
+
+    @property
+    def reference_is_current(self) -> bool:
+        """Whether the file of a reference that was imported already is still the one that was imported."""
+        path, read = self._state.get("reference_read", (None, b""))
+        return path is None or (is_file(path) and path.read_bytes() == read)
 
     def _ask_for_reference(self) -> str:
         return to_write("give td.check or @td.network its reference=", "give @td.network(reference=…) one in its file")

@@ -1,0 +1,204 @@
+"""What a build checks, compiles and hashes is one state of its files; a file that changes meanwhile is an error."""
+
+import hashlib
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import trtdsl as td
+from trtdsl.core import files
+from trtdsl.definition.weights import Weights
+
+STEPS = [
+    "trtdsl.building.build.check_weights",
+    "trtdsl.building.build.content_hash",
+    "trtdsl.building.build.refuse_obstacles",
+    "trtdsl.building.build.check",
+    "trtdsl.building.build.check_entry",
+    "trtdsl.building.build.compile_engine",
+    "trtdsl.building.build.make_manifest",
+    "trtdsl.building.build.sealed",
+]
+
+
+OFTEN = {"check", "compile_engine", "sealed"}  # the others with the heavy tests
+STEPS = [step if step.rpartition(".")[2] in OFTEN else pytest.param(step, marks=pytest.mark.heavy) for step in STEPS]
+
+
+def replaced(path):
+    """Another file takes its place, as most programs write."""
+    other = {name: tensor + 1 for name, tensor in load_file(path).items()}
+    save_file(other, f"{path}.new")
+    os.replace(f"{path}.new", path)
+
+
+def written(path):
+    """It is written to in its place."""
+    with open(path, "r+b") as file:
+        file.seek(-8, os.SEEK_END)
+        file.write(b"\0\0\0\x40" * 2)
+
+
+def truncated(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def gone(path):
+    os.unlink(path)
+
+
+def at(monkeypatch, step, act):
+    """Acts once, before a step of a build."""
+    place, _, name = step.rpartition(".")
+    module = importlib.import_module(place)
+    function = getattr(module, name)
+    done = []
+
+    def acting(*arguments, **options):
+        if not done:
+            done.append(act())
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(module, name, acting)
+    return done
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "mapped"])
+@pytest.mark.parametrize("act", [replaced, written, gone])
+@pytest.mark.parametrize("step", STEPS)
+def test_weights_that_change_at_any_step(small, tmp_path, monkeypatch, step, act, copied):
+    monkeypatch.setattr(files, "PRIVATE", files.PRIVATE if copied else 0)
+    path = small / "small.safetensors"
+    done = at(monkeypatch, step, lambda: act(path))
+    with pytest.raises((td.WeightsError, td.MismatchError)) as caught:  # a map that is written to differs, too
+        td.build(str(small / "small.py"), tmp_path / "a.engine")
+    assert done
+    if copied or act is not written:
+        assert f"the weights file {path} changed while it was in use" in str(caught.value)
+    assert not (tmp_path / "a.engine").exists()
+    assert not (tmp_path / "a.engine.json").exists()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_weights_that_are_truncated_at_any_step(small, tmp_path, monkeypatch, step):
+    path = small / "small.safetensors"
+    at(monkeypatch, step, lambda: truncated(path))
+    with pytest.raises(td.WeightsError, match="changed while it was in use: it was truncated. Start again"):
+        td.build(str(small / "small.py"), tmp_path / "a.engine")
+    assert not list(tmp_path.glob("*.engine*"))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_reference_that_changes_at_any_step(small, tmp_path, monkeypatch, step):
+    reference = small / "reference.py"
+    at(monkeypatch, step, lambda: reference.write_text(reference.read_text() + "\n# another\n"))
+    with pytest.raises(td.UsageError, match="changed while it was in use: what was checked is not what is there now"):
+        td.build(str(small / "small.py"), tmp_path / "a.engine")
+    assert not list(tmp_path.glob("*.engine*"))
+
+
+def test_a_reference_that_changed_since_it_was_imported_proves_nothing_later(small, tmp_path):
+    spec = td.load_spec(str(small / "small.py"))
+    spec.define()
+    reference = small / "reference.py"
+    reference.write_text(reference.read_text().replace("torch.relu(", "torch.tanh("))
+    assert td.build(spec, tmp_path / "a.engine").manifest["check"]["proof_sha256"] is None
+    with pytest.raises(td.MismatchError):
+        td.build(str(small / "small.py"), tmp_path / "a.engine")
+
+
+def test_a_file_that_is_touched_or_copied_anew_is_the_same(small, tmp_path, monkeypatch):
+    path = small / "small.safetensors"
+
+    def again():
+        shutil.copy(path, tmp_path / "copy")
+        os.replace(tmp_path / "copy", path)
+        os.utime(path, ns=(1, 1))
+
+    done = at(monkeypatch, "trtdsl.building.build.compile_engine", again)
+    built = td.build(str(small / "small.py"), tmp_path / "a.engine")
+    assert done
+    assert built.manifest["weights"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_manifest_has_the_hash_of_what_was_compiled(small, tmp_path):
+    path = small / "small.safetensors"
+    opened = Weights(path)
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    values = {name: opened.get(name).clone() for name in opened.shapes}
+    replaced(path)
+    again = Weights(opened)
+    assert again.sha256() == before != hashlib.sha256(path.read_bytes()).hexdigest()
+    assert all(torch.equal(again.get(name), value) for name, value in values.items())
+    with pytest.raises(td.WeightsError, match="another file has taken its place"):
+        td.build(str(small / "small.py"), tmp_path / "a.engine", weights=again)
+
+
+def test_weights_of_weights_share_no_memory_that_is_written_to(small):
+    first = Weights(small / "small.safetensors")
+    second = Weights(first)
+    before = first.get("fc.bias").clone()
+    second.get("fc.bias").zero_()
+    assert torch.equal(first.get("fc.bias"), before)
+    assert torch.equal(Weights(first).get("fc.bias"), before)
+
+
+READ = """
+import sys, os
+import trtdsl as td
+from trtdsl.core import files
+files.PRIVATE = int(sys.argv[2])
+weights = td.Weights(sys.argv[1])
+os.truncate(sys.argv[1], 4000)
+try:
+    print(sum(float(weights.get(name).double().sum()) for name in weights.shapes) == 0)
+except td.WeightsError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 0])
+def test_a_truncated_file_is_an_error_and_not_the_end_of_the_process(tmp_path, limit):
+    """A copy is read on; of a map, what is not there any more is refused before it is read."""
+    path = tmp_path / "w.safetensors"
+    save_file({"a": torch.zeros(3000), "b": torch.zeros(50_000)}, path)
+    done = subprocess.run([sys.executable, "-c", READ, path, str(limit)], capture_output=True, text=True, check=True)
+    assert "it was truncated" in done.stdout if limit == 0 else done.stdout == "True\n"
+
+
+def test_a_pipe_is_no_file_of_weights(tmp_path):
+    os.mkfifo(tmp_path / "w.safetensors")
+    with pytest.raises(td.WeightsError, match="cannot be read: it is not a regular file"):
+        Weights(tmp_path / "w.safetensors")
+
+
+def test_a_check_alone_is_of_one_state_too(small, monkeypatch):
+    path = small / "small.safetensors"
+    at(monkeypatch, "trtdsl.checking.check.sizes_to_try", lambda: replaced(path))
+    with pytest.raises(td.WeightsError, match="another file has taken its place"):
+        td.check(str(small / "small.py"))
+
+
+def test_an_engine_that_is_swapped_at_any_step_is_built_again(small, tmp_path, monkeypatch):
+    """The engine counts as it is when it is compared; what replaces it later is found by the next build and a load."""
+    engine = tmp_path / "a.engine"
+    td.build(str(small / "small.py"), engine)
+    whole = engine.read_bytes()
+    for step in ("content_hash", "read_earlier_manifest", "_checked", "sealed"):
+        with monkeypatch.context() as patched:
+            at(patched, f"trtdsl.building.build.{step}", lambda: engine.write_bytes(engine.read_bytes()[:-1] + b"x"))
+            td.build(str(small / "small.py"), engine)
+        if engine.read_bytes() != whole:
+            with pytest.raises(td.CorruptFileError):
+                td.load_engine(engine)
+            assert td.build(str(small / "small.py"), engine).built
+        manifest = json.loads(engine.with_name("a.engine.json").read_text())
+        assert manifest["engine"]["sha256"] == hashlib.sha256(engine.read_bytes()).hexdigest()
+        whole = engine.read_bytes()
