@@ -2,9 +2,9 @@
 
     python tools/make_contents.py
 
-- ``trtdsl/functional/__init__.py`` and ``trtdsl/layers/__init__.py`` import every public function: those under
-  ``@operation``, and those of a ``family``;
-- ``trtdsl/functional/__init__.pyi`` is the same page for editors and type checkers, with the members of families
+- ``trtdsl/layers/__init__.py`` imports every public function: those under ``@operation``, and those of a ``family``;
+- ``trtdsl/functional/__init__.py`` has them as a table of a few lines for each file;
+- ``trtdsl/functional/__init__.pyi`` is its contents page for editors and type checkers, with the members of families
   written out: each has its own parameters and docstring there;
 - ``trtdsl/definition/function_methods.pyi`` has every function of ``functional`` that torch.Tensor has as a method,
   with the function's own parameters; Tensor reads its names there, and so do editors and type checkers.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import json
 import subprocess
 import sys
 import textwrap
@@ -30,9 +31,30 @@ PACKAGE = ROOT / "trtdsl"
 FUNCTIONAL, LAYERS = PACKAGE / "functional", PACKAGE / "layers"
 METHODS = PACKAGE / "definition" / "function_methods.pyi"
 
-FUNCTIONAL_PAGE = '''\
+FUNCTIONAL_HEAD = '''\
 """torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
 '''
+FUNCTIONAL_PAGE = (
+    FUNCTIONAL_HEAD
+    + """
+from importlib import import_module
+
+from .absent import absent as __getattr__  # noqa: F401
+
+# The names that each file offers; written by tools/make_contents.py. The stub has each with its parameters.
+CONTENTS = {{
+{rows}}}
+
+for _file, _names in CONTENTS.items():
+    _module = import_module(f".{{_file}}", __name__)
+    globals().update((_name, getattr(_module, _name)) for _name in _names.split())
+__all__ = sorted(" ".join(CONTENTS.values()).split())  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __dir__() -> list[str]:
+    return __all__
+"""
+)
 LAYERS_PAGE = '''\
 """TensorRT's vocabulary: one function per layer, with its evaluator and its cost beside it."""
 '''
@@ -125,10 +147,30 @@ def aliases(room: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
-    """The text of a floor's ``__init__.py``."""
-    lines: list[str] = []
-    everything: list[str] = []
+def page(room: Path, head: str, also: set[str]) -> str:
+    """The text of a floor's ``__init__.py`` with an import of each name."""
+    found = offers(room, set(), also)
+    lines = [f"from .{module} import {name} as {name}\n" for module, names in found.items() for name in names]
+    if (room / "absent.py").exists():
+        lines.append("from .absent import absent as __getattr__  # noqa: F401\n")
+    names = sorted(name for names in found.values() for name in names)
+    text = f"\n__all__ = {names!r}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
+    return formatted(head + "\n" + "".join(lines) + text, room / "__init__.py")
+
+
+def table_page(room: Path, head: str, leave_out: set[str]) -> str:
+    """The text of a floor's ``__init__.py`` with a table of its names: the stub beside it has an import of each."""
+    rows = []
+    for module, names in sorted(offers(room, leave_out, set()).items()):
+        lines = textwrap.wrap(" ".join(names), 90)
+        parts = [json.dumps(line if line is lines[-1] else line + " ") for line in lines]
+        rows.append(f"{json.dumps(module)}: {parts[0] if len(parts) == 1 else '(' + ' '.join(parts) + ')'},\n")
+    return formatted(head.format(rows="".join(rows)), room / "__init__.py")
+
+
+def offers(room: Path, leave_out: set[str], also: set[str]) -> dict[str, list[str]]:
+    """The names that a floor offers, by the module that each is imported from."""
+    found: dict[str, list[str]] = {}
     for file in sorted(room.rglob("*.py")):
         if file == room / "__init__.py":
             continue
@@ -138,17 +180,11 @@ def page(room: Path, head: str, leave_out: set[str], also: set[str]) -> str:
             names = [each.name for each in offered(node, tree) if each.name not in leave_out]
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also:
                 names.append(node.name)
-            lines += [f"from .{module} import {name} as {name}\n" for name in names]
-            everything += names
-    lines += [f"from .aliases import {name} as {name}\n" for name in aliases(room)]
-    if (room / "absent.py").exists():
-        lines.append("from .absent import absent as __getattr__  # noqa: F401\n")
-    return formatted(head + "\n" + "".join(lines) + listing([*everything, *aliases(room)]), room / "__init__.py")
-
-
-def listing(names: list[str]) -> str:
-    """``__all__``, and what ``dir()`` shows: neither rooms nor helpers."""
-    return f"\n__all__ = {sorted(names)!r}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
+            if names:
+                found.setdefault(module, []).extend(names)
+    if second := list(aliases(room)):
+        found["aliases"] = second
+    return found
 
 
 def stub_page(room: Path, head: str, leave_out: set[str]) -> str:
@@ -258,9 +294,9 @@ def formatted(text: str, path: Path) -> str:
 def pages() -> dict[Path, str]:
     """What each written file should hold."""
     return {
-        FUNCTIONAL / "__init__.py": page(FUNCTIONAL, FUNCTIONAL_PAGE, ELSEWHERE, set()),
-        LAYERS / "__init__.py": page(LAYERS, LAYERS_PAGE, set(), CLASSES_AND_HELPERS),
-        FUNCTIONAL / "__init__.pyi": stub_page(FUNCTIONAL, FUNCTIONAL_PAGE, ELSEWHERE),
+        FUNCTIONAL / "__init__.py": table_page(FUNCTIONAL, FUNCTIONAL_PAGE, ELSEWHERE),
+        LAYERS / "__init__.py": page(LAYERS, LAYERS_PAGE, CLASSES_AND_HELPERS),
+        FUNCTIONAL / "__init__.pyi": stub_page(FUNCTIONAL, FUNCTIONAL_HEAD, ELSEWHERE),
         METHODS: methods(),
     }
 

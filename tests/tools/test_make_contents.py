@@ -86,7 +86,7 @@ def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path
     )
     monkeypatch.setattr(tool, "FUNCTIONAL", room)
     monkeypatch.setattr(tool, "PACKAGE", ROOT / "trtdsl")
-    page = tool.page(room, tool.FUNCTIONAL_PAGE, set(), set())
+    page = tool.page(room, tool.LAYERS_PAGE, set())
     assert page.splitlines()[2:] == [
         "from .pointwise.news import digamma as digamma",
         "from .pointwise.news import lgamma as lgamma",
@@ -106,4 +106,6 @@ def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path
     assert "def lgamma(self, *, scale: float = 1) -> Tensor:" in stub
     assert "The logarithm of the gamma function, log=True, as F.lgamma." in stub
     assert "not_of_torch" not in stub
-    assert "helper" not in page + stub
+    table = tool.table_page(room, tool.FUNCTIONAL_PAGE, {"lgamma"})
+    assert '    "pointwise.news": "digamma not_of_torch mvlgamma",\n' in table
+    assert "helper" not in page + stub + table
