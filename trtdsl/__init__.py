@@ -14,8 +14,9 @@ is it right?          ``check``, ``Tolerance``, ``CheckReport``; ``interpret``, 
                       ``mutate``, ``MutationReport``; ``obstacles``, ``Obstacle``
 where does it part?   ``compare_calls``, ``CallReport``, ``compare_layers``, ``LayerReport``, ``locate_call``,
                       ``locate_difference``
-what will the GPU do  ``program``, ``Program``, ``Launch``, ``find_hazards``, ``Hazard``, ``floor_of``,
-                      ``compare_programs``, ``programs_alike``, ``Comparison``, ``compare``; ``view``, ``View``
+what will the GPU do  ``program``, ``evaluate_engine``, ``Program``, ``Launch``, ``find_hazards``, ``Hazard``,
+                      ``floor_of``, ``compare_programs``, ``programs_alike``, ``Comparison``, ``compare``; ``view``,
+                      ``View``
 build                 ``build``, ``Build``, ``build_several``, ``BuildConfig``, ``tune``, ``TuneReport``
 run                   ``load_engine``, ``Engine``, ``run_files``, ``bench``, ``BenchReport``
 ship                  ``export_cpp``, ``export_triton``

@@ -64,6 +64,7 @@ from .engine.program import program as program
 from .engine.program import programs_alike as programs_alike
 from .engine.refit import derive_weights as derive_weights
 from .engine.run import run_files as run_files
+from .engine.running.evaluate import evaluate_engine as evaluate_engine
 from .engine.triton import export_triton as export_triton
 from .functional.einsum.explain import explain_einsum as explain_einsum
 from .functional.einsum.plan import EinsumPlan as EinsumPlan

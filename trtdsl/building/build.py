@@ -33,6 +33,7 @@ from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.compiling.config import BuildConfig
 from ..engine.refit import recipe
 from ..programs.devices import DEFAULT, find_device
+from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
 from .check_proof import proof_of
 from .manifest import check_entry, dump, make_manifest, read_earlier_manifest, sealed
@@ -135,8 +136,8 @@ def build(
     manifest = sealed(manifest)
     _check_unchanged(spec, opened, before)
     if not dry_run and (plan is not None or manifest != previous):
-        written = {} if plan is None else {files[0]: plan.data}
-        write_all_atomically({**written, files[1]: dump(manifest)})
+        write_all_atomically(({} if plan is None else {files[0]: plan.data}) | {files[1]: dump(manifest)})
+        remember(manifest["engine"]["sha256"])
     return Build(engine, manifest_path, manifest, plan is not None, report)
 
 

@@ -324,6 +324,14 @@ class ProgramDamagedError(CorruptFileError):
     """The text of a program in a plan does not follow its grammar."""
 
 
+class UnevaluatedProgramError(EngineError):
+    """A program has an operation, a header or a setting that its evaluation on the CPU does not know."""
+
+
+class ProgramFaultError(MismatchError):
+    """A program reads what nothing wrote, writes where another tensor lives, or races between streams."""
+
+
 # -- why an engine does not load: what is here -------------------------------------------------------------------------
 
 

@@ -214,7 +214,7 @@ def _of_engine(path: Path, at: At) -> Program:
     if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.engine.sha256:
         raise EngineDamagedError(f"{path} is not the engine that its manifest describes: build it again")
     if manifest is not None:
-        given = _of_manifest(manifest, at.dims, at.profile)
+        given = given_of_manifest(manifest, at.dims, at.profile)
     elif at.dims:
         raise UsageError(f"{path} has no manifest to name its dimensions: give the shapes of its inputs instead")
     else:
@@ -232,7 +232,7 @@ def _of_engine(path: Path, at: At) -> Program:
     return replace(made, engine_bytes=len(data))
 
 
-def _of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:
+def given_of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:
     """The sizes of the dimensions, and the input shapes that follow from them."""
     if not 0 <= profile < len(manifest.profiles):
         raise UsageError(f"{manifest.network} has {len(manifest.profiles)} profiles, and no profile {profile}")

@@ -39,6 +39,8 @@ class Record:
     fields: dict[str, Value] = field(default_factory=dict)
     """A key that comes twice keeps its first value."""
     items: list[Value] = field(default_factory=list)
+    repeated: list[tuple[str, Value]] = field(default_factory=list)
+    """The further values of a key that comes more than once."""
 
     def text(self, key: str, default: str = "") -> str:
         """A word or a string."""
@@ -46,6 +48,11 @@ class Record:
         if isinstance(value, Record):
             raise ProgramDamagedError(f"the plan's program has a record where {key} is a word")
         return value
+
+    def records(self, key: str) -> list[Record]:
+        """Every record of a key, in order."""
+        values = [self.fields.get(key), *(value for name, value in self.repeated if name == key)]
+        return [value for value in values if isinstance(value, Record)]
 
     def number(self, key: str, default: int = 0) -> int:
         """A whole number."""
@@ -156,7 +163,10 @@ def _record(tokens: Iterator[tuple[str, str]], depth: int) -> Record:
             if not isinstance(key, str) or isinstance(key, Quoted):
                 raise ProgramDamagedError("the plan's program has a value without a name")
             value = _value(tokens, depth)
-            record.fields.setdefault(key, value)
+            if key in record.fields:
+                record.repeated.append((key, value))
+            else:
+                record.fields[key] = value
         else:
             record.items.append(Quoted(token) if kind == "string" else token)
     raise ProgramDamagedError("the plan's program ends in the middle of a record")

@@ -247,7 +247,7 @@ class Walk:
 
 def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[int], int]) -> Walk:
     """Follows the jumps of ``main``; ``weight`` are a statement's bytes, by which an undecided branch is chosen."""
-    labels = _labels(statements)
+    labels = label_places(statements)
     blocks = _blocks(statements, scalars)
     result, position, steps = Walk(), 0, 0
     runs: Counter[int] = Counter()
@@ -268,7 +268,7 @@ def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[in
     return result
 
 
-def _labels(statements: Sequence[Statement]) -> dict[str, int]:
+def label_places(statements: Sequence[Statement]) -> dict[str, int]:
     """Where each label stands; one that jumps alone name stands under another name, where the builder split its block.
 
     The block after a loop or a branch follows the last jump to it, so it is the block there unless others name that.

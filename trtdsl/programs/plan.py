@@ -51,6 +51,7 @@ class Descriptor:
     region: str
     """Empty for the caller's own memory: the network's inputs and outputs."""
     offset: int
+    """In bytes within its region, or within its base; of a constant, its number."""
     base: str | None
     """Of what tensor it is a view."""
     constant: bool
@@ -238,7 +239,7 @@ def _descriptor(record: Record, *, view: bool) -> Descriptor:
         strides,
         dtype,
         record.text("region"),
-        record.number("offset"),
+        record.number("const_offset" if view else "offset"),
         record.text("base") if view else None,
         payload >= 0,
         record.text("is_scratchspace") == "1" or name.startswith("__scratch_space"),

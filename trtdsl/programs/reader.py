@@ -79,6 +79,15 @@ def make_program(texts: Sequence[ProgramText], given: Given, *, network: str = "
     )
 
 
+def sizes_at(text: ProgramText, given: Given) -> Scalars:
+    """All sizes of a text at what is given; raises UsageError for shapes that the engine does not take."""
+    inputs = {name: plain(name) for name in text.names("inputs")}
+    outputs = {name: plain(name) for name in text.names("outputs")}
+    handed = _of(inputs, given.handed)
+    known = {name: size if isinstance(size, int) else size.value(given.env) for name, size in handed.items()}
+    return evaluate_sizes(text, _of(inputs | outputs, given.shapes), known)
+
+
 def _memory(texts: Sequence[ProgramText], given: Given) -> int:
     """The activation memory that the builder logs.
 
@@ -118,11 +127,8 @@ class _Reader:
     def __init__(self, text: ProgramText, given: Given):
         self.text = text
         inputs = {name: plain(name) for name in text.names("inputs")}
-        outputs = {name: plain(name) for name in text.names("outputs")}
-        handed = _of(inputs, given.handed)
-        known = {name: size if isinstance(size, int) else size.value(given.env) for name, size in handed.items()}
-        self.scalars = evaluate_sizes(text, _of(inputs | outputs, given.shapes), known)
-        self.named = name_sizes(text, _of(inputs, given.named), handed)
+        self.scalars = sizes_at(text, given)
+        self.named = name_sizes(text, _of(inputs, given.named), _of(inputs, given.handed))
         self.tensors: dict[str, ProgramTensor] = {}
         self.notes: list[str] = []
         self._copy_values()

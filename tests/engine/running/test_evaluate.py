@@ -1,0 +1,317 @@
+"""Engines evaluated on the CPU: the program in the plan gives what torch gives, and a damaged program does not.
+
+The tests of trtdsl.programs.evaluation.built_here, trtdsl.programs.evaluation.evaluator,
+trtdsl.programs.evaluation.kernels and
+trtdsl.programs.evaluation.memory.
+"""
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as nn
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.core.errors import (
+    EngineDamagedError,
+    FeedNameError,
+    ProgramFaultError,
+    TrtdslError,
+    UnevaluatedProgramError,
+    UsageError,
+)
+from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.config import BuildConfig
+from trtdsl.programs.evaluation import built_here, kernels
+from trtdsl.programs.evaluation.library import cast
+from trtdsl.programs.plan import MARK, START
+
+NETWORKS = Path(__file__).parents[3] / "networks"
+needs_compiler = pytest.mark.skipif(kernels.compiler() is None, reason="needs a C++ compiler")
+pytestmark = needs_compiler
+
+
+def random(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def network(write, *shapes, outputs=("y",), dtype=torch.float32):
+    """A network of inputs x0, x1, … of these shapes."""
+    net = td.Network()
+    results = write(*(net.input(f"x{index}", shape, dtype=dtype) for index, shape in enumerate(shapes)))
+    for name, result in zip(outputs, results if isinstance(results, tuple) else (results,), strict=True):
+        net.output(result, name)
+    return net
+
+
+def feeds_of(*tensors):
+    return {f"x{index}": tensor for index, tensor in enumerate(tensors)}
+
+
+# -- library operations, fusions, kernels: one small network each, against torch ---------------------------------------
+
+SMALL = {
+    "conv2d": (
+        lambda x, w: F.conv2d(x, w, stride=(2, 1), padding=(1, 0)),
+        lambda x, w: nn.conv2d(x, w, stride=(2, 1), padding=(1, 0)),
+        ((2, 3, 9, 8),),
+        (4, 3, 3, 2),
+    ),
+    "depthwise conv1d": (
+        lambda x, w: F.conv1d(x, w, groups=4, dilation=2, padding=2),
+        lambda x, w: nn.conv1d(x, w, groups=4, dilation=2, padding=2),
+        ((2, 4, 11),),
+        (4, 1, 3),
+    ),
+    "conv3d": (
+        lambda x, w: F.relu(F.conv3d(x, w)),
+        lambda x, w: nn.relu(nn.conv3d(x, w)),
+        ((1, 2, 5, 6, 7),),
+        (3, 2, 3, 2, 3),
+    ),
+    "conv_transpose2d": (
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+        lambda x, w: nn.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+        ((1, 3, 5, 4),),
+        (3, 2, 3, 3),
+    ),
+    "linear": (
+        lambda x, w: F.gelu(F.linear(x, w)),
+        lambda x, w: nn.gelu(nn.linear(x, w)),
+        ((5, 8),),
+        (6, 8),
+    ),
+    "matmul": (
+        lambda x, y: F.matmul(x, y.transpose(-1, -2)),
+        lambda x, y: x @ y.mT,
+        ((3, 5, 8), (3, 7, 8)),
+        None,
+    ),
+    "max_pool2d": (
+        lambda x: F.max_pool2d(x, 3, stride=2, padding=1),
+        lambda x: nn.max_pool2d(x, 3, stride=2, padding=1),
+        ((1, 3, 9, 8),),
+        None,
+    ),
+    "avg_pool2d": (
+        lambda x: F.avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False),
+        lambda x: nn.avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False),
+        ((1, 3, 9, 8),),
+        None,
+    ),
+    "softmax": (lambda x: F.softmax(x, -1), lambda x: x.softmax(-1), ((3, 70),), None),
+    "layer_norm": (lambda x: F.layer_norm(x, (33,)), lambda x: nn.layer_norm(x, (33,)), ((2, 5, 33),), None),
+    "reductions": (
+        lambda x: F.cat([x.sum(1), x.amax(1), x.amin(1), x.mean(1), x.prod(1)]),
+        lambda x: torch.cat([x.sum(1), x.amax(1), x.amin(1), x.mean(1), x.prod(1)]),
+        ((3, 40, 5),),
+        None,
+    ),
+    "transposes": (
+        lambda x: F.cat([x.permute(2, 0, 1).reshape(7, 6), x.permute(2, 1, 0).reshape(7, 6)], 1),
+        lambda x: torch.cat([x.permute(2, 0, 1).reshape(7, 6), x.permute(2, 1, 0).reshape(7, 6)], 1),
+        ((2, 3, 7),),
+        None,
+    ),
+    "bilinear": (
+        lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"),
+        lambda x: nn.interpolate(x, size=(7, 9), mode="bilinear"),
+        ((1, 2, 4, 5),),
+        None,
+    ),
+    "pointwise": (
+        lambda x, y: F.sin(x) * F.exp(-y) + F.sigmoid(x) / (1.0 + y * y) - F.sqrt(F.abs(x)) ** 1.5,
+        lambda x, y: x.sin() * (-y).exp() + x.sigmoid() / (1.0 + y * y) - x.abs().sqrt() ** 1.5,
+        ((4, 1, 5), (3, 1)),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_networks_equal_torch(name):
+    write, reference, shapes, weight = SMALL[name]
+    feeds = [random(*shape, seed=index) for index, shape in enumerate(shapes)]
+    if weight is not None:
+        value = random(*weight, seed=9)
+        net = network(lambda x: write(x, value), *shapes)
+        expected = reference(*feeds, value)
+    else:
+        net, expected = network(write, *shapes), reference(*feeds)
+    got = td.evaluate_engine(net, feeds_of(*feeds))["y"]
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+def test_a_dynamic_engine_is_one_for_all_sizes(size):
+    net = td.Network()
+    with net.current():
+        x = net.input("x", (td.Dim("N", min=1, opt=4, max=8), 6, 10))
+        net.output(F.softmax(F.linear(x, random(7, 10)), -1).sum(1), "y")
+    feed = random(size, 6, 10, seed=2)
+    got = td.evaluate_engine(net, {"x": feed})["y"]
+    torch.testing.assert_close(got, (feed @ random(7, 10).T).softmax(-1).sum(1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
+def test_the_spatial_transformer_equals_the_interpreter(precision):
+    net = td.load_spec(str(NETWORKS / "stn.py")).define(precision=precision)
+    feed = {"x": random(3, 1, 28, 28)}
+    got, expected = td.evaluate_engine(net, feed), td.interpret(net, feed)
+    room = {None: 1e-5, "fp16": 5e-3, "bf16": 4e-2}[precision]
+    for name, value in expected.items():
+        torch.testing.assert_close(got[name], value, rtol=room, atol=room)
+
+
+# -- damaged engines ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def victim():
+    """An engine of a convolution with a bias, a product, reductions and pointwise kernels; its feeds and results."""
+
+    def write(x):
+        x = F.relu(F.conv2d(x, random(8, 3, 3, 3), random(8, seed=1))).flatten(2)
+        y = F.linear(F.softmax(x, -1), random(36, 36, seed=2))
+        return F.minimum(y * 2.0, F.sin(x)), y.amax(-1)
+
+    net = network(write, (2, 3, 8, 8), outputs=("y", "z"))
+    data = bytes(compile_engine(net, BuildConfig(tf32=False)).data)
+    feeds = feeds_of(random(2, 3, 8, 8, seed=3))
+    return data, feeds, td.interpret(net, feeds)
+
+
+def edited(data, change):
+    """The engine with its program's text changed, in as many bytes: blanks make up for the difference."""
+    start = next(m.end() for m in re.finditer(re.escape(MARK), data) if data[m.end() + 12 :].startswith(START)) + 12
+    length = struct.unpack_from("<Q", data, start - 8)[0]
+    text = change(data[start : start + length].decode())
+    assert text != data[start : start + length].decode()
+    text = text.replace("  lpadding", " lpadding", max(len(text) - length, 0)).ljust(length)
+    return data[:start] + text.encode() + data[start + length :]
+
+
+def caught(data, feeds, expected):
+    """Whether the evaluation of an engine fails, or gives something else."""
+    try:
+        got = td.evaluate_engine(data, feeds, trust=True)
+    except TrtdslError:
+        return True
+    return any(not torch.allclose(got[name], value, rtol=1e-4, atol=1e-5) for name, value in expected.items())
+
+
+def test_the_victim_itself_is_fine(victim):
+    assert not caught(*victim)
+
+
+def test_a_bias_that_is_switched_off_is_caught(victim):
+    data, feeds, expected = victim
+    assert caught(edited(data, lambda text: text.replace("bias=true", "bias=false", 1)), feeds, expected)
+
+
+def test_a_weight_whose_strides_are_transposed_is_caught(victim):
+    data, feeds, expected = victim
+
+    def change(text):
+        return re.sub(
+            r"(const_payload_size=864 dims=\{ 8 3 3 3 \}.*?strides=\{ )(\d+) (\d+) (\d+) (\d+) ",
+            r"\1\2 \3 \5 \4 ",
+            text,
+        )
+
+    assert caught(edited(data, change), feeds, expected)
+
+
+def test_two_live_tensors_in_one_place_are_named(victim):
+    data, feeds, _ = victim
+
+    def change(text):
+        return re.sub(r'(offset=)\d+( rank0=0 region="devmem")', r"\g<1>0\2", text)
+
+    with pytest.raises(
+        ProgramFaultError, match=r"launch \d+, .*\(.*test_evaluate.py:\d+.*\), reads .* where .* lies since"
+    ):
+        td.evaluate_engine(edited(data, change), feeds, trust=True)
+
+
+def test_a_bit_of_a_weight_is_caught(victim):
+    data, feeds, expected = victim
+    weight = random(36, 36, seed=2).numpy().tobytes()
+    place = data.find(weight[:16])
+    place = place if place >= 0 else data.find(random(8, 3, 3, 3).permute(0, 2, 3, 1).numpy().tobytes()[:16])
+    assert place >= 0
+    changed = bytearray(data)
+    changed[place + 3] ^= 0x01  # of the exponent
+    assert caught(bytes(changed), feeds, expected)
+
+
+def test_a_minimum_that_becomes_a_maximum_in_a_kernel_is_caught(victim):
+    data, feeds, expected = victim
+    name = b"__myln_min___myln_float___myln_float("
+    begin = data.rfind(b"= " + name)
+    assert begin > 0
+    assert caught(data.replace(b"= " + name, b"= " + name.replace(b"min", b"max")), feeds, expected)
+
+
+def test_a_kernel_that_writes_outside_of_its_tensors_is_named(victim):
+    data, feeds, _ = victim
+    store = re.search(rb"\(\(__myln_float\*\)__v\d+\)\[0 \+ (?=[^;]*\] = __v\d+;\n)", data)
+    assert store is not None
+    changed = data[: store.end() - 4] + b"-9 " + b"+" + data[store.end() :]
+    with pytest.raises(ProgramFaultError, match="launch"):
+        td.evaluate_engine(changed, feeds, trust=True)
+
+
+# -- who may be evaluated ----------------------------------------------------------------------------------------------
+
+
+def test_an_engine_from_elsewhere_is_run_only_with_trust(victim, monkeypatch, tmp_path):
+    data, feeds, _ = victim
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match="was not built by trtdsl on this machine.*trust=True"):
+        td.evaluate_engine(data, feeds)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_engine_that_was_built_here_is_evaluated_from_its_file(tmp_path, monkeypatch):
+    cache = built_here.folder()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "trtdsl").mkdir(parents=True)
+    (tmp_path / "cache" / "trtdsl" / "kernels").symlink_to(cache / "kernels")
+
+    spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.relu(x) + 1.0)
+    built = td.build(spec, tmp_path / "small.engine", run_check=False)
+    feed = random(3, 3)
+    got = td.evaluate_engine(built.engine, {"x": feed})
+    (value,) = got.values()
+    torch.testing.assert_close(value, feed.relu() + 1.0)
+    with pytest.raises(FeedNameError, match="has the inputs x, not y"):
+        td.evaluate_engine(built.engine, {"y": feed})
+    with pytest.raises(UsageError, match="N = 9|does not take"):
+        td.evaluate_engine(built.engine, {"x": random(9, 3)})
+    built.engine.write_bytes(built.engine.read_bytes() + b"\0")
+    with pytest.raises(EngineDamagedError):
+        td.evaluate_engine(built.engine, {"x": feed}, trust=True)
+
+
+def test_what_only_a_header_of_nvidia_decides_is_refused_by_name():
+    net = network(lambda x: F.cumsum(x, 1), (3, 6))
+    with pytest.raises(UnevaluatedProgramError, match=r"launch 0, .*uses NVIDIA's header cumsum\.h"):
+        td.evaluate_engine(net, feeds_of(random(3, 6)))
+
+
+def test_without_a_compiler_the_package_is_named(victim, monkeypatch):
+    data, feeds, _ = victim
+    monkeypatch.setattr(kernels, "compiler", lambda: None)
+    with pytest.raises(UnevaluatedProgramError, match=r"install the package g\+\+"):
+        td.evaluate_engine(data, feeds, trust=True)
+
+
+def test_floats_become_integers_as_on_the_device():
+    x = torch.tensor([300.7, -1.9, 3e9, -3e9, float("nan"), float("inf")])
+    assert cast(x, torch.int32).tolist() == [300, -1, 2**31 - 1, -(2**31), 0, 2**31 - 1]
+    assert cast(x[:2], torch.int8).tolist() == [44, -1]
+    assert cast(x[3:], torch.int64).tolist() == [-3_000_000_000, 0, 2**63 - 1]

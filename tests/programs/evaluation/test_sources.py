@@ -1,0 +1,45 @@
+"""The text of a kernel as the host's compiler gets it."""
+
+import pytest
+
+from trtdsl.core.errors import UnevaluatedProgramError
+from trtdsl.programs.evaluation.sources import BUILTINS_END, kernel_of
+
+HEAD = "#undef __HAS_FP8\n#ifdef __HAS_FP16\n#include <cuda_fp16.h>\n#endif\n#include <climits>\nusing number = int;\n"
+BODY = """
+extern "C" __global__ void __launch_bounds__(288) first_com(float* a)
+{
+  extern __align__(64) __shared__ char smem[];
+  asm volatile("cvt.rni.sat.s32.f32 %0, %1;" : "=r"(b[i + 0]) : "f"(f(a[0])));
+}
+
+extern "C" __global__ void first(float* a)
+{
+  __shared__ char tile[16];
+  a[0] = static_cast<__myln_int32>(a[1]);
+  __syncthreads();
+}
+"""
+
+
+def test_a_variant_stands_alone_with_its_instructions_as_calls():
+    kernel = kernel_of("first_com", HEAD + BUILTINS_END + BODY)
+    assert kernel.builtins == "using number = int;\n"
+    assert "__global__ void first_com(float* a)" in kernel.body
+    assert "first(float" not in kernel.body
+    assert "char* const smem = shared_memory;" in kernel.body
+    assert "ptx_cvt_rni_sat_s32_f32(b[i + 0], f(a[0]));" in kernel.body
+    assert not kernel.barrier
+
+
+def test_the_other_variant_has_a_barrier_and_the_devices_conversion():
+    kernel = kernel_of("first", HEAD + BUILTINS_END + BODY)
+    assert "static char tile[16];" in kernel.body
+    assert "a[0] = convert<__myln_int32>(a[1]);" in kernel.body
+    assert kernel.barrier
+
+
+@pytest.mark.parametrize("header", ["topk.h", "../../etc/passwd"])
+def test_an_unknown_header_is_refused_by_name(header):
+    with pytest.raises(UnevaluatedProgramError, match=f"header {header}"):
+        kernel_of("first", f'#include "{header}"\n{HEAD}{BUILTINS_END}{BODY}')

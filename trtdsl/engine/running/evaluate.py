@@ -1,0 +1,140 @@
+"""An engine evaluated on the CPU: its program runs from the plan's own bytes, without TensorRT and without a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...core.errors import EngineDamagedError, FeedNameError, UnevaluatedProgramError, UsageError
+from ...core.files import is_file
+from ...definition.network import Network
+from ...definition.spec.load import load_spec
+from ...definition.spec.spec import NetworkSpec
+from ...programs.evaluation.built_here import is_known
+from ...programs.evaluation.contents import Contents, pool_size
+from ...programs.evaluation.evaluator import Observer, evaluate_program
+from ...programs.handed import handed_sizes
+from ...programs.plan import PlanTexts, read_plan
+from ...programs.reader import Given, sizes_at
+from ..compiling.compiler import compile_engine
+from ..compiling.config import BuildConfig
+from ..loading.loader import read_engine_file, read_header
+from ..loading.manifest import manifest_path, read_manifest
+from ..program import given_of_manifest, texts_of_plan
+
+Evaluate = Callable[[Mapping[str, Any]], dict[str, torch.Tensor]]
+
+
+def evaluate_engine(
+    engine: Network | NetworkSpec | str | PathLike[str] | bytes,
+    feeds: Mapping[str, Any],
+    *,
+    profile: int = 0,
+    trust: bool = False,
+    observe: Observer | None = None,
+) -> dict[str, torch.Tensor]:
+    """The outputs of an engine for these ``feeds``, computed on the CPU from the program in its file.
+
+    ``engine`` is an engine's file (or its bytes), or a network, which is built here first. The plan of TensorRT-RTX
+    holds its whole program as text: launches, memory, constants and the C++ source of every generated kernel. All of
+    it is run as it stands, in the memory that the engine lays out; library operations are computed by torch, kernels
+    are compiled by a C++ compiler. ``docs/engine-evaluated.md`` says what that shows and what not.
+
+    Kernels of a file are compiled and run only if trtdsl built it on this machine, or with ``trust``. ``observe`` is
+    called after each launch with its place in the program and its results.
+
+    Raises UnevaluatedProgramError for what is not known (an operation, a header, no compiler), ProgramFaultError for a
+    launch that reads what nothing wrote or what was overwritten, writes outside of its tensors or races with another,
+    UnreadableProgramError, ProgramDamagedError, FeedNameError, and UsageError for shapes that the engine does not take.
+
+    >>> net = td.Network()
+    >>> net.output(F.relu(net.input("x", (2, 3))) * 2, "y")
+    >>> evaluate_engine(net, {"x": torch.tensor([[1.0, -2.0, 3.0], [0.0, 4.0, -5.0]])})["y"].tolist()
+    [[2.0, 0.0, 6.0], [0.0, 8.0, 0.0]]
+    """
+    return evaluator_of(engine, profile=profile, trust=trust, observe=observe)(feeds)
+
+
+def evaluator_of(
+    engine: Network | NetworkSpec | str | PathLike[str] | bytes,
+    *,
+    profile: int = 0,
+    trust: bool = False,
+    observe: Observer | None = None,
+    config: BuildConfig | None = None,
+) -> Evaluate:
+    """A function that evaluates an engine for the feeds that it is given: see :func:`evaluate_engine`."""
+    if isinstance(engine, (str, PathLike)) and Path(str(engine).partition(":")[0]).suffix == ".py":
+        engine = load_spec(str(engine))
+    if isinstance(engine, NetworkSpec):
+        engine = engine.define()
+    if isinstance(engine, Network):
+        return _of_network(engine, profile, observe, config)
+    return _of_file(engine, profile, trust, observe)
+
+
+def _of_network(network: Network, profile: int, observe: Observer | None, config: BuildConfig | None) -> Evaluate:
+    plan = compile_engine(network, config or BuildConfig(tf32=False))
+    texts = texts_of_plan(plan, network)
+    named = {name: tensor.shape for name, tensor in network.inputs.items()}
+    given = Given({}, {}, named, handed_sizes(network, texts.of_profile(profile)))
+    ranks = {name: len(tensor.shape) for name, tensor in network.outputs.items()}
+    return _evaluate(bytes(plan.data), texts, given, ranks, profile, observe)
+
+
+def _of_file(source: str | PathLike[str] | bytes, profile: int, trust: bool, observe: Observer | None) -> Evaluate:
+    path = None if isinstance(source, bytes) else Path(source)
+    data = source if isinstance(source, bytes) else read_engine_file(Path(source))
+    label = "the engine" if path is None else str(path)
+    header, sha256 = read_header(data, label), hashlib.sha256(data).hexdigest()
+    manifest = read_manifest(path) if path is not None and is_file(manifest_path(path)) else None
+    if manifest is not None and sha256 != manifest.engine.sha256:
+        raise EngineDamagedError(f"{label} is not the engine that its manifest describes: build it again")
+    if not trust and not is_known(sha256):
+        raise UsageError(
+            f"{label} was not built by trtdsl on this machine, and evaluating it compiles and runs the kernels in it: "
+            "say trust=True (--trust) if you know who built it"
+        )
+    texts = read_plan(data, header.product, header.version, label)
+    given = Given({}) if manifest is None else given_of_manifest(manifest, {}, profile)
+    ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
+    return _evaluate(data, texts, given, ranks, profile, observe)
+
+
+def _evaluate(
+    data: bytes, texts: PlanTexts, given: Given, ranks: Mapping[str, int], profile: int, observe: Observer | None
+) -> Evaluate:
+    """Evaluates one profile's program; ``ranks`` are those of the outputs, as far as they are known."""
+    own = texts.of_profile(profile)
+    if not own:
+        raise UsageError(f"the engine has no profile {profile}")
+    if len(own) > 1:
+        raise UnevaluatedProgramError(
+            f"the engine has {len(own)} programs that follow each other, which is not evaluated"
+        )
+    text, contents = next(iter(own)), Contents(data)
+    behind = sum(map(pool_size, texts.programs[texts.programs.index(text) + 1 :]))
+    constants = contents.constants(text, behind)
+
+    def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        tensors = {name: torch.as_tensor(feed).detach().cpu() for name, feed in feeds.items()}
+        if given.named and tensors.keys() != given.named.keys():
+            raise FeedNameError(
+                f"the engine has the inputs {', '.join(given.named)}, not {', '.join(tensors) or 'none'}"
+            )
+        at = replace(given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
+        found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe)
+        unnamed, missing = found.keys() - ranks.keys(), [name for name in ranks if name not in found]
+        if ranks and len(unnamed) == len(missing) == 1:  # a program may call its one output by another name
+            found[missing[0]] = found.pop(unnamed.pop())
+        elif missing:
+            raise UnevaluatedProgramError(f"no launch of the program gives the output {missing[0]}: it is an input")
+        return {name: found[name].reshape(()) if ranks[name] == 0 else found[name] for name in ranks} or found
+
+    return run

@@ -1,0 +1,118 @@
+"""What stands in a plan beside its texts: the source of every generated kernel, and the constants."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...core.errors import ProgramDamagedError
+from ..plan import BITS, Descriptor, ProgramText
+
+SOURCE = re.compile(rb"\0\0\0\0(?P<length>[\s\S]{4})(?=#(?:undef|ifdef) __HAS_)")
+KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
+POOL_ALIGNMENT = 128  # of each constant but the last
+FILE_TAIL = 4  # bytes behind the last pool
+BODY_POOL = b"runtime-fusion-consts".ljust(128, b"\0")
+"""What a fusion's constants begin with: then their bytes, their alignment, their number, each one's name and place."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The bytes of a plan, and what they hold."""
+
+    data: bytes
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The CUDA C++ that each generated kernel stands in, by the kernel's name; two variants share one source."""
+        found: dict[str, str] = {}
+        for match in SOURCE.finditer(self.data):
+            begin = match.end()
+            length = int.from_bytes(match["length"], "little")
+            if length <= len(self.data) - begin:
+                text = self.data[begin : begin + length].decode("utf-8", "replace").rstrip("\0")
+                found |= dict.fromkeys(KERNEL.findall(text), text)
+        return found
+
+    @cached_property
+    def body_pools(self) -> list[dict[str, bytes]]:
+        """The constants of each fusion that has some, by name: each with all that follows it in the pool."""
+        pools, start = [], self.data.find(BODY_POOL)
+        while start >= 0:
+            try:
+                pools.append(_body_pool(self.data, start + len(BODY_POOL)))
+            except (struct.error, UnicodeDecodeError):
+                raise ProgramDamagedError("the plan has constants of a fusion that cannot be read") from None
+            start = self.data.find(BODY_POOL, start + 1)
+        return pools
+
+    def constants_of_body(self, body: ProgramText) -> dict[str, bytes]:
+        """The bytes of each constant of a fusion's body, by its name."""
+        sizes = {tensor.name: _size(tensor) for tensor in body.tensors.values() if tensor.constant and not tensor.base}
+        for pool in self.body_pools:
+            if sizes and sizes.keys() <= pool.keys():
+                return {name: pool[name][:size] for name, size in sizes.items()}
+        if sizes:
+            raise ProgramDamagedError("the plan has no constants of one of its fusions")
+        return {}
+
+    def constants(self, text: ProgramText, others_behind: int = 0) -> Mapping[str, bytes]:
+        """The bytes of each constant of a program, by its name.
+
+        They lie in one pool at the end of the file, in the order of their numbers; ``others_behind`` are the bytes
+        of the pools of programs that follow.
+        """
+        numbered = {
+            tensor.offset: _size(tensor) for tensor in text.tensors.values() if tensor.constant and tensor.base is None
+        }
+        places = dict(_places(numbered))
+        size = pool_size(text)
+        begin = len(self.data) - FILE_TAIL - others_behind - size
+        if begin < 0 or set(numbered) != set(range(len(numbered))):
+            raise ProgramDamagedError("the plan's constants are not where its program says")
+        return {
+            tensor.name: self.data[begin + places[tensor.offset] :][: _size(tensor)]
+            for tensor in text.tensors.values()
+            if tensor.constant and tensor.base is None
+        }
+
+
+def _body_pool(data: bytes, position: int) -> dict[str, bytes]:
+    size, _, count = struct.unpack_from("<QQ12xQ", data, position)
+    position += 36
+    places = {}
+    for _ in range(min(count, 10_000)):
+        (length,) = struct.unpack_from("<I", data, position)
+        name = data[position + 4 : position + 4 + length].decode()
+        (places[name],) = struct.unpack_from("<Q", data, position + 4 + length)
+        position += 12 + length
+    return {name: data[position + place : position + size] for name, place in places.items()}
+
+
+def pool_size(text: ProgramText) -> int:
+    """The bytes of a program's constants in the file."""
+    sizes = {tensor.offset: _size(tensor) for tensor in text.tensors.values() if tensor.constant and not tensor.base}
+    if not sizes:
+        return 0
+    places = dict(_places(sizes))
+    last = max(sizes)
+    return -(-(places[last] + sizes[last]) // 8) * 8
+
+
+def _places(sizes: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    place = 0
+    for number in sorted(sizes):
+        yield number, place
+        place += -(-sizes[number] // POOL_ALIGNMENT) * POOL_ALIGNMENT
+
+
+def _size(tensor: Descriptor) -> int:
+    elements = 1
+    for size in tensor.dims:
+        if not isinstance(size, int):
+            raise ProgramDamagedError(f"the plan's program has a constant {tensor.name[:40]!r} of a dynamic size")
+        elements *= size
+    return (elements * BITS[tensor.dtype] + 7) // 8

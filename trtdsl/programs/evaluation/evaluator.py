@@ -1,0 +1,411 @@
+"""Runs a program's statements in order, in the memory that the plan lays out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ...core.errors import ProgramDamagedError, ProgramFaultError, UnevaluatedProgramError
+from ..grammar import Record
+from ..host_sizes import COMPARISONS, OPERATIONS, Scalars, label_places
+from ..launches import QUIET, places_of
+from ..plan import BITS, ProgramText, plain
+from . import library
+from .contents import Contents
+from .kernels import Server, compile_kernels
+from .memory import PAGE, POISON, Memory, Place, dtype_of
+from .sources import Kernel, kernel_of
+from .streams import Order
+
+Feeds = Mapping[str, torch.Tensor]
+Observer = Callable[["Step", Mapping[str, torch.Tensor]], None]
+"""Is told of each launch when it is done, with its results by name."""
+
+STEPS = 1_000_000
+KERNELS = ("function", "runtime_function")
+FUSION = "runtime_fusion"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A launch that is run."""
+
+    index: int
+    name: str
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        where = f" ({', '.join(self.lines)})" if self.lines else ""
+        return f"launch {self.index}, {self.name}{where},"
+
+
+def evaluate_program(
+    text: ProgramText,
+    contents: Contents,
+    constants: Mapping[str, bytes],
+    scalars: Scalars,
+    feeds: Feeds,
+    observe: Observer | None = None,
+) -> dict[str, torch.Tensor]:
+    """The outputs of a program by the network's names, from the values of its inputs.
+
+    Raises UnevaluatedProgramError for what is not known, and ProgramFaultError for a launch that reads what nothing
+    wrote or what was overwritten, writes outside of its tensors, or races with another.
+    """
+    evaluation = _Evaluation(text, contents, constants, scalars, observe)
+    try:
+        evaluation.give(feeds)
+        evaluation.run()
+        return evaluation.outputs()
+    finally:
+        evaluation.close()
+
+
+class _Evaluation:
+    def __init__(
+        self,
+        text: ProgramText,
+        contents: Contents,
+        constants: Mapping[str, bytes],
+        scalars: Scalars,
+        observe: Observer | None,
+    ):
+        self.text, self.contents, self.scalars, self.observe = text, contents, scalars, observe
+        self.memory = Memory(text, scalars, constants)
+        self.servers: dict[Path, Server] = {}
+        self.compiled: dict[str, tuple[Path, int]] = {}
+        self.order = Order(int(str(text.header.get("n_streams", "1"))))
+        self.written: set[str] = set()
+        self.step = Step(0, "", ())
+
+    def close(self) -> None:
+        for server in self.servers.values():
+            server.close()
+        self.memory.close()
+
+    def give(self, feeds: Feeds) -> None:
+        """Puts the inputs, and the sizes that the host computed, where the program expects them."""
+        for name in self.text.names("inputs"):
+            value = feeds.get(plain(name))
+            if value is not None:
+                view = self.memory.view(name)
+                view.copy_(value.reshape(view.shape))
+                self._note(name, "the caller")
+        for name in list(self.scalars.values):
+            self._put_scalar(name)
+
+    def _put_scalar(self, name: str) -> None:
+        tensor = self.text.tensors.get(name)
+        if tensor is not None and not tensor.constant and all(size == 1 for size in tensor.dims):
+            self.memory.view(name).fill_(self.scalars.values[name])
+            self._note(name, "the host")
+
+    def _note(self, name: str, what: str) -> None:
+        self.memory.note_write(name, what)
+        self.written.add(self.memory.root(name).name)
+
+    # -- statements ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Runs ``main``."""
+        statements = self.text.statements
+        labels = label_places(statements)
+        self._compile_ahead()
+        position = steps = launches = 0
+        while position < len(statements):
+            steps += 1
+            if steps > STEPS:
+                raise ProgramFaultError(f"the program runs for more than {STEPS:,} statements")
+            kind, record = statements[position]
+            position += 1
+            if isinstance(record, str):
+                continue
+            if kind in ("jmp", "cjmp"):
+                position = self._jump(kind, record, labels)
+            elif kind in ("signal", "wait"):
+                self.order.note(kind, record)
+            elif kind == "shape_call":
+                self._compute_sizes(record)
+            elif kind in QUIET:
+                continue
+            elif self._on_host(kind, record):
+                self._compute_on_host(kind, record)
+            else:
+                lines, _ = places_of(record.text("layers"))
+                self.step = Step(launches, record.text("name") or kind, lines)
+                launches += 1
+                self._launch(kind, record)
+
+    def _jump(self, kind: str, record: Record, labels: Mapping[str, int]) -> int:
+        targets = record.texts("target")
+        if len(targets) != (1 if kind == "jmp" else 2) or not labels.keys() >= set(targets):
+            raise ProgramDamagedError(f"the plan's program has a {kind} that leads nowhere")
+        if kind == "jmp":
+            return labels[targets[0]]
+        compare = COMPARISONS.get(record.text("op"))
+        operands = [self._number(name) for name in record.texts("input")]
+        if compare is None or len(operands) != 2:
+            raise UnevaluatedProgramError(f"the jump {record.text('op')[:20]} is not known")
+        return labels[targets[0 if compare(*operands) else 1]]
+
+    def _number(self, name: str) -> int | float | bool:
+        self.memory.check_read(name, str(self.step))
+        return self.memory.view(name).reshape(()).item()
+
+    def _compute_sizes(self, record: Record) -> None:
+        """The sizes that a branch computes; those of the whole program are known from the beginning."""
+        number = record.text("subg_id", "0")
+        for kind, inner in self.text.sections.get(f"shape_subg subg{number}", ()) if number != "0" else ():
+            if isinstance(inner, Record) and kind != "assert":
+                self._compute_on_host(kind, inner)
+
+    def _on_host(self, kind: str, record: Record) -> bool:
+        outputs = record.texts("output")
+        return (kind in OPERATIONS or kind == "memset") and bool(outputs) and all(map(self.scalars.on_host, outputs))
+
+    def _compute_on_host(self, kind: str, record: Record) -> None:
+        for name in record.texts("input"):
+            if name not in self.text.tensors:
+                raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
+            self.scalars.values[name] = self._number(name)
+        self.scalars.evaluate("copy" if kind == "cast" else kind, record)
+        for name in record.texts("output"):
+            if name not in self.scalars.values:
+                raise UnevaluatedProgramError(f"{kind}, on the host, is not known")
+            self._put_scalar(name)
+
+    # -- launches ------------------------------------------------------------------------------------------------------
+
+    def _launch(self, kind: str, record: Record) -> None:
+        reads = record.texts("input_args") + record.texts("input")
+        writes = record.texts("output_args") + record.texts("output")
+        what = str(self.step)
+        try:
+            for name in reads:
+                self.memory.check_read(name, what)
+            self.order.launch(record, what, *(self._followed(names) for names in (reads, writes)))
+            if kind in KERNELS:
+                self._run_kernel(record, writes)
+            elif kind == FUSION:
+                self._run_body(record, reads, writes)
+            else:
+                views = [[self.memory.view(name) for name in names] for names in (reads, writes)]
+                library.evaluate(kind, record, *views)
+        except UnevaluatedProgramError as error:
+            raise UnevaluatedProgramError(
+                error.message if error.message.startswith("launch") else f"{what} {error.message}"
+            ) from None
+        for name in writes:
+            self._note(name, what.removesuffix(","))
+            if kind in KERNELS:
+                self.memory.note_missing(name)
+            if kind not in (*KERNELS, FUSION) and self.memory.view(name).numel() == 1:
+                self.scalars.values[name] = self.memory.view(name).reshape(()).item()
+        if self.observe is not None:
+            self.observe(self.step, {name: self.memory.view(name) for name in writes})
+
+    def _followed(self, names: Sequence[str]) -> list[Place]:
+        """Where operands lie that a launch can change."""
+        return [self.memory.place(name) for name in names if not self.memory.root(name).constant]
+
+    # -- fusions -------------------------------------------------------------------------------------------------------
+
+    def _run_body(self, record: Record, reads: Sequence[str], writes: Sequence[str]) -> None:
+        number = record.number("binary", -1)
+        if not 0 <= number < len(self.text.bodies):
+            raise ProgramDamagedError(f"the plan's program has no fusion {number}")
+        body = self.text.bodies[number]
+        inputs, outputs = body.names("inputs"), body.names("outputs")
+        if len(inputs) != len(reads) or len(outputs) != len(writes):
+            raise UnevaluatedProgramError("the fusion has other operands than its body")
+        scalars = Scalars(body, self.scalars.values)
+        values = {own: self.memory.view(name) for own, name in zip(inputs, reads, strict=True)}
+        for own, value in values.items():
+            if value.numel() == 1 and not value.is_floating_point():
+                scalars.values[own] = value.reshape(()).item()
+        for name, payload in self.contents.constants_of_body(body).items():
+            values[name] = torch.frombuffer(bytearray(payload), dtype=dtype_of(body.tensors[name]))
+            values[name] = values[name].as_strided(*_layout(body, scalars, name))
+        results = dict(zip(outputs, (self.memory.view(name) for name in writes), strict=True))
+        for kind, inner in body.statements:
+            if isinstance(inner, str) or kind in QUIET:
+                continue
+            for name in inner.texts("output"):
+                values[name] = _made(body, scalars, name, results.get(name))
+            operands = [
+                [_value(body, scalars, values, name) for name in inner.texts(key)] for key in ("input", "output")
+            ]
+            library.evaluate(kind, inner, *operands)
+        for name, result in results.items():
+            if name not in values:
+                raise ProgramDamagedError(f"the plan's program has a fusion that does not write {name[:40]!r}")
+            if values[name] is not result:
+                result.copy_(values[name].reshape(result.shape))
+
+    # -- generated kernels ---------------------------------------------------------------------------------------------
+
+    def _compile_ahead(self) -> None:
+        """Compiles all kernels that the sizes choose, together; a kernel that is not known is refused where it runs."""
+        kernels = {}
+        for kind, record in self.text.statements:
+            if kind in KERNELS and isinstance(record, Record):
+                name, _ = self._variant(record)
+                with suppress(UnevaluatedProgramError):
+                    kernels[name] = self._kernel(name)
+        if kernels:
+            self.compiled = compile_kernels(kernels.values())
+
+    def _kernel(self, name: str) -> Kernel:
+        if name not in self.contents.sources:
+            raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
+        return kernel_of(name, self.contents.sources[name])
+
+    def _variant(self, record: Record) -> tuple[str, Record]:
+        """The name of the kernel to run, of those for some sizes or for all, and the record of its grid."""
+        for variant in record.records("cond_fqn"):
+            if self.scalars.values.get(variant.text("exec_cond")):
+                return variant.text("function"), variant
+        return record.text("fqn"), record
+
+    def _run_kernel(self, record: Record, writes: Sequence[str]) -> None:
+        name, variant = self._variant(record)
+        if name not in self.compiled:
+            self.compiled |= compile_kernels([self._kernel(name)])
+        path, number = self.compiled[name]
+        if path not in self.servers:
+            self.servers[path] = Server(path, self.memory.file, self.memory.size)
+        grid, block = ([_size(word) for word in variant.texts(key)] for key in ("grid", "block"))
+        if len(grid) != 3 or len(block) != 3:
+            raise UnevaluatedProgramError(f"the kernel {name} has a grid that is not known")
+        arguments = record.texts("args")
+        staged = _Stage(self.memory, arguments, writes)
+        try:
+            self.servers[path].run(number, grid, block, variant.number("shmem"), staged.addresses, str(self.step))
+        except ProgramFaultError:
+            self.servers.pop(path).close()
+            raise
+        staged.take_back(str(self.step))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def outputs(self) -> dict[str, torch.Tensor]:
+        """The network's outputs."""
+        found = {}
+        for name in self.text.names("outputs"):
+            if self.memory.root(name).name not in self.written:
+                raise ProgramFaultError(f"no launch writes the output {plain(name)}")
+            found[plain(name)] = self.memory.view(name).clone(memory_format=torch.contiguous_format)
+        return found
+
+
+class _Stage:
+    """The operands of a kernel behind the engine's memory, with guards around each: a write outside shows.
+
+    Operands that share memory stay together.
+    """
+
+    def __init__(self, memory: Memory, arguments: Sequence[str], writes: Sequence[str]):
+        self.memory = memory
+        places = {name: memory.place(name) for name in arguments}
+        self.parts = _together(list(places.values()))
+        self.shifts: list[int] = []
+        position = memory.stage
+        for start, end in self.parts:
+            position += PAGE + (start - position) % 128
+            self.shifts.append(position - start)
+            self._fill(position - PAGE, position)
+            memory.bytes[position : position + end - start] = memory.bytes[start:end]
+            position += end - start
+            self._fill(position, position + PAGE)
+            position += PAGE
+        given = [place for name, place in places.items() if name not in writes]
+        for name in dict.fromkeys(writes):
+            if name in places and not any(places[name].meets(place) for place in given):
+                self._view(places[name]).fill_(POISON)
+        self.addresses = [places[name].start + self._shift(places[name]) for name in arguments]
+        self.written = [
+            (start, end)
+            for start, end in self.parts
+            if any(start <= places[n].start < max(end, start + 1) for n in writes if n in places)
+        ]
+
+    def take_back(self, what: str) -> None:
+        """Copies the results back; raises ProgramFaultError where a guard or an operand was written."""
+        memory = self.memory
+        for (start, end), shift in zip(self.parts, self.shifts, strict=True):
+            first, last = start + shift, end + shift
+            for low, high in ((first - PAGE, first), (last, last + PAGE)):
+                if not bool((memory.bytes[low:high] == POISON).all()):
+                    raise ProgramFaultError(f"{what} writes outside of its tensors")
+            if (start, end) in self.written:
+                memory.bytes[start:end] = memory.bytes[first:last]
+            elif not torch.equal(memory.bytes[start:end], memory.bytes[first:last]):
+                raise ProgramFaultError(f"{what} writes to an operand that it only reads")
+
+    def _fill(self, start: int, end: int) -> None:
+        self.memory.bytes[start:end] = POISON
+
+    def _shift(self, place: Place) -> int:
+        for (start, end), shift in zip(self.parts, self.shifts, strict=True):
+            if start <= place.start and place.end <= end:
+                return shift
+        raise AssertionError("every operand is staged")
+
+    def _view(self, place: Place) -> torch.Tensor:
+        """The bytes of an operand in the stage."""
+        strides = tuple(stride * place.itemsize for stride in place.strides)
+        start = place.start + self._shift(place)
+        return self.memory.bytes.as_strided((*place.shape, place.itemsize), (*strides, 1), start)
+
+
+def _together(places: Sequence[Place]) -> list[tuple[int, int]]:
+    """The stretches of memory that places cover, those that touch each other as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted({(place.start, place.end) for place in places}):
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _size(word: str) -> int:
+    if not word.isdigit():
+        raise UnevaluatedProgramError(f"a grid of {word[:40]!r} is not known")
+    return int(word)
+
+
+def _layout(body: ProgramText, scalars: Scalars, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and the strides of a tensor of a fusion's body."""
+    tensor = body.tensors.get(name)
+    if tensor is None:
+        raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
+    sizes = [[scalars.size(size) for size in group] for group in (tensor.dims, tensor.strides)]
+    if None in sizes[0] + sizes[1]:
+        raise UnevaluatedProgramError(f"{plain(name)} has a size that is not known")
+    shape, strides = ([size for size in group if size is not None] for group in sizes)
+    return tuple(shape), tuple(strides)
+
+
+def _made(body: ProgramText, scalars: Scalars, name: str, result: torch.Tensor | None) -> torch.Tensor:
+    """Where a statement of a body writes: the fusion's own result, or memory that only the body sees."""
+    shape, strides = _layout(body, scalars, name)
+    if result is not None and tuple(result.shape) == shape:
+        return result
+    return torch.empty_strided(shape, strides, dtype=dtype_of(body.tensors[name]))
+
+
+def _value(body: ProgramText, scalars: Scalars, values: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+    """A value in a body: made before, or a view of one."""
+    if name in values:
+        return values[name]
+    tensor = body.tensors.get(name)
+    if tensor is None or tensor.base is None:
+        raise ProgramFaultError(f"a fusion reads {plain(name)}, which nothing wrote")
+    base = _value(body, scalars, values, tensor.base)
+    offset = base.storage_offset() + tensor.offset * 8 // BITS[tensor.dtype]
+    return base.as_strided(*_layout(body, scalars, name), offset)

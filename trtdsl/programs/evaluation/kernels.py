@@ -1,0 +1,191 @@
+"""Generated kernels on the host: compiled once by a C++ compiler, run in a process of their own with few rights.
+
+The compiler gets the kernels' text behind our own headers, in ``kernel/``; the result is kept in the user's cache by
+the text's hash. The process that runs them shares one memory with this one and may do nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from ...core.errors import ProgramFaultError, UnevaluatedProgramError
+from .built_here import folder
+from .sources import Kernel
+
+OWN = Path(__file__).parent / "kernel"
+OPTIONS = (
+    "-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-w",
+    "-fpermissive", "-fno-math-errno", "-fno-trapping-math", "-ftree-vectorize",
+)  # fmt: skip
+SECONDS = 600  # of computing that a process of kernels may take
+COMPILING = 300  # seconds for one run of the compiler
+
+
+@cache
+def compiler() -> str | None:
+    """The C++ compiler: ``$CXX``, g++ or clang++; None without one."""
+    return next(
+        (found for name in (os.environ.get("CXX"), "g++", "clang++") if name and (found := shutil.which(name))), None
+    )
+
+
+@cache
+def _version() -> str:
+    """What the result depends on beside the kernel's text: the compiler, its options, our headers and this CPU."""
+    path = compiler()
+    assert path is not None
+    told = subprocess.run([path, "--version"], capture_output=True, check=False).stdout
+    flags = next((line for line in _cpu().splitlines() if line.startswith("flags")), "")
+    own = b"".join(path.read_bytes() for path in sorted(OWN.iterdir()))
+    return hashlib.sha256(told + " ".join(OPTIONS).encode() + flags.encode() + own).hexdigest()
+
+
+def _cpu() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ""
+
+
+def _key(kernel: Kernel) -> str:
+    return hashlib.sha256("\0".join((_version(), kernel.name, kernel.builtins, kernel.body)).encode()).hexdigest()
+
+
+def compile_kernels(kernels: Iterable[Kernel]) -> dict[str, tuple[Path, int]]:
+    """The executable of each kernel by its name, and its number there; compiles those that no cache has.
+
+    Raises UnevaluatedProgramError where there is no compiler, or where a kernel uses what our headers do not have.
+    """
+    wanted = {kernel.name: kernel for kernel in kernels}
+    if wanted and compiler() is None:
+        raise UnevaluatedProgramError(
+            "the engine has kernels in C++, and there is no C++ compiler here: install the package g++ (or set CXX)"
+        )
+    cached = folder() / "kernels"
+    found = {name: place for name, kernel in wanted.items() if (place := _kept(cached, kernel)) is not None}
+    missing = [kernel for name, kernel in wanted.items() if name not in found]
+    workers = max(min(os.cpu_count() or 1, 4), 1)
+    groups = [group for start in range(workers) if (group := missing[start::workers])]
+    with ThreadPoolExecutor(workers) as pool:
+        for result in pool.map(lambda group: _compile(cached, group), groups):
+            found |= result
+    return found
+
+
+def _kept(cached: Path, kernel: Kernel) -> tuple[Path, int] | None:
+    try:
+        name, number = (cached / _key(kernel)).read_text().split()
+    except (OSError, ValueError):
+        return None
+    path = cached / Path(name).name
+    return (path, int(number)) if path.is_file() else None
+
+
+def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int]]:
+    """Compiles kernels into one executable, and writes down which are in it."""
+    text = "\n".join(_translation_unit(group))
+    cached.mkdir(parents=True, exist_ok=True)
+    target = cached / (hashlib.sha256((_version() + text).encode()).hexdigest() + ".kernels")
+    with tempfile.TemporaryDirectory(dir=cached) as scratch:
+        source, made = Path(scratch) / "kernels.cpp", Path(scratch) / "kernels"
+        source.write_text(text)
+        command = [str(compiler()), *OPTIONS, f"-I{OWN}", str(source), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILING)
+        if done.returncode:
+            raise UnevaluatedProgramError(_not_compiled(group, done.stderr))
+        os.replace(made, target)
+        for number, kernel in enumerate(group):
+            note = Path(scratch) / "note"
+            note.write_text(f"{target.name} {number}")
+            os.replace(note, cached / _key(kernel))
+    return {kernel.name: (target, number) for number, kernel in enumerate(group)}
+
+
+def _not_compiled(group: Sequence[Kernel], told: str) -> str:
+    lines = [line for line in told.splitlines() if "error" in line]
+    names = ", ".join(kernel.name for kernel in group[:3])
+    first = lines[0].partition("error: ")[2] if lines else told[-300:]
+    return f"a kernel of {names} uses what is not known on the host: {first}"
+
+
+def _translation_unit(group: Sequence[Kernel]) -> Iterable[str]:
+    yield '#include "device.hpp"'
+    yield '#include "reductions.hpp"'
+    builtins = {kernel.builtins for kernel in group}
+    if len(builtins) > 1:
+        raise UnevaluatedProgramError("the kernels of one engine do not begin alike")
+    yield from builtins
+    for number, kernel in enumerate(group):
+        yield f"namespace kernel_{number} {{"
+        if kernel.barrier:
+            yield '#include "reductions_of_kernel.inc"'
+        yield kernel.body
+        yield "}"
+    yield "const Kernel kernels[] = {"
+    for number, kernel in enumerate(group):
+        caller = f"Caller<&kernel_{number}::{kernel.name}>"
+        yield (
+            f'    {{"{kernel.name}", {caller}::call, {caller}::block, {caller}::count, {str(kernel.barrier).lower()}}},'
+        )
+    yield f"}};\nconst size_t kernel_count = {len(group)};"
+    yield '#include "server.cpp"'
+
+
+class Server:
+    """A process that runs the kernels of one executable on shared memory."""
+
+    def __init__(self, path: Path, memory: int, size: int):
+        self.process = subprocess.Popen(
+            [str(path), str(memory), str(size), str(SECONDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(memory,),
+            env={},
+            bufsize=0,
+        )
+
+    def run(
+        self, number: int, grid: Sequence[int], block: Sequence[int], shared: int, addresses: Sequence[int], what: str
+    ) -> None:
+        """Runs one kernel with the places of its arguments; raises ProgramFaultError where it does not end well."""
+        assert self.process.stdin is not None and self.process.stdout is not None and self.process.stderr is not None
+        request = struct.pack("=8IQ", number, len(addresses), *grid, *block, shared)
+        try:
+            self.process.stdin.write(request + struct.pack(f"={len(addresses)}Q", *addresses))
+            done = self.process.stdout.read(1)
+        except BrokenPipeError:
+            done = b""
+        if done != b"\1":
+            told = self.process.stderr.read().decode("utf-8", "replace").strip()
+            code = self.process.wait()
+            if code == 3:
+                raise UnevaluatedProgramError(f"{what}: {told}")
+            raise ProgramFaultError(f"{what} {ENDS.get(-code, f'ended with {code}')}{': ' + told if told else ''}")
+
+    def close(self) -> None:
+        """Ends the process."""
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self.process.kill()
+        self.process.wait()
+
+
+ENDS = {
+    11: "accesses memory that is not there (segmentation fault)",
+    7: "accesses memory that is not there (bus error)",
+    8: "divides an integer by zero",
+    9: "was ended: it took too long, or did more than compute",
+    24: f"did not end within {SECONDS} seconds of computing",
+}
+"""By the signal that ended the process."""

@@ -1,0 +1,246 @@
+"""The memory of an engine: every region in one buffer, poisoned first, and who wrote each part of it.
+
+A tensor lies at its region's beginning, its offset and its strides. Reading what nothing wrote, or what another tensor
+has overwritten since, is an error that names both.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ...core.errors import ProgramDamagedError, ProgramFaultError, UnevaluatedProgramError
+from ..host_sizes import Scalars
+from ..plan import BITS, DTYPES, Descriptor, ProgramText, plain
+
+POISON = 0x7F
+PAGE = 4096
+MOST_OWNERS = (1 << 15) - 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies at the current sizes."""
+
+    start: int
+    """In bytes from the beginning of the buffer."""
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements."""
+    itemsize: int
+
+    @property
+    def end(self) -> int:
+        """Behind its last byte."""
+        if 0 in self.shape:
+            return self.start
+        reach = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return self.start + (reach + 1) * self.itemsize
+
+    def meets(self, other: Place) -> bool:
+        """Whether two tensors have a byte in common: slices of one tensor may lie between each other."""
+        start, end = max(self.start, other.start), min(self.end, other.end)
+        if start >= end:
+            return False
+        first = min(self.start, other.start)
+        used = torch.zeros(max(self.end, other.end) - first, dtype=torch.bool)
+        self._of(used, first).fill_(True)
+        return bool(other._of(used, first).any())
+
+    def _of(self, marks: torch.Tensor, first: int) -> torch.Tensor:
+        """The marks of its bytes, of which the first is byte ``first``."""
+        strides = tuple(stride * self.itemsize for stride in self.strides)
+        return marks.as_strided((*self.shape, self.itemsize), (*strides, 1), self.start - first)
+
+
+class Memory:
+    """The regions of a program, and the caller's own tensors, in one buffer that other processes can share.
+
+    Behind them lies the stage, where a kernel gets its operands with guards around them.
+    """
+
+    def __init__(self, text: ProgramText, scalars: Scalars, constants: Mapping[str, bytes]):
+        self.text = text
+        self.scalars = scalars
+        self.loops = any(kind in ("jmp", "cjmp") for kind, _ in text.statements)
+        self.starts: dict[str, int] = {}
+        self._end = 0
+        pooled = {tensor.region for tensor in text.tensors.values() if tensor.constant}
+        for region in text.regions.values():
+            if region.name not in pooled:
+                self.starts[region.name] = self._reserve(region.size)
+        self.tracked = self._end  # the bytes whose writers are known
+        own = [tensor for tensor in text.tensors.values() if tensor.base is None]
+        for tensor in own:
+            if tensor.constant or not tensor.region:
+                payload = constants.get(tensor.name)
+                self.starts[f"\0{tensor.name}"] = self._reserve(self._size(tensor) if payload is None else len(payload))
+        self.stage = self._end
+        self.size = 2 * self._end + (1 << 20) + 64 * PAGE
+        self.file = os.memfd_create("trtdsl")
+        os.ftruncate(self.file, self.size)
+        self._map = mmap.mmap(self.file, self.size)
+        self.bytes = torch.frombuffer(self._map, dtype=torch.uint8)
+        self.bytes[: self.stage].fill_(POISON)
+        for name, payload in constants.items():
+            start = self.starts[f"\0{name}"]
+            if payload:
+                self.bytes[start : start + len(payload)] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+        self.unit = min(
+            (BITS[t.dtype] // 8 for t in own if t.region and not t.constant and BITS[t.dtype] >= 8), default=1
+        )
+        if any(tensor.offset % self.unit for tensor in text.tensors.values() if not tensor.constant):
+            self.unit = 1
+        self.owners = torch.zeros(self.tracked // self.unit + 1, dtype=torch.int16)
+        self.numbers: dict[str, int] = {}
+        self.writers: dict[int, str] = {}
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        del self.bytes, self.owners
+        os.close(self.file)
+
+    def _reserve(self, size: int) -> int:
+        start = self._end
+        self._end = start + -(-max(size, 1) // PAGE) * PAGE
+        return start
+
+    def _size(self, tensor: Descriptor) -> int:
+        """The bytes of a tensor of the caller's; 0 for one whose sizes are not known."""
+        sizes = [self.scalars.size(size) for size in tensor.dims]
+        return 0 if None in sizes else math.prod(size or 0 for size in sizes) * BITS[tensor.dtype] // 8
+
+    # -- tensors -------------------------------------------------------------------------------------------------------
+
+    def descriptor(self, name: str) -> Descriptor:
+        """A tensor of the program."""
+        if name not in self.text.tensors:
+            raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
+        return self.text.tensors[name]
+
+    def root(self, name: str) -> Descriptor:
+        """The tensor that a view, or a view of a view, is of."""
+        tensor = self.descriptor(name)
+        for _ in self.text.tensors:
+            if tensor.base is None:
+                return tensor
+            tensor = self.descriptor(tensor.base)
+        raise ProgramDamagedError("the plan's program has a view of itself")
+
+    def place(self, name: str) -> Place:
+        """Where a tensor lies; raises UnevaluatedProgramError for one whose size is not known yet."""
+        tensor = self.descriptor(name)
+        if BITS[tensor.dtype] < 8:
+            raise UnevaluatedProgramError(f"{plain(name)} has the type {tensor.dtype}, which is not evaluated")
+        start, whole = 0, tensor
+        while whole.base is not None:
+            start, whole = start + whole.offset, self.descriptor(whole.base)
+        if whole.constant or not whole.region:
+            start += self.starts[f"\0{whole.name}"]
+        else:
+            start += self.starts[whole.region] + whole.offset
+        shape = tuple(self._known(name, size) for size in tensor.dims)
+        strides = tuple(self._known(name, size) for size in tensor.strides)
+        found = Place(start, shape, strides, BITS[tensor.dtype] // 8)
+        low, high = self._bounds(whole)
+        if start < low or found.end > high:
+            raise ProgramFaultError(
+                f"{plain(name)} lies outside of its memory: bytes {start - low} to {found.end - low} of {high - low}"
+            )
+        return found
+
+    def _bounds(self, whole: Descriptor) -> tuple[int, int]:
+        if whole.constant or not whole.region:
+            start = self.starts[f"\0{whole.name}"]
+            return start, start + -(-max(self._size(whole), 1) // PAGE) * PAGE
+        start = self.starts[whole.region]
+        return start, start + self.text.regions[whole.region].size
+
+    def _known(self, name: str, size: int | str) -> int:
+        value = self.scalars.size(size)
+        if value is None:
+            raise UnevaluatedProgramError(f"{plain(name)} has a size that is known only after the GPU computed it")
+        return value
+
+    def view(self, name: str) -> torch.Tensor:
+        """A tensor in the buffer; what is written to it is written there."""
+        place, dtype = self.place(name), dtype_of(self.descriptor(name))
+        part = self.bytes[place.start : max(place.end, place.start)].view(dtype)
+        return part.as_strided(place.shape, place.strides) if part.numel() else part.reshape(place.shape)
+
+    # -- who wrote what ------------------------------------------------------------------------------------------------
+
+    def check_read(self, name: str, what: str) -> None:
+        """Raises ProgramFaultError where a part of a tensor was not written, or another tensor was written there."""
+        owners = self._owned(name)
+        if owners is None:
+            return
+        number = self.numbers.get(self.root(name).name, 0)
+        wrong = owners != number if number else torch.ones_like(owners, dtype=torch.bool)
+        if not wrong.any():
+            return
+        others = [owner for owner in owners[wrong].unique().tolist() if not self._same(owner, name)]
+        if not others:
+            return
+        if others == [0]:
+            share = "" if bool((owners == 0).all()) else "a part of "
+            raise ProgramFaultError(f"{what} reads {share}{plain(name)}, which nothing wrote")
+        owner = max(others)
+        other = next(known for known, value in self.numbers.items() if value == owner)
+        raise ProgramFaultError(
+            f"{what} reads {plain(name)}, where {plain(other)} lies since {self.writers[owner]} wrote it"
+        )
+
+    def _same(self, owner: int, name: str) -> bool:
+        """Whether a tensor of the owner is the same memory by intent: what a loop carries has two names."""
+        if not owner or not self.loops:
+            return False
+        other = next((known for known, value in self.numbers.items() if value == owner), None)
+        return other is not None and self.place(other) == self.place(self.root(name).name)
+
+    def note_write(self, name: str, what: str) -> None:
+        """Remembers that a tensor was written."""
+        owners = self._owned(name)
+        if owners is not None:
+            number = self.numbers.setdefault(self.root(name).name, len(self.numbers) + 1)
+            if number > MOST_OWNERS:
+                raise UnevaluatedProgramError("the program has more tensors than are told apart")
+            owners.fill_(number)
+            self.writers[number] = what
+
+    def note_missing(self, name: str) -> None:
+        """Forgets the parts of a tensor that still hold the poison: its launch did not write them."""
+        owners = self._owned(name)
+        place = self.place(name)
+        if owners is not None and place.itemsize > 1 and owners.numel():
+            poison = self.view(name).view(INTEGERS[place.itemsize]) == int.from_bytes(
+                bytes([POISON]) * place.itemsize, "little"
+            )
+            if bool(poison.any()):
+                owners[poison.unsqueeze(-1).expand(owners.shape)] = 0
+
+    def _owned(self, name: str) -> torch.Tensor | None:
+        """The numbers of who wrote a tensor's parts, by element; None where that is not followed."""
+        whole = self.root(name)
+        if whole.constant or not whole.region or self.text.regions[whole.region].place != "accelerator":
+            return None
+        place = self.place(name)
+        parts = place.itemsize // self.unit
+        strides = tuple(stride * parts for stride in place.strides)
+        return self.owners.as_strided((*place.shape, parts), (*strides, 1), place.start // self.unit)
+
+
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def dtype_of(tensor: Descriptor) -> torch.dtype:
+    """torch's type of a tensor of the program."""
+    found = getattr(torch, DTYPES.get(tensor.dtype, tensor.dtype), None)
+    if not isinstance(found, torch.dtype) or BITS[tensor.dtype] < 8:
+        raise UnevaluatedProgramError(f"{plain(tensor.name)} has the type {tensor.dtype}, which is not evaluated")
+    return found

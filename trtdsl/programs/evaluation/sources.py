@@ -1,0 +1,106 @@
+"""The text of a generated kernel as C++ that a host's compiler takes: one variant of it, and what stands before it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...core.errors import UnevaluatedProgramError
+
+BUILTINS_END = "/*__MYELIN_NVRTC_KGEN_BUILTINS_END__*/"
+OWN_HEADERS = ("block_reduction.h", "warp_reduction.h", "tiled_reduction.h")
+"""NVIDIA's headers whose contract is known from the calls; ours stand for them."""
+TYPE_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h")
+
+INCLUDE = re.compile(r'^#include\s+["<]([\w./]+)[">]\s*\n', re.MULTILINE)
+TYPE_SWITCH = re.compile(r"^#(?:undef|define) __HAS_(?:FP16|BF16|FP8)\b.*\n", re.MULTILINE)
+VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
+NAME = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
+DYNAMIC_SHARED = re.compile(r"extern\s+__align__\(\d+\)\s+__shared__\s+char\s+(\w+)\[\];")
+ASSEMBLY = re.compile(r"\basm\s*(?:volatile\s*)?\((?P<inside>[^;]*?)\);")
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+OPERAND = re.compile(r'"[=+&]*\w"\s*\(')
+INTEGER_CAST = re.compile(r"static_cast<(__myln_u?int(?:8|16|32|64))>\(")
+BARRIER = re.compile(r"__sync|block_reduction|warp_reduction|tiled_reduction|__shfl")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One variant of a generated kernel."""
+
+    name: str
+    builtins: str
+    """The functions that every kernel of this version begins with."""
+    body: str
+    barrier: bool
+
+
+def kernel_of(name: str, source: str) -> Kernel:
+    """The variant of a source that has this name.
+
+    Raises UnevaluatedProgramError for a header that is not known.
+    """
+    head, mark, tail = source.partition(BUILTINS_END)
+    if not mark:
+        raise UnevaluatedProgramError(f"the kernel {name} does not begin as the kernels that are known")
+    for header in INCLUDE.findall(source):
+        if header not in (*OWN_HEADERS, *TYPE_HEADERS, "climits"):
+            raise UnevaluatedProgramError(
+                f"the kernel {name} uses NVIDIA's header {header}, whose functions are not known"
+            )
+    shared, *variants = VARIANT.split(tail)
+    for variant in variants:
+        match = NAME.match(variant)
+        if match is not None and match[1] == name:
+            body = shared + variant.replace(match[0], f"__global__ void {name}(", 1)
+            return Kernel(name, _on_host(_without_types(head)), _on_host(body), BARRIER.search(body) is not None)
+    raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
+
+
+def _without_types(head: str) -> str:
+    """The builtins for all types at once, so that all kernels share them: each source switches on its own."""
+    switches = re.compile(r"^#ifdef __HAS_\w+\n#include <\w+\.h>\n#endif\n", re.MULTILINE)
+    return INCLUDE.sub("", TYPE_SWITCH.sub("", switches.sub("", head))).lstrip()
+
+
+def _on_host(text: str) -> str:
+    text = DYNAMIC_SHARED.sub(r"char* const \1 = shared_memory;", text)
+    text = text.replace("__shared__", "static")
+    text = INTEGER_CAST.sub(r"convert<\1>(", text)
+    return ASSEMBLY.sub(_call_of_assembly, text)
+
+
+def _call_of_assembly(match: re.Match[str]) -> str:
+    """A PTX instruction as a call of the function that does the same: ``ptx_div_approx_f32(result, a, b);``."""
+    inside = match["inside"]
+    instruction, _, operands = _split_template(inside)
+    words = instruction.replace("{", " ").replace("}", " ").split()
+    name = "ptx_" + re.sub(r"\W", "_", words[0]) if words else "ptx_nothing"
+    return f"{name}({', '.join(_operands(operands))});"
+
+
+def _split_template(inside: str) -> tuple[str, str, str]:
+    """The strings at the front, which the compiler joins, and what follows the first colon."""
+    template, position = "", 0
+    while (match := STRING.match(inside, _blank(inside, position))) is not None:
+        template, position = template + match[1], match.end()
+    return template, ":", inside[position:]
+
+
+def _blank(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _operands(text: str) -> list[str]:
+    """The expressions in ``"=f"(x) : "f"(a), "f"(b)``."""
+    found, position = [], 0
+    while (match := OPERAND.search(text, position)) is not None:
+        depth, end = 1, match.end()
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        found.append(text[match.end() : end - 1])
+        position = end
+    return found
