@@ -1,6 +1,9 @@
 """The page in a real browser: it shows every network, opens and closes, finds, links, and never complains."""
 
+import base64
+import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.author import load_module
+from trtdsl.display.view.page import page as html
 
 ROOT = Path(__file__).parents[3]
 GALLERY = sorted(path.stem for path in (ROOT / "networks").glob("*.py"))
@@ -286,3 +290,80 @@ def test_the_legend_covers_no_part_of_the_graph(show, width):
     page.set_viewport_size({"width": width, "height": 900})
     graph, foot = page.locator("#graph").bounding_box(), page.locator(".foot").bounding_box()
     assert graph["y"] + graph["height"] <= foot["y"] + 1 and graph["height"] > 500
+
+
+HOSTILE = "x\" data-hostile=1 '<b data-hostile>y</b>"
+
+
+def places(value, path=()):
+    """The paths of a model's leaves and of the keys of its objects, with every list as one place."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from places(child, (*path, key))
+    elif isinstance(value, list):
+        for child in value:
+            yield from places(child, (*path, "*"))
+    else:
+        yield path
+
+
+def put(value, path):
+    if not path:
+        return HOSTILE
+    if isinstance(value, dict):
+        return {key: put(child, path[1:]) if key == path[0] else child for key, child in value.items()}
+    return [put(child, path[1:]) for child in value] if isinstance(value, list) and path[0] == "*" else value
+
+
+def test_no_field_of_a_model_becomes_markup(browser, small):
+    """Each field in turn is text that would be markup; what shows it is opened. Errors of the script are no markup."""
+    program = td.view(small / "small.py", build=True, check=True).model
+    engine = {**program, "network": None, "check": None, "engine": {
+        "file": "f", "bytes": 3, "manifest": True, "capabilities": ["8.6"], "check": "passed",
+        "inputs": {"x": {"dtype": "float32", "shape": ["N", 3]}}, "outputs": {"y": {"dtype": "float32", "shape": [1]}},
+    }}  # fmt: skip
+    page = browser.new_page()
+    failed = []
+    for model in (program, engine):
+        fields = {place for place in places(model) if model is program or place[0] != "program"}
+        for place in sorted(fields):
+            page.set_content(html(put(model, place)))
+            page.evaluate("""() => {
+                for (const name of ["[data-tab=program]", "[data-launch]", "tr[data-launch]", "[data-tab=network]",
+                                    "[data-do=open]", ".card", "#found", "[data-show]"])
+                    try { for (const each of [...document.querySelectorAll(name)].slice(0, 4))
+                        each.dispatchEvent(new MouseEvent("click", {bubbles: true})); } catch (error) { }
+            }""")
+            if page.locator("[data-hostile]").count():
+                failed.append(".".join(place))
+    page.close()
+    assert not failed
+
+
+def test_the_policy_runs_this_script_alone(browser, small):
+    page = browser.new_page()
+    page.set_content(html(td.view(small / "small.py").model))
+    page.evaluate("""() => {
+        document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.hacked = 1'>");
+        const script = document.createElement("script"), style = document.createElement("style");
+        script.textContent = "window.hacked = 2"; style.textContent = "body { margin: 77px }";
+        document.body.append(script, style);
+    }""")
+    page.wait_for_timeout(100)
+    assert page.evaluate("[window.hacked, getComputedStyle(document.body).margin]")[0] is None
+    assert page.evaluate("getComputedStyle(document.body).margin") != "77px"
+    page.close()
+
+
+def test_the_policy_names_what_the_page_holds():
+    """Without a browser: script and style are allowed by the hashes of their very text, and nothing else is."""
+    text = html({"name": "</script><script>1</script>"})
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    (script,), (style,) = (
+        re.findall(r"<script>(.*?)</script>", text, re.DOTALL),
+        re.findall("<style>(.*?)</style>\n</head>", text, re.DOTALL),
+    )
+    for directive, held in (("script-src", script), ("style-src-elem", style)):
+        digest = base64.b64encode(hashlib.sha256(held.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none'") and "script-src 'unsafe" not in policy

@@ -32,7 +32,7 @@ function frame(layout, index, x, y, { w, h }) {
   const { label, note } = layout.of(index).title;
   const after = 26 + label.length * 0;
   return (
-    `<g class="box frame ${item.kind}" data-i="${index}" transform="translate(${r(x)},${r(y)})">` +
+    `<g class="box frame ${escape(item.kind)}" data-i="${index}" transform="translate(${r(x)},${r(y)})">` +
     `<rect class="area" width="${r(w)}" height="${r(h)}" rx="10"/>` +
     `<g class="head" data-toggle="${index}"><rect class="grip" width="${r(w)}" height="${HEADER}" rx="10"/>` +
     `<path class="chevron" d="M11 13l4.5 4.5l4.5 -4.5"/>` +
@@ -56,7 +56,7 @@ function card(layout, index, x, y, colour) {
   const anchor = middle ? ' text-anchor="middle"' : "";
   const stack = item.kind === "module" || item.kind === "loop" || item.kind === "part" || item.kind === "conditional" || item.kind === "branch";
   return (
-    `<g class="box card ${kind}" data-i="${index}" transform="translate(${r(x)},${r(y)})"${style ? ` style="--own:${style}"` : ""}>` +
+    `<g class="box card ${escape(kind)}" data-i="${index}" transform="translate(${r(x)},${r(y)})"${style ? ` style="--own:${style}"` : ""}>` +
     (stack ? `<rect class="behind" x="3" y="3" width="${r(w)}" height="${h}" rx="7"/>` : "") +
     `<rect class="area" width="${r(w)}" height="${h}" rx="${middle ? h / 2 : 7}"/>` +
     (middle || stack ? "" : `<path class="stripe" d="M7 0H5a5 5 0 0 0 -5 5V${h - 5}a5 5 0 0 0 5 5h2z"/>`) +
@@ -83,9 +83,9 @@ function curve(graph, edge, x, y) {
   for (const t of tensors) most = Math.max(most, model.tensors[t].sizes.reduce((a, b) => a * (b == null ? 1 : b), 1));
   const wide = kind === "size" ? 1 : Math.min(4, 1 + Math.max(0, Math.log10(Math.max(most, 1)) - 3) * 0.6);
   const path = edge.back ? around(points, edge.lane + x) : smooth(points, edge.ends);
-  const arrow = edge.ends || edge.back ? ` marker-end="url(#arrow-${kind})"` : "";
+  const arrow = edge.ends || edge.back ? ` marker-end="url(#arrow-${escape(kind)})"` : "";
   return (
-    `<g class="edge ${kind}" data-e="${edge.edges.join(" ")}"><title>${escape(tensorHint(model, tensors))}</title><path class="wide" d="${path}"/>` +
+    `<g class="edge ${escape(kind)}" data-e="${escape(edge.edges.join(" "))}"><title>${escape(tensorHint(model, tensors))}</title><path class="wide" d="${path}"/>` +
     `<path class="line" d="${path}" stroke-width="${r(wide)}"${arrow}/></g>`
   );
 }

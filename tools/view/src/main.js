@@ -43,7 +43,7 @@ class App {
     const modes = Object.entries(MODES).filter(([mode]) => mode !== "error" || check).map(([mode, name]) => `<option value="${mode}">${name}</option>`).join("");
     const tabs = [graph && ["network", "Network"], model.program && ["program", "Program"]].filter(Boolean);
     return (
-      `<header class="top"><h1>${escape(model.name)}</h1><div class="chips">${chips.filter(Boolean).map((text) => `<span>${text}</span>`).join("")}${verdict}</div>` +
+      `<header class="top"><h1>${escape(model.name)}</h1><div class="chips">${chips.filter(Boolean).map((text) => `<span>${escape(text)}</span>`).join("")}${verdict}</div>` +
       `<nav role="tablist">${tabs.map(([id, name]) => `<button role="tab" data-tab="${id}">${name}</button>`).join("")}</nav>` +
       (graph ? `<div class="search"><input id="search" type="search" placeholder="Search  /" aria-label="Search calls, layers, modules, weights, lines" spellcheck="false" autocomplete="off"><div id="found" role="listbox" hidden></div></div>` : "") +
       `</header><main><section id="network" hidden>` +

@@ -5,7 +5,7 @@ import { bytes, count, dtype, escape, percent, seconds, shape, sizes } from "./t
 
 const row = (name, value) => (value ? `<dt>${name}</dt><dd>${value}</dd>` : "");
 const section = (name, text, note = "") => (text ? `<section><h3>${name}${note ? `<small>${note}</small>` : ""}</h3>${text}</section>` : "");
-export const link = (index, text) => `<button class="link" data-go="${index}">${text}</button>`;
+export const link = (index, text) => `<button class="link" data-go="${escape(index)}">${text}</button>`;
 
 export function tensorText(tensor) {
   const now = sizes(tensor);
@@ -24,7 +24,7 @@ export function code(line, name) {
   const text = line.code
     .map((each, place) => {
       const number = line.first + place;
-      return `<div class="${number === line.line ? "here" : ""}"><i>${number}</i>${escape(each) || " "}</div>`;
+      return `<div class="${number === line.line ? "here" : ""}"><i>${escape(number)}</i>${escape(each) || " "}</div>`;
     })
     .join("");
   return `<div class="code" aria-label="${escape(name)}">${text}</div>`;
@@ -55,7 +55,7 @@ export class Panel {
     const item = graph.items[0];
     const { network } = model;
     const dims = network.dims
-      .map(({ name, range, size }) => `<tr><td><b>${escape(name)}</b></td><td>${range ? `${range[0]} … ${range[2]}` : "no range"}</td><td>${size == null ? "" : `shown at ${size}`}</td></tr>`)
+      .map(({ name, range, size }) => `<tr><td><b>${escape(name)}</b></td><td>${range ? `${escape(range[0])} … ${escape(range[2])}` : "no range"}</td><td>${size == null ? "" : `shown at ${escape(size)}`}</td></tr>`)
       .join("");
     const by = {};
     graph.items.forEach((each, index) => {
@@ -68,10 +68,10 @@ export class Panel {
     const ends = (kind) =>
       graph.items.map((each, index) => (each.kind === kind ? `<div class="tensor">${link(index, escape(each.label))}${tensorText(network.tensors[each.tensor])}</div>` : "")).filter(Boolean);
     return (
-      `<header><div class="sort">network</div><h2>${escape(network.name)}</h2><p class="sub">${escape(network.backend)}${network.precision ? ` · ${escape(network.precision)}` : ""} · ${item.count} layers</p></header>` +
+      `<header><div class="sort">network</div><h2>${escape(network.name)}</h2><p class="sub">${escape(network.backend)}${network.precision ? ` · ${escape(network.precision)}` : ""} · ${escape(item.count)} layers</p></header>` +
       this.#facts(item, 0) +
       (check ? section("Check", this.#verdict()) : "") +
-      (program ? section("Program", `<p>${program.totals.launches} launches, ${bytes(program.totals.bytes)} moved, at least ${seconds(program.floor.seconds)} on ${escape(program.floor.device)} <small>(estimate)</small></p><button class="action" data-tab="program">Show the program</button>`) : "") +
+      (program ? section("Program", `<p>${escape(program.totals.launches)} launches, ${bytes(program.totals.bytes)} moved, at least ${seconds(program.floor.seconds)} on ${escape(program.floor.device)} <small>(estimate)</small></p><button class="action" data-tab="program">Show the program</button>`) : "") +
       section("Inputs", long(ends("input"), "inputs")) +
       section("Outputs", long(ends("output"), "outputs")) +
       section("Dimensions", dims && `<table>${dims}</table>`) +
@@ -116,10 +116,10 @@ export class Panel {
     const line = item.line && network.lines[item.line];
     const launches = program ? program.launchesOf(index) : [];
     return (
-      `<header><div class="sort ${item.category || ""}"><i></i>${escape(sort)}</div><h2>${escape(item.label)}</h2>` +
+      `<header><div class="sort ${escape(item.category || "")}"><i></i>${escape(sort)}</div><h2>${escape(item.label)}</h2>` +
       (item.scope ? `<p class="sub mono">${escape(item.scope)}</p>` : "") + (item.note ? `<p class="sub">${escape(item.note)}</p>` : "") + `</header>` +
       this.#facts(item, index) +
-      `<dl>${row("layers", graph.hasInside(index) ? item.count : "")}${row("runs", times)}</dl>` +
+      `<dl>${row("layers", graph.hasInside(index) ? escape(item.count) : "")}${row("runs", escape(times))}</dl>` +
       (check ? section("Against torch", this.#error(index)) : "") +
       section("Code", line ? code(line, item.line) : "", line ? `<span class="mono">${escape(item.line)}</span>` : "") +
       section("Reads", this.#ends(near.in, "in")) +
@@ -143,7 +143,7 @@ export class Panel {
       const key = `${other} ${tensor}`;
       const folded = kind === "size" || graph.items[other].aside;
       if (once.has(key) && (folded || !once.get(key).folded)) continue;
-      const text = `<div class="tensor ${kind}">${link(other, escape(graph.items[other].label))}${tensorText(network.tensors[tensor])}${kind === "back" ? "<em>next turn</em>" : ""}</div>`;
+      const text = `<div class="tensor ${escape(kind)}">${link(other, escape(graph.items[other].label))}${tensorText(network.tensors[tensor])}${kind === "back" ? "<em>next turn</em>" : ""}</div>`;
       once.set(key, { folded, text });
     }
     const all = [...once.values()];
@@ -157,7 +157,7 @@ export class Panel {
     const state = check.state(index);
     const { colour, text } = STATES[state];
     const rows = check.found(index).slice(0, 8).map(({ tensor, error, torch, state: own }) =>
-      `<tr class="${own}"><td class="mono">${escape(model.network.tensors[tensor].name)}</td><td>${error == null ? "" : error.toExponential(1)}</td><td>${escape(torch || "")}</td></tr>`);
+      `<tr class="${escape(own)}"><td class="mono">${escape(model.network.tensors[tensor].name)}</td><td>${error == null ? "" : escape(Number(error).toExponential(1))}</td><td>${escape(torch || "")}</td></tr>`);
     return `<p class="state"><i style="background:${colour}"></i>${text}</p>` + (rows.length ? `<table>${rows.join("")}</table><p><small>greatest difference, as a part of the greatest element</small></p>` : "");
   }
 

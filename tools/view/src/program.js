@@ -57,7 +57,7 @@ export class Program {
   list(numbers, most = 8) {
     const rows = numbers.map((number) => {
       const launch = this.launches[number];
-      return `<div class="launchref"><button class="link" data-launch="${number}"><i class="dot p-${launch.kind}"></i>${number} ${escape(launch.name)}</button><span>${bytes(launch.moved)}</span></div>`;
+      return `<div class="launchref"><button class="link" data-launch="${number}"><i class="dot p-${escape(launch.kind)}"></i>${number} ${escape(launch.name)}</button><span>${bytes(launch.moved)}</span></div>`;
     });
     if (rows.length <= most) return rows.join("");
     return `${rows.slice(0, most).join("")}<details class="more"><summary>${rows.length - most} more launches</summary>${rows.slice(most).join("")}</details>`;
@@ -65,11 +65,11 @@ export class Program {
 
   #draw() {
     const { totals, floor, dims } = this;
-    const at = Object.entries(dims).map(([name, size]) => `${escape(name)} = ${size}`).join(", ");
+    const at = Object.entries(dims).map(([name, size]) => `${escape(name)} = ${escape(size)}`).join(", ");
     const tile = (value, name, note = "") => `<div class="tile"><b>${value}</b><span>${name}</span>${note ? `<small>${note}</small>` : ""}</div>`;
     this.host.innerHTML =
       `<div class="program"><div class="tiles">` +
-      tile(totals.launches.toLocaleString("en"), totals.launches === 1 ? "launch" : "launches", at && `at ${at}`) +
+      tile(escape(totals.launches.toLocaleString("en")), totals.launches === 1 ? "launch" : "launches", at && `at ${at}`) +
       tile(bytes(totals.bytes), "moved", totals.bytes ? `${percent(totals.rearranged_bytes / totals.bytes)} only rearranged` : "") +
       tile(count(totals.flops), "FLOPs") +
       tile(seconds(floor.seconds), "floor", `on ${escape(floor.device)}, an estimate`) +
@@ -93,12 +93,12 @@ export class Program {
     const bars = this.launches.map((launch, number) => {
       const wide = (launch.floor / total) * w;
       const y = streams.indexOf(launch.stream) * (lane + 4);
-      const text = `<rect class="p-${launch.kind}" data-launch="${number}" x="${x.toFixed(2)}" y="${y}" width="${Math.max(wide - 0.15, 0.35).toFixed(2)}" height="${lane}"><title>${number} ${escape(launch.name)}: ${seconds(launch.floor)}, ${bytes(launch.moved)}</title></rect>`;
+      const text = `<rect class="p-${escape(launch.kind)}" data-launch="${number}" x="${x.toFixed(2)}" y="${y}" width="${Math.max(wide - 0.15, 0.35).toFixed(2)}" height="${lane}"><title>${number} ${escape(launch.name)}: ${seconds(launch.floor)}, ${bytes(launch.moved)}</title></rect>`;
       x += wide;
       return text;
     });
     const kinds = [...new Set(this.launches.map((launch) => launch.kind))];
-    const key = kinds.map((kind) => `<span class="key"><i class="p-${kind}"></i>${kind}</span>`).join("");
+    const key = kinds.map((kind) => `<span class="key"><i class="p-${escape(kind)}"></i>${escape(kind)}</span>`).join("");
     const h = streams.length * (lane + 4) - 4;
     return `<figure class="timeline"><figcaption>${streams.length > 1 ? `${streams.length} streams, ` : ""}launches in order, as wide as their floor<span>${key}</span></figcaption><svg viewBox="0 0 ${w} ${Math.max(h, lane)}" preserveAspectRatio="none" style="height:${Math.max(h, lane) * 1.3}px">${bars.join("")}</svg></figure>`;
   }
@@ -125,10 +125,10 @@ export class Program {
       const line = launch.lines[launch.lines.length - 1] || "";
       return (
         `<tr data-launch="${number}" tabindex="0" class="${number === this.selected ? "selected" : ""}"><td class="index">${number}</td>` +
-        `<td class="kind"><i class="dot p-${launch.kind}"></i>${launch.kind}</td>` +
+        `<td class="kind"><i class="dot p-${escape(launch.kind)}"></i>${escape(launch.kind)}</td>` +
         `<td class="name" title="${escape(launch.name)}">${this.hazardsOf[number].length ? `<abbr title="hazard">⚠</abbr> ` : ""}${escape(launch.name)}${launch.epilogue.length ? `<small> + ${escape(launch.epilogue.join(" "))}</small>` : ""}</td>` +
-        `<td class="stream">${launch.stream}</td><td class="times">${launch.times === 1 ? "" : `×${launch.times}`}</td>` +
-        `<td class="moved"><i class="p-${launch.kind}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span></td>` +
+        `<td class="stream">${escape(launch.stream)}</td><td class="times">${launch.times === 1 ? "" : `×${escape(launch.times)}`}</td>` +
+        `<td class="moved"><i class="p-${escape(launch.kind)}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span></td>` +
         `<td class="flops">${launch.flops ? count(launch.flops) : ""}</td><td class="floor">${seconds(launch.floor)}</td>` +
         `<td class="line mono" title="${escape(launch.lines.join(", "))}">${escape(line)}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}</td></tr>`
       );
@@ -172,7 +172,7 @@ export class Program {
     const launch = this.launches[number];
     const operand = ([tensor, moved]) => {
       const { name, shape, dims, dtype: type, order, constant, place } = this.tensors[tensor];
-      const channels = order.join() !== [...order].sort((a, b) => a - b).join() ? ` · in memory ${order.join(" ")}` : "";
+      const channels = order.join() !== [...order].sort((a, b) => a - b).join() ? ` · in memory ${escape(order.join(" "))}` : "";
       const kind = constant ? "constant" : place === "caller" ? "of the caller" : "";
       return `<div class="tensor"><span class="mono name">${escape(name)}</span><span class="shape">${escape((dims.length ? dims : shape).join(" × ") || "scalar")}</span><span class="dtype">${escape(dtype(type))}</span><span class="now">${bytes(moved)}${channels}${kind && ` · ${kind}`}</span></div>`;
     };
@@ -184,13 +184,13 @@ export class Program {
     const boxes = this.boxes[number];
     const calls = boxes.slice(0, 40).map((index) => `<div class="tensor"><button class="link" data-go="${index}">${escape(graph.items[index].label)}</button><span class="shape">${escape(graph.items[index].scope || "")}</span></div>`);
     const facts = [
-      ["stream", launch.stream], ["runs", launch.times], ["bytes", bytes(launch.moved)], ["FLOPs", launch.flops ? count(launch.flops) : ""],
+      ["stream", escape(launch.stream)], ["runs", escape(launch.times)], ["bytes", bytes(launch.moved)], ["FLOPs", launch.flops ? count(launch.flops) : ""],
       ["floor", `${seconds(launch.floor)} <small>${percent(launch.floor / (this.floor.seconds || 1))}</small>`],
-      ["dtype", escape(dtype(launch.dtype))], ["grid", launch.grid.join(" × ")], ["block", launch.block.join(" × ")],
+      ["dtype", escape(dtype(launch.dtype))], ["grid", escape(launch.grid.join(" × "))], ["block", escape(launch.block.join(" × "))],
       ["epilogue", escape(launch.epilogue.join(", "))], ["why", escape(launch.cause)],
     ];
     return (
-      `<header><div class="sort p-${launch.kind}"><i></i>${launch.kind}</div><h2 class="mono">${escape(launch.name)}</h2><p class="sub">launch ${number} of ${this.launches.length}</p></header>` +
+      `<header><div class="sort p-${escape(launch.kind)}"><i></i>${escape(launch.kind)}</div><h2 class="mono">${escape(launch.name)}</h2><p class="sub">launch ${number} of ${this.launches.length}</p></header>` +
       `<dl>${facts.filter(([, value]) => value !== "" && value != null).map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join("")}</dl>` +
       this.hazardsOf[number].map((index) => `<section class="warning"><h3>⚠ ${escape(this.hazards[index].name)}</h3><p>${escape(this.hazards[index].text)}. ${escape(this.hazards[index].advice)}</p></section>`).join("") +
       part("Calls", calls.length && graph ? [...calls, `<button class="action" data-show="${number}">Show in the network</button>`] : []) +

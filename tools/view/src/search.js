@@ -43,7 +43,7 @@ export class Search {
   #draw() {
     const rows = this.found.map((index, place) => {
       const item = this.graph.items[index];
-      return `<div role="option" class="${place === this.at ? "at" : ""}" aria-selected="${place === this.at}" data-found="${index}"><i class="dot ${item.category || item.kind}"></i><b>${escape(item.label)}</b><span>${escape(item.scope || item.kind)}</span><em>${escape(item.line || "")}</em></div>`;
+      return `<div role="option" class="${place === this.at ? "at" : ""}" aria-selected="${place === this.at}" data-found="${index}"><i class="dot ${escape(item.category || item.kind)}"></i><b>${escape(item.label)}</b><span>${escape(item.scope || item.kind)}</span><em>${escape(item.line || "")}</em></div>`;
     });
     const more = this.total > MOST ? `<p>${this.total - MOST} more</p>` : "";
     this.list.innerHTML = rows.join("") + more || `<p>Nothing has this name.</p>`;

@@ -9,7 +9,7 @@ const scaled = (value, units, base = 1000) => {
   while (value >= base && at < units.length - 1) [value, at] = [value / base, at + 1];
   return `${value < 10 && at ? value.toFixed(2) : value < 100 && at ? value.toFixed(1) : Math.round(value)}\u202f${units[at]}`;
 };
-export const count = (value) => (value == null ? "?" : value < 1000 ? String(value) : scaled(value, ["", "k", "M", "G", "T", "P", "E"]));
+export const count = (value) => (value == null ? "?" : value < 1000 ? String(Number(value)) : scaled(value, ["", "k", "M", "G", "T", "P", "E"]));
 export const bytes = (value) => (value == null ? "?" : scaled(value, ["B", "kB", "MB", "GB", "TB", "PB"]));
 export const seconds = (value) =>
   value >= 1 ? `${value.toFixed(2)}\u202fs` : value >= 1e-3 ? `${(value * 1e3).toFixed(2)}\u202fms` : `${(value * 1e6).toFixed(1)}\u202fµs`;

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-"""The browser itself keeps the page from loading anything."""
+POLICY = (
+    "default-src 'none'; script-src {script}; style-src-elem {style}; style-src-attr 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'"
+)
+"""The browser itself keeps the page from loading anything, and runs no script but the one whose hash is here."""
 
 
 def page(model: Mapping[str, Any]) -> str:
     """The page that shows a model."""
+    script, style = _file("page.js"), _file("page.css")
+    policy = POLICY.format(script=_hash(script), style=_hash(style))
     title = escape(f"{model['name']} · trtdsl view")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f"<title>{title}</title>\n<style>{_file('page.css')}</style>\n</head>\n<body>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         '<div id="app"><noscript>This page draws a network with the JavaScript in it: allow that.</noscript></div>\n'
         f'<script type="application/json" id="model">{as_data(model)}</script>\n'
-        f"<script>{_file('page.js')}</script>\n</body>\n</html>\n"
+        f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
@@ -34,6 +41,12 @@ def as_data(model: Mapping[str, Any]) -> str:
     '{"name":"\\\\u003c/script>"}'
     """
     return json.dumps(model, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+@cache
+def _hash(text: str) -> str:
+    """A source of a content security policy: the element with this very text."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 @cache
