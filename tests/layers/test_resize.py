@@ -87,8 +87,28 @@ def test_selector_decides_for_a_single_element():
     assert run(x, "LINEAR", size=size, coordinates="HALF_PIXEL").item() == 20
     assert run(x, "LINEAR", size=size, coordinates="HALF_PIXEL", selector="UPPER").item() == 10
     assert run(x, "LINEAR", size=size, coordinates="ALIGN_CORNERS", selector="UPPER").item() == 10
-    with pytest.raises(td.DefinitionError, match="divides by zero"):
-        run(x, "LINEAR", size=size, coordinates="ALIGN_CORNERS")
+    assert run(x, "LINEAR", size=size, coordinates="ALIGN_CORNERS").item() == 10
+
+
+def test_nearest_positions_are_products_in_float32():
+    # float(23) * (14.f / 46.f) is below 7, which 23 * 14 / 46 is.
+    assert np.float32(23) * (np.float32(14) / np.float32(46)) < 7
+    assert run(row(*range(14)), size=(1, 1, 1, 46)).flatten()[23] == 6
+    # With scales the kernel has 1.f / 0.333333f: 2 is 6 of 9 elements, and not element 5 or 7.
+    assert run(row(*range(9)), scales=(1, 1, 1, 1 / 3)).flatten().tolist() == [0, 3, 6]
+
+
+def test_align_corners_by_scales_reaches_the_last_element():
+    # (in - 1) / (out - 1), whatever the scales: the ONNX operator has in * scale - 1.
+    y = run(row(0, 1, 2, 3, 4), "LINEAR", scales=(1, 1, 1, 0.7), coordinates="ALIGN_CORNERS")
+    assert y.flatten().tolist() == [0, 2, 4]
+
+
+def test_the_batch_is_not_resized_with_other_dimensions():
+    x = torch.zeros(2, 1, 3, 4, dtype=torch.int8)
+    with pytest.raises(td.UnsupportedError, match="a layer of its own"):
+        run(x, size=(5, 1, 3, 8))
+    assert run(x, size=(5, 1, 3, 4)).shape == (5, 1, 3, 4)
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (2, 3, 4), (2, 3, 4, 5), (2, 3, 4, 5, 6)])
@@ -177,6 +197,8 @@ def test_onnx_examples():
         parser = backend.trt.OnnxParser(definition, backend.logger)
         if not parser.parse(model.SerializeToString()):
             continue
+        if "scales" in case.name and "align_corners" in case.name and not case.name.endswith("upsample"):
+            continue  # TensorRT takes (in - 1) / (out - 1) whatever the scales
         feeds = dict(zip(names, inputs, strict=False)) if "grid" in case.name else {names[0]: inputs[0]}
         (result,) = td.interpret(definition, feeds).values()
         np.testing.assert_allclose(result.numpy(), expected, atol=1e-4, err_msg=case.name)

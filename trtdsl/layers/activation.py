@@ -8,6 +8,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, member
+from .elementwise import extreme, is_half
 from .evaluation import Evaluate, Node, evaluates
 
 
@@ -47,35 +48,60 @@ def _chosen(x: torch.Tensor, condition: torch.Tensor, otherwise: torch.Tensor) -
 
 
 def _gelu_erf(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    return (x * math.sqrt(0.5)).erf_().add_(1).mul_(x).mul_(0.5)
+    return (x / math.sqrt(2)).erf_().add_(1).mul_(x).mul_(0.5)
 
 
 def _gelu_tanh(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    inner = (x * x).mul_(0.044715).add_(1).mul_(x).mul_(math.sqrt(2 / math.pi))
+    inner = (x * x).mul_(x).mul_(0.044715).add_(x).mul_(math.sqrt(2 / math.pi))
     return inner.tanh_().add_(1).mul_(x).mul_(0.5)
 
 
+def _leaky_relu(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    # The greater of the two, or the lesser: infinity times 0 is NaN.
+    scaled = alpha * x
+    return extreme("MAX" if alpha <= 1 else "MIN", scaled, x)
+
+
+def _elu(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    powers = torch.exp(x).sub_(1) if is_half(x) else torch.expm1(x)
+    return _chosen(x, ~(x < 0), powers.mul_(alpha))
+
+
 def _selu(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    return _chosen(x, x > 0, torch.expm1(x).mul_(alpha)).mul_(beta)
+    powers = torch.exp(x).mul_(alpha).sub_(alpha) if is_half(x) else torch.expm1(x).mul_(alpha)
+    return _chosen(x, x > 0, powers).mul_(beta)
 
 
 def _softplus(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    # max(0, bx) + log1p(exp(-|bx|)): the same function without overflow.
-    rest = (beta * x).abs_().neg_().exp_().log1p_()
-    return (beta * x).clamp_(min=0).add_(rest).mul_(alpha)
+    scaled = beta * x
+    powers = scaled.exp()
+    return torch.where(powers.isinf(), scaled, powers.log1p()).mul_(alpha)
+
+
+def _clip(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    # The bounds stand first: in float32, NaN becomes the bound that is looked at first.
+    low, high = (x.new_tensor(bound) for bound in (alpha, beta))
+    if alpha <= beta:
+        return extreme("MIN", high, extreme("MAX", low, x))
+    return extreme("MAX", low, extreme("MIN", high, x))
+
+
+def _hard_sigmoid(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+    one, zero = x.new_tensor(1.0), x.new_tensor(0.0)
+    return extreme("MAX", extreme("MIN", (alpha * x).add_(beta), one), zero)
 
 
 _EVALUATE = {
-    "RELU": lambda x, alpha, beta: torch.where(x < 0, 0, x) if not x.dtype.is_floating_point else torch.relu(x),
+    "RELU": lambda x, alpha, beta: torch.where(x < 0, 0, x),
     "SIGMOID": lambda x, alpha, beta: torch.sigmoid(x),
     "TANH": lambda x, alpha, beta: torch.tanh(x),
-    "LEAKY_RELU": lambda x, alpha, beta: _chosen(x, x >= 0, alpha * x),
-    "ELU": lambda x, alpha, beta: _chosen(x, x >= 0, torch.expm1(x).mul_(alpha)),
+    "LEAKY_RELU": _leaky_relu,
+    "ELU": _elu,
     "SELU": _selu,
     "SOFTSIGN": lambda x, alpha, beta: x / x.abs().add_(1),
     "SOFTPLUS": _softplus,
-    "CLIP": lambda x, alpha, beta: x.clamp(max=beta).clamp_(min=alpha),
-    "HARD_SIGMOID": lambda x, alpha, beta: (alpha * x).add_(beta).clamp_(0, 1),
+    "CLIP": _clip,
+    "HARD_SIGMOID": _hard_sigmoid,
     "SCALED_TANH": lambda x, alpha, beta: (beta * x).tanh_().mul_(alpha),
     "THRESHOLDED_RELU": lambda x, alpha, beta: torch.where(x > alpha, x, 0),
     "GELU_ERF": _gelu_erf,
@@ -90,8 +116,9 @@ def _is_int8(value: float) -> bool:
 
 @evaluates("ACTIVATION", flops=1)
 def _activation(node: Node) -> Evaluate:
-    """The formulas of ActivationType, in float32 for the half types, rounded once. RELU lets NaN pass. Of int8 TensorRT
-    takes every type; only those that select one of their operands, with parameters that int8 has, are known.
+    """The formulas of ActivationType, of half types with each step rounded to the type: GELU of float16 is infinite
+    where twice its operand is. RELU lets NaN pass; CLIP of float32 makes it a bound. Of int8 TensorRT takes every type;
+    only those that select one of their operands, with parameters that int8 has, are known.
     """
     name, alpha, beta = node.layer.type.name, node.number("alpha"), node.number("beta")
     evaluate = node.pick(_EVALUATE, name, "activation")
@@ -99,8 +126,8 @@ def _activation(node: Node) -> Evaluate:
         if name not in _EXACT or (name != "RELU" and not all(_is_int8(value) for value in (alpha, beta))):
             raise node.unsupported(f"{name} of int8 with alpha {alpha:g} and beta {beta:g}")
         alpha, beta = int(alpha), int(beta)
-    if node.dtype in (torch.float16, torch.bfloat16) and name not in _EXACT:  # computed in float32, rounded once
-        return lambda x: evaluate(x.float(), alpha, beta).to(x.dtype)
+    if node.dtype in (torch.float16, torch.bfloat16):  # the builder's constants are of the type, too
+        alpha, beta = (float(torch.tensor(value).to(node.dtype)) for value in (alpha, beta))
     return lambda x: evaluate(x, alpha, beta)
 
 

@@ -13,6 +13,10 @@ from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .quantize import narrow, spread
 
+NOT_NORMALIZED = (
+    "attention without normalization is built as if it were softmax: write the two products, "
+    "F.matmul(F.matmul(query, key.transpose(-2, -1)), value)"
+)
 FORMS = PADDED, PACKED = "PADDED_BHND", "PACKED_NHD"
 
 
@@ -36,7 +40,7 @@ def attention(
     ``query`` is (N, H, S, D), ``key`` and ``value`` (N, G, T, D) where G divides H; or packed, (tokens, heads, D) with
     the cumulative ``query_lengths`` and ``key_value_lengths`` (N + 1). Lengths (N) with padded keys tell how many of
     them count. ``mask``, broadcast to (N, H, S, T), is bool (True attends) or added. ``causal``: NONE, UPPER_LEFT,
-    LOWER_RIGHT (not with a mask). ``normalization``: SOFTMAX or NONE. ``quantize_scale`` and ``quantize_dtype`` (int8
+    LOWER_RIGHT (not with a mask). ``normalization`` is SOFTMAX. ``quantize_scale`` and ``quantize_dtype`` (int8
     or float8_e4m3fn) quantize its result. ``decomposable`` lets TensorRT use several kernels where it has no fused one.
 
     >>> net = td.Network()
@@ -44,6 +48,8 @@ def attention(
     >>> attention(q, k, k).shape
     (1, 4, 5, 8)
     """
+    if normalization == "NONE":
+        raise UnsupportedError(NOT_NORMALIZED)
     if (quantize_scale is None) != (quantize_dtype is None):
         raise UnsupportedError("give quantize_scale and quantize_dtype together")
     network = query.network
@@ -114,7 +120,9 @@ def _attention_input(node: Node) -> Evaluate:
     lengths, a causal mask is anchored at the lengths; packed tokens beyond the last length are 0.
     """
     layer, dtype = node.layer.attention, node.dtype
-    softmax = node.known(layer.norm_op, ("NONE", "SOFTMAX"), "normalization") == "SOFTMAX"
+    if layer.norm_op.name == "NONE":
+        raise UnsupportedError(f"layer {node.name!r} ({node.type}): {NOT_NORMALIZED}")
+    node.known(layer.norm_op, ("SOFTMAX",), "normalization")
     causal = node.known(layer.causal_kind, ("NONE", "UPPER_LEFT", "LOWER_RIGHT"), "causal mask")
     query_form, key_form = (node.known(form, FORMS, "form") for form in (layer.query_form, layer.key_value_form))
     quantized = None
@@ -137,7 +145,7 @@ def _attention_input(node: Node) -> Evaluate:
             shift = columns - rows if causal == "LOWER_RIGHT" else 0
             allowed = torch.ones(rows, columns, dtype=torch.bool).tril(shift)
         added = mask.float() if mask is not None and mask.dtype != torch.bool else None
-        weights = _weights(query.float() @ key.float().mT, allowed, added, softmax)
+        weights = _weights(query.float() @ key.float().mT, allowed, added)
         if quantized is not None and scale is not None:
             steps = spread(scale, weights.shape, weights.ndim - 3)
             weights = narrow(weights / steps, quantized).float() * steps
@@ -171,14 +179,10 @@ def _attention_input(node: Node) -> Evaluate:
     return evaluate
 
 
-def _weights(
-    scores: torch.Tensor, allowed: torch.Tensor | None, added: torch.Tensor | None, softmax: bool
-) -> torch.Tensor:
+def _weights(scores: torch.Tensor, allowed: torch.Tensor | None, added: torch.Tensor | None) -> torch.Tensor:
     """What each position contributes; 0 for those that are not allowed."""
     if added is not None:
         scores = scores + added
-    if not softmax:
-        return scores if allowed is None else torch.where(allowed, scores, 0.0)
     if allowed is not None:
         scores = scores.masked_fill(~allowed, float("-inf"))
     top = scores.amax(-1, keepdim=True) if scores.shape[-1] else scores.new_zeros((*scores.shape[:-1], 1))

@@ -16,7 +16,8 @@ from .evaluation import Evaluate, Node, evaluates
 def cast(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in another dtype (torch's, or its name): one ICastLayer; ``x`` itself when it has that dtype.
 
-    Floating-point to integer truncates, to int32 it saturates; anything to bool is ``!= 0``. A constant without
+    Floating-point to integer truncates; to int32 and int64 it saturates, int8 and uint8 keep the low bits of a wider
+    conversion, which saturates; anything to bool is ``!= 0``. A constant without
     dimensions and a weight in float64, which TensorRT does not have, are converted at once.
 
     >>> cast(td.Network().input("x", (2, 3)), "float16").dtype
@@ -29,6 +30,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
         x.network.backend.data_type(dtype)
         return Tensor(x.network, x.shape, dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
 
+    if dtype == torch.int8 and x.dtype.is_floating_point:
+        x = cast(x, torch.int32)  # of which int8 keeps the low bits: out of range, the direct conversion is undefined
+
     def add(target, x):
         return target.definition.add_cast(x, target.network.backend.data_type(dtype))
 
@@ -38,8 +42,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A value in another dtype as TensorRT converts it.
 
-    Floating-point to integer truncates and saturates, NaN is 0. fp8 and fp4 round half to even and saturate. Integers
-    keep their low bits, and so does whatever becomes int4, as in ONNX.
+    Floating-point to integer truncates, NaN is 0. It saturates to int32 and int64; int8 and uint8 are the low bits of
+    int32 and uint32, of int16 and uint16 where a half type is converted. fp8 and fp4 round half to even and saturate.
+    Integers keep their low bits, and so does whatever becomes int4, as in ONNX.
     """
     name = dtype_name(dtype)
     if name == "float8_e4m3fn":
@@ -51,14 +56,20 @@ def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if x.dtype == dtype:
         return x
     if x.dtype.is_floating_point and not dtype.is_floating_point and dtype != torch.bool:
-        info = torch.iinfo(dtype)
-        wide = x.double().nan_to_num(0.0, info.max, info.min).trunc()
-        # float64 cannot hold the greatest int64: what reaches it saturates by hand.
-        high = wide >= float(info.max)
-        return torch.where(
-            high, info.max, wide.clamp(min=info.min, max=2.0**62 if info.bits == 64 else info.max).to(dtype)
-        )
+        return _truncated(x, dtype)
     return x.to(dtype)
+
+
+def _truncated(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    info = torch.iinfo(dtype)
+    low, high = info.min, info.max
+    if info.bits == 8:
+        bits = 16 if x.itemsize == 2 else 32
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if low < 0 else (0, (1 << bits) - 1)
+    wide = x.double().nan_to_num(0.0, high, low).trunc().clamp(min=low)
+    if info.bits == 64:  # float64 cannot hold the greatest int64: what reaches it saturates by hand
+        return torch.where(wide >= float(high), high, wide.clamp(max=2.0**62).to(dtype))
+    return wide.clamp(max=high).long().to(dtype)
 
 
 def round_to_fp4(x: torch.Tensor) -> torch.Tensor:
@@ -71,8 +82,9 @@ def round_to_fp4(x: torch.Tensor) -> torch.Tensor:
 
 @evaluates("CAST")
 def _cast(node: Node) -> Evaluate:
-    """Floating-point to integer truncates and saturates, NaN is 0; integers keep their low bits; fp8 and fp4 round half
-    to even and saturate. Assumed: what becomes int4 keeps its low bits, as in ONNX.
+    """Floating-point to integer truncates, NaN is 0. It saturates to int32 and int64; int8 and uint8 are the low bits
+    of int32 and uint32 (of int16 and uint16 for half types), which saturate. Integers keep their low bits; fp8 and
+    fp4 round half to even and saturate. Assumed: what becomes int4 keeps its low bits, as in ONNX.
     """
     dtype = node.logical_dtype
     return lambda x: convert(x, dtype)

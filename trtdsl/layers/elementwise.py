@@ -7,6 +7,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, broadcast, member, require_match
+from .cast import convert
 from .evaluation import Evaluate, Node, evaluates
 
 
@@ -16,7 +17,8 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
 
     ``op`` is a member of ``trt.ElementWiseOperation``: SUM, PROD, MAX, MIN, SUB, DIV, POW, FLOOR_DIV, AND, OR, XOR,
     EQUAL, GREATER, LESS. Both operands have one rank and one dtype; dimensions of size 1 are broadcast.
-    Comparisons give bool. On integers DIV truncates and FLOOR_DIV rounds down.
+    Comparisons give bool. On integers DIV truncates, FLOOR_DIV rounds down, and POW goes through float32: it is not
+    exact, and saturates. MAX and MIN give NaN where the first operand is NaN, in half precision where the second is.
 
     Raises ShapeError for ranks or sizes that do not match, DefinitionError for a dtype that TensorRT refuses.
 
@@ -43,35 +45,67 @@ def _refuse_zero(divisors: torch.Tensor) -> None:
         raise DefinitionError("an integer is divided by 0, which has no documented result")
 
 
+def _divided(a: torch.Tensor, b: torch.Tensor, rounding: str) -> torch.Tensor:
+    _refuse_zero(b)
+    # The least integer by -1 wraps; the processor's own division traps.
+    opposite = b == -1
+    quotient = torch.div(a, torch.where(opposite, 1, b), rounding_mode=rounding)
+    return torch.where(opposite, -quotient, quotient)
+
+
 def _div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dtype.is_floating_point:
         return torch.true_divide(a, b)
-    _refuse_zero(b)
-    return torch.div(a, b, rounding_mode="trunc")
+    return _divided(a, b, "trunc")
 
 
 def _floor_div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dtype.is_floating_point:
         return torch.true_divide(a, b).floor_()
-    _refuse_zero(b)
-    return torch.div(a, b, rounding_mode="floor")
+    return _divided(a, b, "floor")
 
 
 def _pow(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dtype.is_floating_point:
         return torch.pow(a, b)
-    # An integer to a negative power is its truncated reciprocal: 1, -1 or 0.
-    positive = torch.pow(a, b.clamp(min=0))
-    reciprocal = torch.where(a == 1, 1, torch.where(a == -1, 1 - 2 * (b % 2), 0)).to(a.dtype)
-    return torch.where(b < 0, reciprocal, positive)
+    if int(a.numel()) == 0 or int(b.numel()) == 0:
+        return torch.broadcast_tensors(a, b)[0]
+    return convert(torch.pow(_rounded_down(a), _rounded_down(b)), a.dtype)
 
 
-# TensorRT's MAX and MIN give NaN only when the first operand is NaN.
+def _rounded_down(x: torch.Tensor) -> torch.Tensor:
+    """Integers as the greatest float32 that is not greater."""
+    wide = x.float()
+    above = wide.double() > x.double() if x.dtype == torch.int32 else (wide.long() > x) | (wide >= 2.0**63)
+    return torch.where(above, torch.nextafter(wide, torch.tensor(float("-inf"))), wide)
+
+
+def is_half(x: torch.Tensor) -> bool:
+    """Whether a value is of one of the half types.
+
+    >>> is_half(torch.tensor(1.0, dtype=torch.bfloat16))
+    True
+    """
+    return x.dtype in (torch.float16, torch.bfloat16)
+
+
+def extreme(op: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """MAX or MIN of values as TensorRT compares them: one that is false for NaN gives the first, in half the second.
+
+    >>> nan, one = torch.tensor(float("nan")), torch.tensor(1.0)
+    >>> extreme("MAX", nan, one), extreme("MAX", one, nan), extreme("MAX", nan.half(), one.half())
+    (tensor(nan), tensor(1.), tensor(1., dtype=torch.float16))
+    """
+    if is_half(a):
+        return torch.where(a > b if op == "MAX" else a < b, a, b)
+    return torch.where(a < b if op == "MAX" else a > b, b, a)
+
+
 _EVALUATE = {
     "SUM": lambda a, b: torch.add(a, b),
     "PROD": lambda a, b: torch.mul(a, b),
-    "MAX": lambda a, b: torch.where(a < b, b, a),
-    "MIN": lambda a, b: torch.where(a > b, b, a),
+    "MAX": lambda a, b: extreme("MAX", a, b),
+    "MIN": lambda a, b: extreme("MIN", a, b),
     "SUB": lambda a, b: torch.sub(a, b),
     "DIV": _div,
     "POW": _pow,
@@ -90,8 +124,9 @@ _OF_NUMBERS = {op: evaluate for op, evaluate in _EVALUATE.items() if op not in (
 
 @evaluates("ELEMENTWISE", flops=1)
 def _elementwise(node: Node) -> Evaluate:
-    """Half types round once. MAX and MIN give NaN where the first operand is. Integers wrap; DIV truncates, FLOOR_DIV
-    rounds down, and a division by 0 is an error, since its result is not documented.
+    """Half types round once. MAX and MIN give NaN where the first operand is, those of half types where the second is.
+    Integers wrap; DIV truncates, FLOOR_DIV rounds down, and a division by 0 is an error, since its result is not
+    documented. POW of integers is float32's, of operands rounded down; it truncates and saturates.
     """
     return node.pick(_EVALUATE, node.layer.op.name, "operation")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import DefinitionError
+from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
@@ -77,15 +77,20 @@ def _normalization(node: Node) -> Evaluate:
     return evaluate
 
 
+FLAT = "reshape the dimensions after the channels to two, (N, C, D * H, W)"
+
+
 @operation
 def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
     """``x / (k + alpha / window * sum(x**2)) ** beta``, summed over a window of dimension 1: one ILRNLayer.
 
-    ``window`` is odd, 1 to 15. ``x`` is (N, C, H, W).
+    ``window`` is odd, 1 to 15. ``x`` is (N, C, H, W). Raises ShapeError for another rank.
 
     >>> lrn(td.Network().input("x", (1, 8, 4, 4)), 5, 1e-4, 0.75, 1.0).shape
     (1, 8, 4, 4)
     """
+    if x.ndim != 4:
+        raise ShapeError(f"lrn takes 4 dimensions, not {x.ndim}: {FLAT}")
 
     def add(target, x):
         layer = target.definition.add_lrn(x, window, alpha, beta, k)
@@ -104,6 +109,8 @@ def _lrn_flops(node: Node, shapes: Shapes) -> int:
 def _lrn(node: Node) -> Evaluate:
     """Assumed: alpha is divided by the window, as in ONNX (whose parser hands alpha over unchanged) and Caffe."""
     layer, dtype = node.layer, node.dtype
+    if len(node.inputs[0].shape) != 4:  # an engine normalizes the third dimension from the end
+        raise node.unsupported(f"rank {len(node.inputs[0].shape)}, where the channels are not known ({FLAT}),")
     window, (alpha, beta, k) = layer.window_size, map(node.number, ("alpha", "beta", "k"))
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import ShapeError
+from ..core.errors import ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, normalize_axis
 from .cast import convert
+from .elementwise import extreme
 from .evaluation import Evaluate, Node, evaluates
 
 
@@ -22,7 +23,10 @@ def quantize(
     """``clamp(round(x / scale))`` in a narrow dtype, rounding half to even: one IQuantizeLayer.
 
     ``dtype`` is int8, float8_e4m3fn, int4 or float4_e2m1fn_x2. ``scale`` (positive) is a scalar, or has one value for
-    each index of ``axis``, or has the rank of ``x`` with one value per block (``block_shape``).
+    each index of ``axis``, or has the rank of ``x`` with one value per block (``block_shape``). TensorRT multiplies by
+    the reciprocal, in the dtype of ``x``.
+
+    Raises UnsupportedError for a scale that is computed, of another axis than the last.
 
     >>> net = td.Network()
     >>> quantize(net.input("x", (2, 3)), net.constant(0.5)).dtype
@@ -50,6 +54,11 @@ def _add(
     if axis is None and scale.ndim == 1 and x.ndim != 1:
         raise ShapeError("a scale per channel needs axis=")
     place = None if axis is None else normalize_axis(axis, x.ndim)
+    if place not in (None, x.ndim - 1) and scale.ndim == 1 and scale.shape != (1,) and not scale.is_constant:
+        raise UnsupportedError(
+            f"a scale per channel of axis {place} that is computed is built as if it were of the last axis: make it a "
+            "constant, or transpose the tensor so that the channels are last"
+        )
 
     def add(target, x, scale):
         data_type = target.network.backend.data_type(as_dtype(dtype))
@@ -87,7 +96,6 @@ def int4_constant(values: Tensor) -> Tensor:
 
 def spread(scale: torch.Tensor, shape: Sequence[int], axis: int) -> torch.Tensor:
     """A scale per tensor, channel or block, so that it broadcasts to ``shape``."""
-    scale = scale.float()
     if scale.numel() == 1:
         return scale.reshape(())
     if scale.ndim == len(shape) and (scale.ndim > 1 or scale.shape[0] != shape[0]):
@@ -110,7 +118,7 @@ def narrow(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def quantize_values(x: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype, axis: int | None) -> torch.Tensor:
     """What a QUANTIZE layer makes of a value; int4 unpacked, as int8 values."""
-    return narrow(x.float() / spread(scale, x.shape, 0 if axis is None else axis), dtype)
+    return narrow(x.float() / spread(scale.float(), x.shape, 0 if axis is None else axis), dtype)
 
 
 def _refuse_zero_point(zero: torch.Tensor | None) -> None:
@@ -135,24 +143,30 @@ def _has_blocks(layer: Any) -> bool:
 
 @evaluates("QUANTIZE", flops=3, unbuilt=_narrow_blocks)
 def _quantize(node: Node) -> Evaluate:
-    """Computed in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values."""
+    """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
+    rounded. The other types: a quotient in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values.
+    """
     axis, dtype = node.layer.axis, node.logical_dtype
 
     def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
         _refuse_zero_point(zero)
-        return narrow(x.float() / spread(scale, x.shape, axis), dtype)
+        if dtype != torch.int8:
+            return narrow(x.float() / spread(scale.float(), x.shape, axis), dtype)
+        steps = x * spread(scale.to(x.dtype), x.shape, axis).reciprocal()
+        high, low = x.new_tensor(127.0), x.new_tensor(-128.0)
+        return convert(extreme("MAX", extreme("MIN", steps, high), low).round(), dtype)
 
     return evaluate
 
 
 @evaluates("DEQUANTIZE", flops=1, unbuilt=_narrow_blocks)
 def _dequantize(node: Node) -> Evaluate:
-    """Computed in float32 and rounded to the output's dtype."""
+    """Computed in the type of the scale and rounded to the output's dtype."""
     axis, dtype = node.layer.axis, node.dtype
 
     def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
         _refuse_zero_point(zero)
-        return (x.float() * spread(scale, x.shape, axis)).to(dtype)
+        return (x.to(scale.dtype) * spread(scale, x.shape, axis)).to(dtype)
 
     return evaluate
 

@@ -132,7 +132,8 @@ def _softmax(node: Node) -> Evaluate:
 def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
     """Softmax over the first ``bounds`` elements of each row: one IRaggedSoftMaxLayer.
 
-    ``x`` is (N, Z, S), ``bounds`` (N, Z, 1) of int32; the elements from the bound on are 0.
+    ``x`` is (N, Z, S), ``bounds`` (N, Z, 1) of int32; the elements from the bound on are 0. TensorRT does not subtract
+    the greatest element first: a row with one above 88 (float32; 11 in float16) is NaN.
 
     >>> net = td.Network()
     >>> ragged_softmax(net.input("x", (1, 2, 5)), net.input("n", (1, 2, 1), "int32")).shape
@@ -145,16 +146,15 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
 
 @evaluates("RAGGED_SOFTMAX", flops=_softmax_flops)
 def _ragged_softmax(node: Node) -> Evaluate:
-    """Assumed: what lies beyond a sequence's length is 0; the documentation does not say."""
+    """Computed in the tensor's type, without the greatest element subtracted first: great elements overflow. What lies
+    beyond a sequence's length is 0.
+    """
 
     def evaluate(x: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
         if not x.numel():
             return x
         inside = torch.arange(x.shape[-1]) < bounds.long()
-        wide = torch.where(inside, x.float(), float("-inf"))
-        top = wide.amax(-1, keepdim=True)
-        powers = torch.where(inside, torch.exp(wide - torch.where(top.isinf(), 0.0, top)), 0.0)
-        total = powers.sum(-1, keepdim=True)
-        return (powers / torch.where(total == 0, 1.0, total)).to(x.dtype)
+        powers = torch.where(inside, x.exp(), 0.0)
+        return torch.where(inside, powers / powers.sum(-1, keepdim=True), 0.0)
 
     return evaluate

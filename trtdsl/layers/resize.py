@@ -14,6 +14,11 @@ from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
 from .shape import size_tensor
 
+WITH_BATCH = (
+    "nearest resizing of the first dimension together with others, the second one unchanged, is built with the first "
+    "one's index as it is: resize the first dimension by a layer of its own"
+)
+
 
 @operation
 def resize(
@@ -47,6 +52,8 @@ def resize(
     if len(given) != x.ndim:
         raise ShapeError(f"resize needs one value for each of {x.ndim} dimensions, not {tuple(given)}")
     sizes = tuple(size) if size is not None else _scaled_sizes(x.shape, scales or ())
+    if mode == "NEAREST" and sizes is not None and _loses_batch(x.shape, sizes):
+        raise UnsupportedError(WITH_BATCH)
     dynamic = None
     if size is not None and not is_static(size):
         dynamic = size_tensor(x.network, size)
@@ -91,6 +98,16 @@ def _scaled_sizes(shape: Sequence[SizeLike], scales: Sequence[float]) -> tuple[S
     return tuple(sizes)
 
 
+def _loses_batch(shape: Sequence[SizeLike], sizes: Sequence[SizeLike]) -> bool:
+    changed = [before != after for before, after in zip(shape, sizes, strict=True)]
+    return len(changed) > 3 and changed[0] and not changed[1] and any(changed[2:])
+
+
+def _quotient(a: float, b: float) -> torch.Tensor:
+    """``a / b``, all in float32."""
+    return torch.tensor(float(a)) / torch.tensor(float(b))
+
+
 def _flops(node: Node, shapes: Shapes) -> int:
     mode = node.layer.resize_mode.name
     if mode == "NEAREST" or shapes.inputs[0] is None:
@@ -101,6 +118,9 @@ def _flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates("RESIZE", flops=_flops)
 def _resize(node: Node) -> Evaluate:
+    """Positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes (m - 1) / (n - 1)
+    whatever the scales, and element 0 where n is 1.
+    """
     layer = node.layer
     mode, rounding, dtype = layer.resize_mode.name, layer.nearest_rounding.name, node.dtype
     coordinates, upper = layer.coordinate_transformation.name, layer.selector_for_single_pixel.name == "UPPER"
@@ -109,26 +129,23 @@ def _resize(node: Node) -> Evaluate:
     static = None if node.has_input(1) or scales else tuple(layer.shape)
 
     def positions(length: int, wanted: int, scale: float | None) -> torch.Tensor:
-        """Where the result's elements lie, in float64: TensorRT documents the formula and not its rounding."""
-        index = torch.arange(wanted, dtype=torch.float64)
-        if wanted == 1 and upper:
-            return index
-        # With scales the ratio is theirs, as ONNX has it; length / wanted is another one where a size was rounded down.
+        """Where the result's elements lie, in float32 as the generated kernels compute it."""
+        index = torch.arange(wanted, dtype=torch.float32)
+        if wanted == 1 and (upper or coordinates == "ALIGN_CORNERS"):
+            return torch.zeros(1)
         if coordinates == "ALIGN_CORNERS":
-            last = (wanted if scale is None else length * scale) - 1
-            if last == 0:
-                raise UnsupportedError("ALIGN_CORNERS to a length of 1 divides by zero: selector UPPER is needed")
-            return index * (length - 1) / last
-        over, under = (length, wanted) if scale is None else (1.0, scale)
-        if coordinates == "ASYMMETRIC":
-            return index * over / under
-        return (2 * index + 1) * over / (2 * under) - 0.5
+            return index * _quotient(length - 1, wanted - 1)
+        # With scales the ratio is theirs, as ONNX has it; length / wanted is another one where a size was rounded down.
+        ratio = _quotient(length, wanted) if scale is None else _quotient(1, round(scale, 6))
+        return index * ratio if coordinates == "ASYMMETRIC" else (index + 0.5) * ratio - 0.5
 
     def evaluate(x: torch.Tensor, size: torch.Tensor | None = None) -> torch.Tensor:
         if scales is not None:
             wanted = list(map(_scaled, x.shape, scales))
         else:
             wanted = list(static or ()) if size is None else size.tolist()
+        if mode == "NEAREST" and _loses_batch(x.shape, wanted):
+            raise UnsupportedError(f"layer {node.name!r} (RESIZE): {WITH_BATCH}")
         ratios = scales or [None] * x.ndim
         result = x if mode == "NEAREST" else x.float()
         for axis, (length, target, scale) in enumerate(zip(x.shape, wanted, ratios, strict=True)):
@@ -146,8 +163,8 @@ def _resize(node: Node) -> Evaluate:
 
 
 _ROUND: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "HALF_UP": lambda x: torch.floor(x + 0.5),
-    "HALF_DOWN": lambda x: torch.ceil(x - 0.5),
+    "HALF_UP": lambda x: torch.floor(x - 0.5) + 1,
+    "HALF_DOWN": lambda x: torch.ceil(x + 0.5) - 1,
     "FLOOR": lambda x: torch.floor(x),
     "CEIL": lambda x: torch.ceil(x),
 }

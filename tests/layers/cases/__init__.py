@@ -134,18 +134,18 @@ def run(item: Case) -> None:
             builder.network.mark_output(tensor)
             names.append(tensor.name)
     assert not messages.errors(), messages.errors()
-    interpreter = Interpreter(builder.network)
-    assert item.type in {node.type for node in interpreter.nodes}
     feeds = {f"x{index}": feed for index, feed in enumerate(item.feeds)}
     if item.raises is not None:
         said = None
         try:
-            interpreter(feeds)
+            Interpreter(builder.network)(feeds)
         except DefinitionError as error:
             said = str(error)
         assert said is not None
         assert item.raises in said
         return
+    interpreter = Interpreter(builder.network)
+    assert item.type in {node.type for node in interpreter.nodes}
     values = interpreter(feeds, keep="all")
     inferred = {tensor.name: tensor for node in interpreter.nodes for tensor in node.outputs}
     for name, value in values.items():

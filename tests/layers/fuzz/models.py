@@ -60,8 +60,7 @@ def attention(t: Trial) -> Any:
     q = t.input((n, heads, rows, d), dtype)
     k, v = (t.input((n, groups, columns, d), dtype) for _ in range(2))
     causal = t.pick(trt.CausalMaskKind.__members__.values())
-    norm = t.pick((trt.AttentionNormalizationOp.SOFTMAX, trt.AttentionNormalizationOp.NONE))
-    layer = t.add_attention_v2(q, k, v, norm, causal)
+    layer = t.add_attention_v2(q, k, v, trt.AttentionNormalizationOp.SOFTMAX, causal)
     layer.decomposable = True
     if causal == trt.CausalMaskKind.NONE and t.maybe():
         layer.mask = t.input((n, t.pick((1, heads)), rows, columns), t.pick((torch.bool, dtype)))

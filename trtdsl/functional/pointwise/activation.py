@@ -97,6 +97,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") -> Tensor:
     """``input * Phi(input)``: IActivationLayer GELU_ERF, or GELU_TANH for ``approximate="tanh"``.
 
+    Half precision takes it in float32, as torch does: the layer itself gives infinity for half of the greatest float16.
     ``lowering="erf"`` is IUnaryLayer ERF and IElementWiseLayers, in float32.
 
     >>> F.gelu(td.Network().input("x", (2, 3)), approximate="tanh").shape
@@ -107,7 +108,7 @@ def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") ->
     cannot = {"erf": "it is exact, and approximate is 'tanh'"} if approximate == "tanh" else {}
     if lowering_of("gelu", lowering, input, cannot=cannot) == "erf":
         return in_float32(_gelu_by_erf, input)
-    return L.activation(input, "GELU_ERF" if approximate == "none" else "GELU_TANH")
+    return in_float32(lambda x: L.activation(x, "GELU_ERF" if approximate == "none" else "GELU_TANH"), input)
 
 
 def _gelu_by_erf(x: Tensor) -> Tensor:
@@ -182,12 +183,14 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 @operation
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID.
+    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, which keeps NaN.
 
     >>> F.hardsigmoid(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
+    if input.dtype in (torch.float16, torch.bfloat16):
+        return clamp(binary(scaled(input, 1 / 6), 0.5, "SUM", input.dtype), 0.0, 1.0)
     return L.activation(input, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
 
 

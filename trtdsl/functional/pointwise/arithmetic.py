@@ -166,7 +166,8 @@ def pow(input: Any, exponent: Any) -> Tensor:
     """``input ** exponent``, broadcast: IElementWiseLayer POW.
 
     Exponents that are numbers take cheaper layers: PROD for 2 and 3, IUnaryLayer SQRT for 0.5, RECIP for -1, both
-    for -0.5.
+    for -0.5. Integers take PROD alone, since TensorRT raises them by way of float32; with an exponent that is a tensor,
+    ISelectLayer for each of its bits, below 64. Theirs must not be negative.
 
     >>> F.pow(td.Network().input("x", (2, 3)), 2).shape
     (2, 3)
@@ -178,17 +179,45 @@ def pow(input: Any, exponent: Any) -> Tensor:
     if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and isinstance(input, Tensor):
         if exponent == 1:
             return a
+        if not a.dtype.is_floating_point:
+            return _whole_power(a, int(exponent))
         if exponent in (2, 3):
             squared = L.elementwise(a, a, "PROD")
             return squared if exponent == 2 else L.elementwise(squared, a, "PROD")
-        if a.dtype.is_floating_point and exponent in (0.5, -0.5):
+        if exponent in (0.5, -0.5):
             root = L.unary(a, "SQRT")
             return root if exponent == 0.5 else L.unary(root, "RECIP")
-        if a.dtype.is_floating_point and exponent == -1:
+        if exponent == -1:
             return L.unary(a, "RECIP")
-        if not a.dtype.is_floating_point and exponent < 0:
-            raise UnsupportedError("integers to negative integer powers are not defined, in torch either")
-    return L.elementwise(a, b, "POW")
+    return L.elementwise(a, b, "POW") if a.dtype.is_floating_point else _power_by_bits(a, b)
+
+
+def _whole_power(x: Tensor, exponent: int) -> Tensor:
+    """An integer to a constant power: the product of its powers of two."""
+    if exponent < 0:
+        raise UnsupportedError("integers to negative integer powers are not defined, in torch either")
+    result = None
+    while exponent:
+        if exponent % 2:
+            result = x if result is None else L.elementwise(result, x, "PROD")
+        exponent //= 2
+        x = L.elementwise(x, x, "PROD") if exponent else x
+    return choose(binary(x, x, "EQUAL"), 1, x, x.dtype) if result is None else result
+
+
+def _power_by_bits(x: Tensor, exponent: Tensor) -> Tensor:
+    one = x.network.constant(torch.ones((1,) * x.ndim, dtype=x.dtype))
+    result = None
+    for bit in range(6):
+        half = binary(exponent, 2, "DIV", exponent.dtype)
+        odd = L.elementwise(exponent, binary(half, 2, "PROD", half.dtype), "GREATER")
+        result = L.select(
+            odd, x if result is None else L.elementwise(result, x, "PROD"), one if result is None else result
+        )
+        if bit < 5:
+            x, exponent = L.elementwise(x, x, "PROD"), half
+    assert result is not None
+    return result
 
 
 @operation
@@ -222,8 +251,8 @@ def atan2(input: Any, other: Any) -> Tensor:
 def maximum(input: Any, other: Any) -> Tensor:
     """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
 
-    TensorRT gives NaN for the first operand's alone; two tensors take IUnaryLayer ISNAN and ISelectLayer for the
-    second's.
+    TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer ISNAN
+    and ISelectLayer for the other's.
 
     >>> net = td.Network()
     >>> F.maximum(net.input("x", (2, 3)), net.input("y", (3,))).shape
@@ -249,10 +278,15 @@ def _extreme(input: Any, other: Any, op: str, logical: str) -> Tensor:
         return L.elementwise(a, b, logical)
     if a.is_constant:
         a, b = b, a
-    result = L.elementwise(a, b, op)
+    result = _keeping_nan_of(a, b, op)
     if a.dtype.is_floating_point and not (b.is_constant and not bool(b.data.isnan().any())):
         result = L.select(L.unary(b, "ISNAN"), b, result)
     return result
+
+
+def _keeping_nan_of(a: Tensor, b: Tensor, op: str) -> Tensor:
+    """The extreme, NaN where ``a`` is, and ``a`` where ``b`` is."""
+    return L.elementwise(*((b, a) if a.dtype in (torch.float16, torch.bfloat16) else (a, b)), op=op)
 
 
 @operation
@@ -281,7 +315,7 @@ def _extreme_but_nan(input: Any, other: Any, op: str, logical: str) -> Tensor:
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         return L.elementwise(a, b, logical)
-    result = L.elementwise(a, b, op)
+    result = _keeping_nan_of(a, b, op)
     return L.select(L.unary(a, "ISNAN"), b, result) if a.dtype.is_floating_point else result
 
 
@@ -289,7 +323,7 @@ def _extreme_but_nan(input: Any, other: Any, op: str, logical: str) -> Tensor:
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """``input`` not below ``min`` and not above ``max``, numbers or tensors; ``max`` wins where they cross.
 
-    IActivationLayer CLIP for two numbers, IElementWiseLayer MAX and MIN otherwise.
+    IElementWiseLayer MAX and MIN; in half precision IActivationLayer CLIP for two numbers (in float32 it loses NaN).
 
     >>> F.clamp(td.Network().input("x", (2, 3)), -1, 1).shape
     (2, 3)
@@ -299,7 +333,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     given = [bound for bound in (min, max) if bound is not None]
     dtype = result_type(input, *given)
     x = as_tensor(input, input.network, dtype)
-    if dtype.is_floating_point and isinstance(min, (int, float)) and isinstance(max, (int, float)):
+    if dtype in (torch.float16, torch.bfloat16) and isinstance(min, (int, float)) and isinstance(max, (int, float)):
         low, high = float(min), float(max)
         if -math.inf < low <= high < math.inf:
             return L.activation(x, "CLIP", alpha=low, beta=high)

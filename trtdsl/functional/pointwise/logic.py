@@ -275,26 +275,33 @@ def bitwise_xor(input: Any, other: Any) -> Tensor:
 
 @operation
 def bitwise_left_shift(input: Any, other: Any) -> Tensor:
-    """``input * 2 ** other``: IElementWiseLayer POW and PROD.
+    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.
 
     >>> F.bitwise_left_shift(td.Network().input("n", (2, 3), "int32"), 3).dtype
     torch.int32
     """
     a, b = promote(input, other)
     _refuse_floats("bitwise_left_shift", a)
-    return L.elementwise(a, binary(2, b, "POW", b.dtype), "PROD")
+    return L.elementwise(a, _power_of_two(b), "PROD")
 
 
 @operation
 def bitwise_right_shift(input: Any, other: Any) -> Tensor:
-    """``floor(input / 2 ** other)``: IElementWiseLayer POW and FLOOR_DIV.
+    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.
 
     >>> F.bitwise_right_shift(td.Network().input("n", (2, 3), "int32"), 3).dtype
     torch.int32
     """
     a, b = promote(input, other)
     _refuse_floats("bitwise_right_shift", a)
-    return L.elementwise(a, binary(2, b, "POW", b.dtype), "FLOOR_DIV")
+    return L.elementwise(a, _power_of_two(b), "FLOOR_DIV")
+
+
+def _power_of_two(exponent: Tensor) -> Tensor:
+    """``2 ** exponent`` exactly; POW of integers goes through float32."""
+    bits = torch.iinfo(exponent.dtype).bits
+    table = exponent.network.constant(torch.ones(bits, dtype=torch.int64).bitwise_left_shift_(torch.arange(bits)))
+    return L.gather(L.cast(table, exponent.dtype), L.cast(exponent, torch.int64))
 
 
 def _refuse_floats(name: str, x: Tensor) -> None:

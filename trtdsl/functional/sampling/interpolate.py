@@ -34,6 +34,7 @@ RANKS = {  # mode -> ranks that torch takes
     "bicubic": (4,),
     "area": (3, 4, 5),
 }
+MANY = 1 << 20  # elements that are looked at one by one
 LAYER = {"nearest": "NEAREST", "nearest-exact": "NEAREST", "bicubic": "CUBIC"}  # IResizeLayer's mode, else LINEAR
 
 
@@ -202,7 +203,13 @@ def _repeats(change: Change) -> bool:
     """Whether every element is repeated, as often as any other."""
     ratio = change.ratio()
     nearest = change.mode in ("nearest", "nearest-exact")
-    return nearest and ratio is not None and ratio.numerator == 1 and _layer_agrees(change)
+    if not nearest or ratio is None or ratio.numerator != 1 or not _layer_agrees(change):
+        return False
+    target = bounds(change.target)[1]
+    if target > MANY:
+        return ratio.denominator.bit_count() == 1
+    points = np.arange(target, dtype=np.float32) + np.float32(0.5 if change.mode == "nearest-exact" else 0)
+    return np.array_equal(np.floor(points * np.float32(float(ratio))), np.arange(target) // ratio.denominator)
 
 
 def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
@@ -241,25 +248,26 @@ def _layer_agrees(change: Change) -> bool:
         doubled = change.copies_double and change.target == change.length * 2
         if not doubled and (ratio is None or change.scale * ratio != 1):
             return False
-    if change.mode in ("nearest", "nearest-exact"):
+    if change.mode == "nearest":
+        return True  # both multiply by a float32 quotient in float32, and round down
+    if change.mode == "nearest-exact":
         return ratio is not None and _rounding_agrees(change, ratio)
     # Where the result has one element, align_corners divides by zero in the layer.
     return not change.align_corners or bounds(change.target)[0] > 1
 
 
 def _rounding_agrees(change: Change, ratio: Fraction) -> bool:
-    """Whether every way of rounding chooses the element that torch chooses with its float32 product."""
-    length, target = bounds(change.length)[1], bounds(change.target)[1]
-    if target > 1 << 20:  # no bound is known: only whole ratios and powers of two are safe
+    """Whether the layer's float32 arithmetic chooses the element that torch's does.
+
+    The layer subtracts 0.5 from torch's product before it rounds: a compiler may do both at once.
+    """
+    target = bounds(change.target)[1]
+    if target > MANY:  # no bound is known: only whole ratios and powers of two are safe
         return ratio.denominator == 1 or (ratio.numerator == 1 and ratio.denominator.bit_count() == 1)
-    offset = 1 if change.mode == "nearest-exact" else 0
-    index = np.arange(target, dtype=np.int64)
-    exact = (2 * index + offset) * ratio.numerator // (2 * ratio.denominator)
-    points = index.astype(np.float32) + np.float32(offset / 2)
-    product = np.floor(points * np.float32(ratio.numerator / ratio.denominator))
-    quotient = np.floor(points / np.float32(ratio.denominator / ratio.numerator))
-    last = length - 1
-    return np.array_equal(np.minimum(product, last), exact) and np.array_equal(np.minimum(quotient, last), exact)
+    points, factor = np.arange(target, dtype=np.float32) + np.float32(0.5), np.float32(float(ratio))
+    apart, at_once = points * factor - np.float32(0.5), (points.astype(float) * factor - 0.5).astype(np.float32)
+    chosen = np.floor(points * factor)
+    return all(np.array_equal(np.floor(each - np.float32(0.5)) + 1, chosen) for each in (apart, at_once))
 
 
 def _by_layer(x: Tensor, changes: list[Change]) -> Tensor:
