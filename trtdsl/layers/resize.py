@@ -103,11 +103,6 @@ def _loses_batch(shape: Sequence[SizeLike], sizes: Sequence[SizeLike]) -> bool:
     return len(changed) > 3 and changed[0] and not changed[1] and any(changed[2:])
 
 
-def _quotient(a: float, b: float) -> torch.Tensor:
-    """``a / b``, all in float32."""
-    return torch.tensor(float(a)) / torch.tensor(float(b))
-
-
 def _flops(node: Node, shapes: Shapes) -> int:
     mode = node.layer.resize_mode.name
     if mode == "NEAREST" or shapes.inputs[0] is None:
@@ -118,7 +113,7 @@ def _flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates("RESIZE", flops=_flops)
 def _resize(node: Node) -> Evaluate:
-    """Positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes (m - 1) / (n - 1)
+    """The nearest positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes (m - 1) / (n - 1)
     whatever the scales, and element 0 where n is 1.
     """
     layer = node.layer
@@ -129,14 +124,15 @@ def _resize(node: Node) -> Evaluate:
     static = None if node.has_input(1) or scales else tuple(layer.shape)
 
     def positions(length: int, wanted: int, scale: float | None) -> torch.Tensor:
-        """Where the result's elements lie, in float32 as the generated kernels compute it."""
-        index = torch.arange(wanted, dtype=torch.float32)
+        """Where the result's elements lie; the nearest ones in float32, as the generated kernels compute it."""
+        index = torch.arange(wanted, dtype=torch.float32 if mode == "NEAREST" else torch.float64)
         if wanted == 1 and (upper or coordinates == "ALIGN_CORNERS"):
-            return torch.zeros(1)
+            return index
         if coordinates == "ALIGN_CORNERS":
-            return index * _quotient(length - 1, wanted - 1)
+            return index * (index.new_tensor(length - 1) / index.new_tensor(wanted - 1))
         # With scales the ratio is theirs, as ONNX has it; length / wanted is another one where a size was rounded down.
-        ratio = _quotient(length, wanted) if scale is None else _quotient(1, round(scale, 6))
+        over, under = (length, wanted) if scale is None else (1, round(scale, 6) if mode == "NEAREST" else scale)
+        ratio = index.new_tensor(over) / index.new_tensor(under)
         return index * ratio if coordinates == "ASYMMETRIC" else (index + 0.5) * ratio - 0.5
 
     def evaluate(x: torch.Tensor, size: torch.Tensor | None = None) -> torch.Tensor:
