@@ -140,7 +140,7 @@ class FunctionMethods:
         """The bits that both have: IElementWiseLayer AND for bool."""
 
     def bitwise_left_shift(self, other: Any) -> Tensor:
-        """``input * 2 ** other``: IElementWiseLayer POW and PROD."""
+        """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD."""
 
     def bitwise_not(self) -> Tensor:
         """Every bit inverted: IUnaryLayer NOT for bool, ``-1 - input`` (IElementWiseLayer SUB) for integers."""
@@ -149,7 +149,7 @@ class FunctionMethods:
         """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`."""
 
     def bitwise_right_shift(self, other: Any) -> Tensor:
-        """``floor(input / 2 ** other)``: IElementWiseLayer POW and FLOOR_DIV."""
+        """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV."""
 
     def bitwise_xor(self, other: Any) -> Tensor:
         """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in

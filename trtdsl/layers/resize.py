@@ -113,8 +113,8 @@ def _flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates("RESIZE", flops=_flops)
 def _resize(node: Node) -> Evaluate:
-    """The nearest positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes (m - 1) / (n - 1)
-    whatever the scales, and element 0 where n is 1.
+    """The nearest positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes
+    ``(m - 1) / (n - 1)`` whatever the scales, and element 0 where n is 1.
     """
     layer = node.layer
     mode, rounding, dtype = layer.resize_mode.name, layer.nearest_rounding.name, node.dtype
