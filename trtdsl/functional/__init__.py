@@ -36,9 +36,9 @@ CONTENTS = {
         "feature_alpha_dropout"
     ),
     "pointwise.arithmetic": (
-        "add sub rsub mul div true_divide floor_divide remainder fmod pow atan2 maximum minimum "
-        "fmax fmin clamp clip clamp_min clamp_max lerp addcmul addcdiv xlogy hypot copysign "
-        "logaddexp logaddexp2 heaviside"
+        "add sub rsub mul div true_divide floor_divide remainder fmod atan2 maximum minimum fmax "
+        "fmin clamp clip clamp_min clamp_max lerp addcmul addcdiv xlogy hypot copysign logaddexp "
+        "logaddexp2 heaviside"
     ),
     "pointwise.conversion": "to clone",
     "pointwise.elementary": (
@@ -51,6 +51,7 @@ CONTENTS = {
         "logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
         "bitwise_right_shift where masked_fill"
     ),
+    "pointwise.powers": "pow",
     "pointwise.quantization": "quantize dequantize",
     "pointwise.rounding": "ceil floor trunc frac round",
     "pointwise.special": "entr xlog1py ndtr ldexp",

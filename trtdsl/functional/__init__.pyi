@@ -100,7 +100,6 @@ from trtdsl.functional.pointwise.arithmetic import logaddexp2 as logaddexp2
 from trtdsl.functional.pointwise.arithmetic import maximum as maximum
 from trtdsl.functional.pointwise.arithmetic import minimum as minimum
 from trtdsl.functional.pointwise.arithmetic import mul as mul
-from trtdsl.functional.pointwise.arithmetic import pow as pow
 from trtdsl.functional.pointwise.arithmetic import remainder as remainder
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
 from trtdsl.functional.pointwise.arithmetic import sub as sub
@@ -151,6 +150,7 @@ from trtdsl.functional.pointwise.logic import lt as lt
 from trtdsl.functional.pointwise.logic import masked_fill as masked_fill
 from trtdsl.functional.pointwise.logic import ne as ne
 from trtdsl.functional.pointwise.logic import where as where
+from trtdsl.functional.pointwise.powers import pow as pow
 from trtdsl.functional.pointwise.quantization import dequantize as dequantize
 from trtdsl.functional.pointwise.quantization import quantize as quantize
 from trtdsl.functional.pointwise.rounding import frac as frac

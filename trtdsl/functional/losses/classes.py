@@ -12,7 +12,7 @@ from ...sizes.size import product
 from ..operands import binary, choose
 from ..pointwise.activation import log_softmax, logsigmoid
 from ..pointwise.arithmetic import add, clamp, div, mul, sub
-from ..pointwise.arithmetic import pow as power
+from ..pointwise.powers import pow as power
 from ..reducing.reduction import mean, sum
 from ..shaping.create import arange
 from .pointwise import reduced, reduction_of

@@ -14,8 +14,8 @@ from ...layers.shuffle import behind_shuffles
 from ..lowerings import lowering_of
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax
-from ..pointwise.arithmetic import pow
 from ..pointwise.logic import ne
+from ..pointwise.powers import pow
 from ..reducing.reduction import any as any_of
 from ..shaping.arrange import pad
 from ..shaping.create import indices_of

@@ -16,8 +16,8 @@ from ..family import family
 from ..lowerings import AUTO, lowering_of
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
-from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
+from ..pointwise.powers import pow
 from ..reducing.spatial import reduced
 from .deferred import PendingMaximum
 from .extent import Window, Windows, check_rank, windows_over
