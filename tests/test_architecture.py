@@ -56,6 +56,7 @@ ORDERS = {
         "exercise",
         "judging",
         "report",
+        "proof",
         "saved",
         "buildable",
         "check",

@@ -1,5 +1,10 @@
 """Feeds of the author's, and checks that are kept in a file and compared with later."""
 
+import contextlib
+import json
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -84,7 +89,7 @@ def test_a_saved_check_has_the_truth_and_torchs_own_result(tmp_path):
     file = tmp_path / "check.safetensors"
     made = spec(lambda x: x.sin(), reference=Sines)
     td.check(made, save=file, feeds={"x": np.ones((1, 3), np.float32)})
-    (case,) = saved.load(file, made.define())
+    (case,) = saved.load(file, made, made.define())
     assert torch.equal(case.own["output"], torch.sin(torch.ones(1, 3)))
     assert torch.equal(case.truth["output"], torch.sin(torch.ones(1, 3).double()))
 
@@ -130,3 +135,152 @@ def test_saved_results_have_their_own_decisions_and_the_report_says_so(tmp_path)
         report = td.check(network, against=file)
         assert report.passed
         assert any("the saved results'" in line for line in report.unproven) == said
+
+
+def edited(file, change, *, resealed):
+    """A saved check with other tensors or facts; with ``resealed`` by one who knows how its hash is made."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    with safe_open(file, "pt") as opened:
+        facts = json.loads(opened.metadata()["trtdsl_check"])
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    change(facts, tensors)
+    if resealed:
+        facts["sha256"] = saved._digest(facts, tensors)
+    save_file(tensors, file, {"trtdsl_check": json.dumps(facts)})
+
+
+def results(change, kinds=("torch", "float64")):
+    """Changes every result."""
+
+    def act(facts, tensors):
+        for name in list(tensors):
+            if name.split("/")[1] in kinds:
+                tensors[name] = change(tensors[name]).contiguous()
+
+    return act
+
+
+def cut_draws(facts, tensors):
+    facts["draws"] = facts["draws"][:1]
+
+
+def cut_wholly(facts, tensors):
+    cut_draws(facts, tensors)
+    for name in [name for name in tensors if not name.startswith("0/")]:
+        del tensors[name]
+
+
+def no_draws(facts, tensors):
+    facts["draws"] = []
+    tensors.clear()
+
+
+def other_sizes(facts, tensors):
+    facts["draws"][0]["sizes"] = {"N": 7}
+
+
+def exact_dropped(facts, tensors):
+    del tensors["0/float64/output"]
+
+
+SAVED_ATTACKS = {
+    "nan": results(lambda x: torch.full_like(x, float("nan"))),
+    "inf": results(lambda x: torch.full_like(x, float("inf"))),
+    "exact nan": results(lambda x: torch.full_like(x, float("nan")), ("float64",)),
+    "own nan": results(lambda x: torch.full_like(x, float("nan")), ("torch",)),
+    "one nan": results(lambda x: torch.where(torch.arange(x.numel()).view(x.shape) == 0, float("nan"), x)),
+    "reshaped": results(lambda x: x.reshape(-1)),
+    "exact reshaped": results(lambda x: x.reshape(-1), ("float64",)),
+    "bool": results(lambda x: x.bool()),
+    "exact bool": results(lambda x: x.bool(), ("float64",)),
+    "half": results(lambda x: x.half()),
+    "empty": results(lambda x: x[:0]),
+    "scalar": results(lambda x: x.flatten()[0]),
+    "zeros": results(torch.zeros_like),
+    "cut draws": cut_draws,
+    "cut wholly": cut_wholly,
+    "no draws": no_draws,
+    "sizes": other_sizes,
+    "no exact": exact_dropped,
+    "precision": lambda facts, tensors: facts.update(precision="torch.float64"),
+    "network": lambda facts, tensors: facts.update(network="other"),
+    "draws of no type": lambda facts, tensors: facts.update(draws=[7, None, "x"]),
+    "hash of no type": lambda facts, tensors: facts.update(sha256=7),
+    "feeds": results(lambda x: x + 1, ("feeds",)),
+    "feeds of a dtype": results(lambda x: x.double(), ("feeds",)),
+    "feeds of a shape": results(lambda x: x[:, :2], ("feeds",)),
+}
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    file = tmp_path_factory.mktemp("saved") / "check.safetensors"
+    td.check(spec(), save=file, sizes="quick")
+    return file
+
+
+@pytest.fixture
+def whole(once, tmp_path):
+    return Path(shutil.copy(once, tmp_path / "check.safetensors"))
+
+
+# By one who makes the hash anew, these say something that is true, or wrong results: no network passes by them.
+TRUE_WHEN_RESEALED = {"cut wholly", "hash of no type"}
+
+
+@pytest.mark.parametrize("attack", SAVED_ATTACKS)
+def test_a_saved_check_that_was_changed_proves_nothing(whole, attack):
+    file = whole
+    edited(file, SAVED_ATTACKS[attack], resealed=False)
+    with pytest.raises(td.UsageError, match="is not as it was saved"):
+        td.check(spec(), against=file)
+
+
+@pytest.mark.parametrize("attack", sorted(SAVED_ATTACKS.keys() - TRUE_WHEN_RESEALED))
+def test_nor_does_one_that_was_sealed_again(whole, attack):
+    file = whole
+    edited(file, SAVED_ATTACKS[attack], resealed=True)
+    with contextlib.suppress(td.UsageError, td.FeedError):
+        assert not td.check(spec(), against=file).passed
+
+
+def named(name, function=lambda x: x + x, reference=Twice):
+    return td.network(inputs={"x": td.Input((td.Dim("N", min=1, max=9), 3))}, reference=reference, name=name)(function)
+
+
+class Thrice(torch.nn.Module):
+    def forward(self, x):
+        return x * 3
+
+
+def test_a_saved_check_is_of_one_network_and_one_reference(tmp_path):
+    file = tmp_path / "check.safetensors"
+    td.check(named("one"), save=file)
+    assert td.check(named("one"), against=file).passed
+    with pytest.raises(td.UsageError, match="was saved for the network 'one', not 'two'"):
+        td.check(named("two"), against=file)
+    with pytest.raises(td.UsageError, match="was saved with another reference"):
+        td.check(named("one", lambda x: x * 3, Thrice), against=file)
+
+
+def test_a_saved_check_is_of_one_state_of_the_references_files(small, tmp_path):
+    file = tmp_path / "check.safetensors"
+    td.check(str(small / "small.py"), save=file, sizes="quick")
+    assert td.check(str(small / "small.py"), against=file).passed
+    reference = small / "reference.py"
+    reference.write_text(reference.read_text().replace("torch.relu(", "torch.tanh("))
+    with pytest.raises(td.UsageError, match="another state of its files"):
+        td.check(str(small / "small.py"), against=file)
+
+
+def test_results_that_are_infinite_in_places_are_kept(tmp_path):
+    class Masked(torch.nn.Module):
+        def forward(self, x):
+            return torch.where(x > 0, x, float("-inf"))
+
+    masked = named("masked", lambda x: torch.where(x > 0, x, float("-inf")), Masked)
+    file = tmp_path / "check.safetensors"
+    assert td.check(masked, save=file).passed
+    assert td.check(masked, against=file).passed

@@ -12,6 +12,7 @@ from typing import Any
 from ..checking.buildable import refuse_obstacles
 from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
+from ..checking.proof import proof_of
 from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.errors import MismatchError, UsageError
@@ -35,7 +36,6 @@ from ..engine.refit import recipe
 from ..programs.devices import DEFAULT, find_device
 from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
-from .check_proof import proof_of
 from .manifest import check_entry, dump, make_manifest, read_earlier_manifest, sealed
 from .up_to_date import content_hash, is_unchanged
 

@@ -95,14 +95,14 @@ def check(
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
     run = _Run(spec, network, on, seed, rules, weights, progress or (lambda phase, done, total: None))
     if against is not None:
-        cases = run.saved_cases(saved.load(against, network))
+        cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial)))
     elif feeds is not None:
         cases = run.given_cases(saved.given_feeds(network, feeds))
     else:
         cases = run.drawn_cases(sizes_to_try(network, sizes))
     results = run.judged(cases, keep=target is not None)
     if target is not None:
-        saved.save(target, network, run.kept)
+        saved.save(target, spec, network, run.kept)
     return run.report(results, (*spec.trivial, *trivial))
 
 

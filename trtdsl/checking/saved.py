@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..core.caller import option
 from ..core.errors import FeedError, UsageError
-from ..core.files import Output, write_atomically
+from ..core.files import Output, is_file, write_atomically
 from ..core.lazy import torch
 from ..definition.network import Network
+from ..definition.spec.spec import NetworkSpec
 from ..interpreter.feeds import read_array
 from ..interpreter.interpret import dims_of
 from .judging.evidence import Evidence, Rules
+from .proof import reference_facts
 
-SCHEMA = 1
+SCHEMA = 2
 Feeds = Mapping[str, Any]
 
 
@@ -38,8 +41,11 @@ class SavedCase:
         )
 
 
-def save(output: Output, network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:
-    """Writes feeds and results as safetensors; float64 results are computed where they are missing."""
+def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:
+    """Writes feeds and results as safetensors; float64 results are computed where they are missing.
+
+    The file says what it is of (the network, the reference, sizes, draws) and has a hash of all that it holds.
+    """
     from safetensors.torch import save as as_bytes
 
     tensors: dict[str, torch.Tensor] = {}
@@ -52,43 +58,97 @@ def save(output: Output, network: Network, cases: Sequence[tuple[str, Evidence]]
         "schema": SCHEMA,
         "network": network.name,
         "precision": str(network.precision),
-        "draws": [draw for draw, _ in cases],
+        "reference": reference_facts(spec),
+        "draws": [{"draw": draw, "sizes": sizes_of(network, evidence.feeds)} for draw, evidence in cases],
         "torch": torch.__version__,
     }
+    facts["sha256"] = _digest(facts, tensors)
     write_atomically(output, as_bytes(tensors, {"trtdsl_check": json.dumps(facts)}))
 
 
-def load(path: str | os.PathLike[str], network: Network) -> list[SavedCase]:
+def _digest(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
+    """A hash of everything that a saved check holds besides this hash."""
+    rest = {name: value for name, value in facts.items() if name != "sha256"}
+    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode("utf-8", "surrogatepass"))
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def load(
+    path: str | os.PathLike[str], spec: NetworkSpec, network: Network, trivial: Collection[str] = ()
+) -> list[SavedCase]:
     """The cases of a saved check.
 
-    Raises UsageError for a file that is missing or is no saved check, and for one of another network or precision.
+    Raises UsageError for a file that is missing, is no saved check or is not as it was saved, for one of another
+    network, precision, reference or of other inputs, and for results that are nowhere finite or no results of an
+    output; outputs in ``trivial`` need not be finite.
     """
+    facts, tensors = _read(path)
+    if facts.get("sha256") != _digest(facts, tensors):
+        raise UsageError(f"{path} is not as it was saved: its tensors or what it says of them were changed. Save again")
+    if facts.get("network") != network.name:
+        raise UsageError(f"{path} was saved for the network {facts.get('network')!r}, not {network.name!r}")
+    if facts.get("precision") != str(network.precision):
+        raise UsageError(f"{path} was saved in precision {facts.get('precision')}, not {network.precision}")
+    known, here = facts.get("reference"), reference_facts(spec)
+    if here is not None and known is not None and here != known:
+        raise UsageError(f"{path} was saved with another reference, or another state of its files: save it again")
+    cases = []
+    for index, fact in enumerate(facts["draws"]):
+        kinds: dict[str, dict[str, torch.Tensor]] = {"feeds": {}, "torch": {}, "float64": {}}
+        for kind, values in kinds.items():
+            begin = f"{index}/{kind}/"
+            values.update((name[len(begin) :], tensors.pop(name)) for name in list(tensors) if name.startswith(begin))
+        if set(kinds["feeds"]) != set(network.inputs):
+            given, wanted = ", ".join(kinds["feeds"]), ", ".join(network.inputs)
+            raise UsageError(f"{path} was saved for other inputs: {given}, not {wanted}")
+        if not isinstance(fact, dict) or fact.get("sizes") != sizes_of(network, kinds["feeds"]):
+            raise UsageError(f"{path} is not as it was saved: the feeds have other sizes than it says")
+        cases.append(SavedCase(str(fact.get("draw")), kinds["feeds"], kinds["torch"], kinds["float64"] or None))
+    if tensors or not cases:
+        raise UsageError(f"{path} is not as it was saved: it says nothing of {min(tensors, default='any draw')!r}")
+    problem = next(_problems(cases, trivial), None)
+    if problem is not None:
+        raise UsageError(f"{path} proves nothing: {problem}")
+    return cases
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """What a file says, and its tensors. UsageError for one that is no saved check."""
     from safetensors import SafetensorError, safe_open
 
     try:
+        if not is_file(path):  # opening a pipe would wait for ever
+            raise FileNotFoundError("there is no such file")
         with safe_open(os.fspath(path), "pt") as file:
             facts = json.loads((file.metadata() or {}).get("trtdsl_check", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, RecursionError, AttributeError, RuntimeError) as error:
         raise UsageError(f"{path} is not a saved check: {error}") from None
     if not isinstance(facts, dict) or facts.get("schema") != SCHEMA or not isinstance(facts.get("draws"), list):
         raise UsageError(f"{path} is not a saved check: a check with {option('save', str(path))} makes one")
-    if facts.get("precision") != str(network.precision):
-        raise UsageError(f"{path} was saved in precision {facts.get('precision')}, not {network.precision}")
-    cases = []
-    for index, draw in enumerate(facts["draws"]):
-        kinds: dict[str, dict[str, torch.Tensor]] = {"feeds": {}, "torch": {}, "float64": {}}
-        for name, tensor in tensors.items():
-            number, _, rest = name.partition("/")
-            kind, _, label = rest.partition("/")
-            if number == str(index) and kind in kinds:
-                kinds[kind][label] = tensor
-        cases.append(SavedCase(str(draw), kinds["feeds"], kinds["torch"], kinds["float64"] or None))
-    if any(set(case.feeds) != set(network.inputs) for case in cases):
-        raise UsageError(
-            f"{path} was saved for other inputs: {', '.join(cases[0].feeds)}, not {', '.join(network.inputs)}"
-        )
-    return cases
+    return facts, tensors
+
+
+def _problems(cases: Sequence[SavedCase], trivial: Collection[str]) -> Iterator[str]:
+    """Why results cannot judge a network: float64 results that are not those of the same outputs, or not finite."""
+    if len({case.truth is None for case in cases}) > 1:
+        yield "some cases have float64 results, and others none"
+    finite: dict[tuple[str, str], bool] = {}
+    for case in cases:
+        exact = case.own if case.truth is None else case.truth
+        if exact.keys() != case.own.keys():
+            yield f"there is one result alone of {min(exact.keys() ^ case.own.keys())!r}"
+            return
+        for name, own in case.own.items():
+            if exact[name].shape != own.shape or exact[name].is_floating_point() != own.is_floating_point():
+                yield f"the float64 result of {name!r} is {exact[name].dtype} {tuple(exact[name].shape)}"
+            for kind, result in (("own", own), ("exact", exact[name])):
+                some = not result.numel() or bool(torch.isfinite(result).any())
+                finite[name, kind] = finite.get((name, kind), False) or some
+    yield from (f"{name!r} is nowhere finite" for (name, _), some in finite.items() if not some and name not in trivial)
 
 
 def given_feeds(network: Network, given: Any) -> list[dict[str, torch.Tensor]]:

@@ -12,8 +12,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..checking.judging.evidence import as_tolerances
-from ..checking.report import SCHEMA
 from ..core.errors import PACKAGE
 from ..core.files import is_file
 from ..core.lazy import torch
@@ -21,6 +19,8 @@ from ..core.version import __version__
 from ..definition.input import Input
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
+from .judging.evidence import as_tolerances
+from .report import SCHEMA
 
 
 def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
@@ -51,6 +51,15 @@ def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
         "weights": opened.sha256() if opened is not None and spec.unused else None,
     }
     return _sha256(json.dumps(facts, sort_keys=True).encode())
+
+
+def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
+    """The reference's name, and a hash of its file and of those that it imports; None where it is in no file."""
+    reference = _reference(spec)
+    if reference is None:
+        return None
+    files = sorted(_sha256(path.read_bytes()) for path in imported([reference[1]])[0])
+    return {"name": reference[0].rpartition(":")[2], "files_sha256": _sha256(" ".join(files).encode())}
 
 
 def _reference(spec: NetworkSpec) -> tuple[str, Path] | None:

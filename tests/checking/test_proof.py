@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.building.check_proof import _found, imported, proof_of
+from trtdsl.checking.proof import _found, imported, proof_of
 
 NETWORK = """\
 import trtdsl as td
@@ -102,7 +102,7 @@ def test_samples_versions_and_tolerances_count(project, monkeypatch):
     seen.add(proof(project))
     monkeypatch.setattr(torch, "__version__", "0.1")
     seen.add(proof(project))
-    monkeypatch.setattr(sys.modules["trtdsl.building.check_proof"], "_version", lambda name: "9")
+    monkeypatch.setattr(sys.modules["trtdsl.checking.proof"], "_version", lambda name: "9")
     change(project / "late.py", new="import numpy\n")
     seen.add(proof(project))
     assert len(seen) == 11
