@@ -1,5 +1,6 @@
 """The commands around engines as far as they go without a GPU, and several builds at once."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -140,3 +141,17 @@ def test_options_that_are_taken(trtdsl, small):
     assert manifest["config"]["weight_streaming"]
     assert [profile["dims"] for profile in manifest["profiles"]] == [{"N": [1, 1, 1]}, {"N": [2, 3, 4]}]
     assert manifest["compute_capabilities"] == ["8.9"]
+
+
+def test_inspect_says_what_an_engine_is(small, command_line):
+    run = command_line(small)
+    run("build", "small.py", "--precision", "fp16")
+    shown = run("inspect", "small.engine").stdout
+    digest = hashlib.sha256((small / "small.py").read_bytes()).hexdigest()
+    assert "small.engine: small, float16" in shown
+    assert f"network file: small.py, sha256 {digest[:16]}" in shown
+    assert "checked against torch at" in shown
+    value = json.loads(run("inspect", "small.engine", "--json").stdout)
+    assert (value["kind"], value["precision"], value["source"]["sha256"]) == ("engine", "float16", digest)
+    (small / "small.engine.json").unlink()
+    assert "there is no manifest" in run("inspect", "small.engine", code=2).stderr

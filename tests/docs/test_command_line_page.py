@@ -39,6 +39,7 @@ def folder(small_folder, tmp_path_factory):
         ("build", 0, "build small.py"),
         ("builds", 0, "build small.py copy.py -o out/"),
         ("summary", 0, "inspect small.py"),
+        ("engine", 0, "inspect small.engine"),
         ("program", 0, "inspect small.engine --program"),
         ("view", 0, "view small.py -o small.html"),
         ("comparison", 0, "compare small.engine small.engine"),

@@ -45,6 +45,10 @@ def make_manifest(
         "schema": MANIFEST_SCHEMA,
         "network": spec.name,
         **setting_entry(spec),
+        "source": None
+        if spec.file is None
+        else {"file": spec.file.name, "sha256": hashlib.sha256(spec.file.read_bytes()).hexdigest()},
+        "precision": dtype_name(network.precision or torch.float32),
         "trtdsl": __version__,
         "backend": {"name": backend.name, "version": backend.version},
         "compute_capabilities": list(config.compute_capabilities) or backend.default_compute_capabilities(),

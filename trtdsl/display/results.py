@@ -196,6 +196,8 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
         )
         for line in checked.get("relaxed", ()):
             print_line(f"relaxed: {line}")
+        if checked.get("unproven"):
+            print_line(f"not proven: {len(checked['unproven'])} points, which `trtdsl inspect {result.engine}` lists")
     else:
         earlier = " (an earlier check passed, and nothing that it depends on has changed)" * ("earlier" in checked)
         print_line(f"not checked against torch: {checked['reason']}{earlier}")

@@ -11,6 +11,7 @@ import typer
 import trtdsl as td
 
 from ...core.errors import UsageError
+from ...core.files import is_file
 from ...display.folding import SORTS as LAYER_SORTS
 from ...display.results import ALL, print_summary
 from ...display.terminal import print_parts, terminal
@@ -75,7 +76,7 @@ def inspect(
     profile: Profile = 0,
     shape: Shapes = None,
 ) -> None:
-    """Print a network's layers at the sizes it is tuned for, or with --program what the GPU will run.
+    """Print a network's layers, what an engine's manifest says of it, or with --program what the GPU will run.
 
     Layers have shapes, parameters, FLOPs, bytes and the author's line; a program has launches, the bytes that they
     move, what of them is only rearranged, a floor under its time, and hazards.
@@ -108,8 +109,10 @@ def inspect(
             write_svg(found, svg, device=device, reads=reads)
         hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
         value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
-        out.result(value, lambda: print_parts(program_text(found, device, by=at, sort=sort, width=terminal().width)))
-        return
+        width = terminal().width
+        return out.result(value, lambda: print_parts(program_text(found, device, by=at, sort=sort, width=width)))
+    if Path(network).suffix == ".engine" and is_file(network):
+        return _engine(out, Path(network))
     sort = sort or "order"
     if sort not in LAYER_SORTS:
         raise UsageError(f"--sort must be one of {', '.join(LAYER_SORTS)}, not {sort!r} (of layers)")
@@ -125,7 +128,16 @@ def inspect(
             backend=backend,
             allow_nonfinite=allow_nonfinite,
         )
-    out.result(summary.to_json(), lambda: print_summary(summary, depth=shown, sort=sort))
+    return out.result(summary.to_json(), lambda: print_summary(summary, depth=shown, sort=sort))
+
+
+def _engine(out: Output, path: Path) -> None:
+    from ...display.engine import engine_facts, engine_lines
+    from ...engine.loading.manifest import read_manifest
+
+    manifest = read_manifest(path)
+    value = {"schema": 1, "kind": "engine", **engine_facts(manifest)}
+    out.result(value, lambda: print_parts(engine_lines(path, manifest)))
 
 
 def _number(depth: str) -> int:

@@ -193,7 +193,7 @@ def _engine_view(
     if facts["manifest"]:
         known = read_manifest(path)
         facts |= {"inputs": to_builtins(known.inputs), "outputs": to_builtins(known.outputs)}
-        facts["capabilities"] = list(known.compute_capabilities)
+        facts |= {"capabilities": list(known.compute_capabilities), "precision": known.precision}
         facts["check"] = known.check.statement if known.check.passed else ""
     model = {
         "schema": SCHEMA,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ...core.backend import Backend
 from ...core.errors import ExecutionError, OutOfMemoryError, UsageError
-from ...core.files import RUNTIME_CACHE, check_kind, check_writable
+from ...core.files import RUNTIME_CACHE, check_kind
 from .. import cuda
 from . import loader
 from .gate import Gate
@@ -129,7 +129,7 @@ class Loaded:
             serialized = self._cache.serialize()
             data = None if serialized is None else bytes(serialized)
             if data is not None and data != self._saved:
-                write_runtime_cache(check_writable(self._cache_file, RUNTIME_CACHE, ()), data, self._cache_for)
+                write_runtime_cache(self._cache_file, data, self._cache_for)
                 self._saved = data
 
 

@@ -149,10 +149,23 @@ class Refit(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True):
-    """What a check found."""
+    """What a check found, and what it did not prove."""
 
     passed: bool = False
     statement: str = ""
+    cases: tuple[dict[str, int], ...] = ()
+    max_relative_to_scale: float | str = 0.0
+    relaxed: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
+    reason: str = ""
+    """Why there was none."""
+
+
+class SourceFile(Struct, frozen=True):
+    """A file that the engine was built from."""
+
+    file: str | None
+    sha256: Digest
 
 
 class Figures(Struct, frozen=True):
@@ -178,6 +191,10 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     refit: Refit | None = None
     check: Check = Check()
     program: Figures = Figures()
+    trtdsl: str = ""
+    precision: str = ""
+    source: SourceFile | None = None
+    weights: SourceFile | None = None
 
     def __post_init__(self) -> None:
         for index, profile in enumerate(self.profiles):

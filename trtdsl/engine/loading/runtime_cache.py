@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import RuntimeCacheWarning
-from ...core.files import Output, write_atomically
+from ...core.files import RUNTIME_CACHE, check_writable, write_atomically
 
 MARK = "trtdsl-runtime-cache"
 LINE = 4096  # more than the first line ever has
 
 
-def write_runtime_cache(output: Output, data: bytes, made_for: dict[str, Any]) -> None:
+def write_runtime_cache(path: str | os.PathLike[str], data: bytes, made_for: dict[str, Any]) -> None:
     """Writes a cache whole or not at all. ``made_for`` must be equal when it is read. Raises UsageError."""
     head = {"kind": MARK, "for": made_for, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    output = check_writable(path, RUNTIME_CACHE, ())
     write_atomically(output, json.dumps(head, sort_keys=True).encode() + b"\n" + data)
 
 

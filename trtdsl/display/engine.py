@@ -1,0 +1,50 @@
+"""What an engine is, by its manifest: what it was built from and for, and what was proven of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
+
+from ..engine.loading.manifest import Manifest, SourceFile, manifest_path
+from ..sizes.profile import Profile
+
+
+def engine_facts(manifest: Manifest) -> dict[str, Any]:
+    """The entries of a manifest that a reader asks for, as one JSON object."""
+    names = ("network", "trtdsl", "precision", "backend", "compute_capabilities", "source", "weights", "engine")
+    return {name: to_builtins(getattr(manifest, name)) for name in (*names, "inputs", "outputs", "profiles", "check")}
+
+
+def engine_lines(engine: Path, manifest: Manifest) -> list[str]:
+    """The same as lines for people."""
+
+    def made_from(what: str, file: SourceFile | None) -> str:
+        return f"  {what}: {file.file or 'given in Python'}, sha256 {file.sha256[:16]}…" if file else f"  {what}: none"
+
+    def tensor(dtype: str, shape: tuple[int | str, ...]) -> str:
+        return f"{dtype} ({', '.join(map(str, shape))})"
+
+    backend, check = manifest.backend, manifest.check
+    lines = [
+        f"{engine}: {manifest.network}, {manifest.precision or 'precision not said'}, {manifest.engine.bytes:,} bytes",
+        f"  built by trtdsl {manifest.trtdsl or '?'} with {backend.name} {backend.version} for compute capability "
+        + ", ".join(manifest.compute_capabilities),
+        made_from("network file", manifest.source),
+        made_from("weights", manifest.weights),
+        *(f"  input {name}: {tensor(each.dtype, each.shape)}" for name, each in manifest.inputs.items()),
+        *(f"  output {name}: {tensor(each.dtype, each.shape)}" for name, each in manifest.outputs.items()),
+        *(f"  profile {at}: {Profile(**each.dims)}" for at, each in enumerate(manifest.profiles) if each.dims),
+        *(f"  requires {each.condition}" for each in manifest.requirements),
+    ]
+    if check.passed:
+        error = check.max_relative_to_scale
+        shown = f"{error:.1e}" if isinstance(error, float) else error
+        lines.append(f"checked against torch at {len(check.cases)} sizes: greatest error {shown} of the output's scale")
+        lines.append(f"  {check.statement}")
+    else:
+        lines.append(f"not checked against torch: {check.reason or 'the manifest does not say why'}")
+    lines += [f"  relaxed: {text}" for text in check.relaxed]
+    lines += [f"  not proven: {text}" for text in check.unproven]
+    return [*lines, f"  all entries: {manifest_path(engine)}"]
