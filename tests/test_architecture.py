@@ -185,6 +185,18 @@ def test_the_drawing_shows_the_rooms_in_their_order():
     assert drawn == ROOMS[::-1]
 
 
+def test_what_is_known_of_layer_types_stands_beside_them():
+    """A table of many layer types in a room above would have to be found by whoever adds one."""
+    text = "".join(path.read_text() for path in (PACKAGE / "layers").glob("*.py"))
+    types = set(re.findall(r'@evaluates\(\s*"(\w+)"', text))
+    assert len(types) > 40
+    for path, parts in FILES.items():
+        for node in ast.walk(parsed(path)) if parts[0] != "layers" else ():
+            if isinstance(node, (ast.Dict, ast.Set, ast.Tuple, ast.List)):
+                listed = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)} & types
+                assert len(listed) < 9, f"{path.relative_to(ROOT)}:{node.lineno}: {', '.join(sorted(listed))}"
+
+
 # Rooms whose files are tested by a suite that runs each of their functions, evaluators, calls or engines.
 SUITES = {
     "functional": "functional/test_records.py",

@@ -10,6 +10,7 @@ from ..definition.tensor import Tensor
 from .base import add_layer, member
 from .elementwise import extreme, is_half
 from .evaluation import Evaluate, Node, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -114,7 +115,27 @@ def _is_int8(value: float) -> bool:
     return value.is_integer() and -128 <= value <= 127
 
 
-@evaluates("ACTIVATION", flops=1)
+PARAMETERS = {
+    "alpha": {"LEAKY_RELU", "ELU", "SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH", "THRESHOLDED_RELU"},
+    "beta": {"SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH"},
+}
+"""The kinds that use a parameter."""
+
+mistakes(
+    "ACTIVATION",
+    left_out=True,
+    members={
+        "type": {
+            "SIGMOID": "TANH", "TANH": "SOFTSIGN", "GELU_ERF": "GELU_TANH", "GELU_TANH": "GELU_ERF",
+            "SOFTPLUS": "RELU", "ELU": "LEAKY_RELU", "SELU": "ELU", "RELU": "SOFTPLUS",
+        }
+    },
+    numbers=dict.fromkeys(("alpha", "beta"), lambda x: x * 1.25 + 0.125),
+    uses=lambda layer, attribute: attribute == "type" or layer.type.name in PARAMETERS[attribute],
+)  # fmt: skip
+
+
+@evaluates("ACTIVATION", category="activation", flops=1)
 def _activation(node: Node) -> Evaluate:
     """The formulas of ActivationType, of half types with each step rounded to the type: GELU of float16 is infinite
     where twice its operand is. RELU lets NaN pass; CLIP of float32 makes it a bound. Of int8 TensorRT takes every type;
@@ -146,7 +167,10 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
     )
 
 
-@evaluates("PARAMETRIC_RELU", flops=2)
+mistakes("PARAMETRIC_RELU", left_out=True)
+
+
+@evaluates("PARAMETRIC_RELU", category="activation", flops=2)
 def _parametric_relu(node: Node) -> Evaluate:
     """``x if x >= 0 else slope * x``; NaN stays NaN."""
     return lambda x, slope: _chosen(x, x >= 0, slope * x)

@@ -11,6 +11,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .mistakes import mistakes
 from .quantize import narrow, spread
 
 NOT_NORMALIZED = (
@@ -112,7 +113,7 @@ def _unbuilt(node: Node) -> str | None:
     )
 
 
-@evaluates("ATTENTION_INPUT", flops=_flops, unbuilt=_unbuilt)
+@evaluates("ATTENTION_INPUT", category="attention", flops=_flops, unbuilt=_unbuilt)
 def _attention_input(node: Node) -> Evaluate:
     """The whole attention. The scores, the mask and the normalization are computed in float32 and rounded once.
 
@@ -202,7 +203,7 @@ def _items(x: torch.Tensor, form: str, lengths: torch.Tensor | None, batch: int)
     return [x[item, :, : sizes[item]] for item in range(batch)]
 
 
-@evaluates("ATTENTION_OUTPUT", moves=False)
+@evaluates("ATTENTION_OUTPUT", category="attention", computes=False, moves=False)
 def _attention_output(node: Node) -> Evaluate:
     """The result of its ATTENTION_INPUT."""
     return lambda x: x
@@ -236,6 +237,9 @@ def rotary_embedding(
         return layer
 
     return add_layer(add, x, cos, sin, position_ids, shape=x.shape)
+
+
+mistakes("ROTARY_EMBEDDING", left_out=True, flags=("interleaved",))
 
 
 @evaluates("ROTARY_EMBEDDING", flops=3)

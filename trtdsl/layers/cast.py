@@ -80,7 +80,7 @@ def round_to_fp4(x: torch.Tensor) -> torch.Tensor:
     return torch.copysign(torch.round(size / step) * step, x)
 
 
-@evaluates("CAST")
+@evaluates("CAST", category="pointwise", carries_sizes=True, computes=False)
 def _cast(node: Node) -> Evaluate:
     """Floating-point to integer truncates, NaN is 0. It saturates to int32 and int64; int8 and uint8 are the low bits
     of int32 and uint32 (of int16 and uint16 for half types), which saturate. Integers keep their low bits; fp8 and
@@ -100,6 +100,6 @@ def identity(x: Tensor) -> Tensor:
     return add_layer(lambda target, x: target.definition.add_identity(x), x, shape=x.shape, order="kept")
 
 
-@evaluates("IDENTITY", moves=False)
+@evaluates("IDENTITY", category="pointwise", carries_sizes=True, computes=False, moves=False)
 def _identity(node: Node) -> Evaluate:
     return lambda x: x

@@ -51,7 +51,7 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
     return add_layer(add, *tensors, shape=tuple(shape), order=orders.pop() if len(orders) == 1 else None)
 
 
-@evaluates("CONCATENATION")
+@evaluates("CONCATENATION", category="rearranging", carries_sizes=True, computes=False)
 def _concatenation(node: Node) -> Evaluate:
     axis = node.layer.axis
     return lambda *tensors: torch.cat(tensors, axis)

@@ -63,7 +63,7 @@ class Conditional:
             )
 
 
-@evaluates("CONDITIONAL_INPUT", moves=False)
+@evaluates("CONDITIONAL_INPUT", category="control", moves=False)
 def _conditional_input(node: Node) -> Evaluate:
     """Its operand."""
     return lambda x: x

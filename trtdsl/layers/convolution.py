@@ -16,6 +16,7 @@ from ..sizes.size import SizeLike, is_static
 from .base import PADDING_MODES, add_layer, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .mistakes import mistakes
 from .windows import check_positive, count_windows
 
 
@@ -274,7 +275,10 @@ def _reads_nothing(node: Node) -> str | None:
     return None
 
 
-@evaluates("CONVOLUTION", flops=_flops, unbuilt=_reads_nothing)
+mistakes("CONVOLUTION", windows=True, weights=("kernel", "bias"))
+
+
+@evaluates("CONVOLUTION", category="convolution", flops=_flops, unbuilt=_reads_nothing)
 def _convolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
     no elements is 0.
@@ -330,7 +334,10 @@ def _unbuilt(node: Node) -> str | None:
     )
 
 
-@evaluates("DECONVOLUTION", flops=_flops, unbuilt=_unbuilt)
+mistakes("DECONVOLUTION", windows=True, weights=("kernel", "bias"))
+
+
+@evaluates("DECONVOLUTION", category="convolution", flops=_flops, unbuilt=_unbuilt)
 def _deconvolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
     size."""

@@ -8,6 +8,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, member, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -41,7 +42,10 @@ def running_sum(x: torch.Tensor, axis: int) -> torch.Tensor:
     return total
 
 
-@evaluates("CUMULATIVE", flops=1)
+mistakes("CUMULATIVE", left_out=True, flags=("exclusive", "reverse"))
+
+
+@evaluates("CUMULATIVE", category="reduction", settings=True, flops=1)
 def _cumulative(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
     layer, dtype = node.layer, node.dtype
@@ -86,7 +90,10 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
     return add_layer(add, x, lengths, shape=x.shape)
 
 
-@evaluates("REVERSE_SEQUENCE")
+mistakes("REVERSE_SEQUENCE", left_out=True)
+
+
+@evaluates("REVERSE_SEQUENCE", category="rearranging", settings=True)
 def _reverse_sequence(node: Node) -> Evaluate:
     """Elements from the length on stay where they are."""
     batch, sequence = node.layer.batch_axis, node.layer.sequence_axis

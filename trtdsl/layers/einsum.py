@@ -125,7 +125,7 @@ def _sum_out(x: torch.Tensor, labels: Labels, needed: set[str]) -> tuple[torch.T
     return (x.sum(axes), [label for label in labels if label in needed]) if axes else (x, labels)
 
 
-@evaluates("EINSUM", flops=_flops)
+@evaluates("EINSUM", category="product", flops=_flops)
 def _einsum(node: Node) -> Evaluate:
     """Operands from left to right, in float32 for the half types, rounded once."""
     equation, dtype = node.layer.equation, node.dtype

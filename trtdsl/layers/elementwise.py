@@ -9,6 +9,7 @@ from ..definition.tensor import Tensor
 from .base import add_layer, broadcast, member, require_match
 from .cast import convert
 from .evaluation import Evaluate, Node, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -122,7 +123,19 @@ _EVALUATE = {
 _OF_NUMBERS = {op: evaluate for op, evaluate in _EVALUATE.items() if op not in ("AND", "OR", "XOR")}
 
 
-@evaluates("ELEMENTWISE", flops=1)
+mistakes(
+    "ELEMENTWISE",
+    members={
+        "op": {
+            "SUM": "SUB", "SUB": "SUM", "PROD": "SUM", "DIV": "PROD", "MAX": "MIN", "MIN": "MAX", "POW": "PROD",
+            "FLOOR_DIV": "DIV", "AND": "OR", "OR": "AND", "XOR": "OR", "EQUAL": "GREATER", "GREATER": "LESS",
+            "LESS": "GREATER",
+        }
+    },
+)  # fmt: skip
+
+
+@evaluates("ELEMENTWISE", category="pointwise", carries_sizes=True, flops=1)
 def _elementwise(node: Node) -> Evaluate:
     """Half types round once. MAX and MIN give NaN where the first operand is, those of half types where the second is.
     Integers wrap; DIV truncates, FLOOR_DIV rounds down, and a division by 0 is an error, since its result is not
@@ -153,7 +166,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     return add_layer(add, condition, then, otherwise, shape=shape, order="kept")
 
 
-@evaluates("SELECT", flops=1)
+@evaluates("SELECT", category="pointwise", carries_sizes=True, computes=False, flops=1)
 def _select(node: Node) -> Evaluate:
     """Of both operands, all elements are computed."""
     return torch.where

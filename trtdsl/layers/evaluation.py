@@ -150,7 +150,7 @@ def count(shape: Sequence[int] | None) -> int:
 
 @dataclass(frozen=True)
 class Kind:
-    """What trtdsl knows of a layer type: how it is evaluated and what it costs."""
+    """What trtdsl knows of a layer type: how it is evaluated, what it costs, and what sort of layer it is."""
 
     type: str
     prepare: Callable[[Node], Evaluate]
@@ -159,6 +159,14 @@ class Kind:
     """Whether it moves data; a reshape does not."""
     unbuilt: Callable[[Node], str | None] = lambda node: None
     """Why a TensorRT that builds without a GPU cannot build the layer there, and what to write instead; else None."""
+    category: str = "other"
+    """What the view calls it."""
+    settings: bool = False
+    """Whether the operands behind the first say what the layer does, and are not data."""
+    carries_sizes: bool = False
+    """Whether it computes with sizes where all its operands are sizes or constants."""
+    computes: bool = True
+    """Whether its result has other numbers than its operands."""
 
 
 KINDS: dict[str, Kind] = {}
@@ -170,12 +178,17 @@ def evaluates(
     flops: Callable[[Node, Shapes], int] | int = 0,
     moves: bool | Callable[[Node], bool] = True,
     unbuilt: Callable[[Node], str | None] | str | None = None,
+    category: str = "other",
+    settings: bool = False,
+    carries_sizes: bool = False,
+    computes: bool = True,
 ) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
     """Registers the evaluator of a layer type.
 
     The decorated ``prepare(node)`` reads the layer's attributes once and gives a function from input tensors to the
     output tensor(s). ``flops`` is a number per element of the first output, or a function of the node and its shapes.
     ``unbuilt`` says why, and which nodes, TensorRT-RTX cannot build without a GPU, with the alternative.
+    The others are those of :class:`Kind`.
     """
 
     def register(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
@@ -185,7 +198,7 @@ def evaluates(
         refusal: Callable[[Node], str | None] = (
             unbuilt if callable(unbuilt) else lambda node: str(unbuilt) if unbuilt else None
         )
-        KINDS[type] = Kind(type, prepare, cost, moves, refusal)
+        KINDS[type] = Kind(type, prepare, cost, moves, refusal, category, settings, carries_sizes, computes)
         return prepare
 
     return register

@@ -75,7 +75,7 @@ def random(
     return add_layer(add, dynamic, low, high, shape=sizes, network=network, fold=False)
 
 
-@evaluates("FILL", flops=1)
+@evaluates("FILL", category="constant", computes=False, flops=1)
 def _fill(node: Node) -> Evaluate:
     """Random values come from torch's default generator: no run of TensorRT draws the same. Assumed: a beta that is no
     tensor is the step of every dimension.

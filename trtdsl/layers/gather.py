@@ -140,7 +140,7 @@ def _unbuilt(node: Node) -> str | None:
     return None
 
 
-@evaluates("GATHER", unbuilt=_unbuilt)
+@evaluates("GATHER", category="sampling", settings=True, carries_sizes=True, computes=False, unbuilt=_unbuilt)
 def _gather(node: Node) -> Evaluate:
     """An index out of bounds reads 0, as documented. Negative ones count from the end, also on a dynamic axis, where
     the documentation leaves them undefined.

@@ -11,6 +11,7 @@ from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -54,7 +55,17 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * taps * shapes.elements
 
 
-@evaluates("GRID_SAMPLE", flops=_flops)
+mistakes(
+    "GRID_SAMPLE",
+    members={
+        "interpolation_mode": {"NEAREST": "LINEAR", "LINEAR": "NEAREST", "CUBIC": "LINEAR"},
+        "sample_mode": {"FILL": "CLAMP", "CLAMP": "FILL", "REFLECT": "CLAMP"},
+    },
+    flags=("align_corners",),
+)  # fmt: skip
+
+
+@evaluates("GRID_SAMPLE", category="sampling", flops=_flops)
 def _grid_sample(node: Node) -> Evaluate:
     """Assumed: an image without pixels reads as 0."""
     layer, dtype = node.layer, node.dtype

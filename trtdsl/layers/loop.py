@@ -14,6 +14,7 @@ from ..sizes.shape import Shape
 from ..sizes.size import Size, SizeLike
 from .base import add_layer, normalize_axis
 from .evaluation import Node
+from .mistakes import mistakes
 from .region import Body, Region, Run, State, region
 from .shape import size_tensor
 from .shuffle import squeeze
@@ -299,3 +300,7 @@ class _Output:
         rest = [torch.zeros_like(values[0])] * (length - len(values))
         stacked = [*values, *rest]
         return torch.stack(stacked[::-1] if self.kind == "REVERSE" else stacked, self.axis)
+
+
+mistakes("LOOP_OUTPUT", members={"kind": {"CONCATENATE": "REVERSE", "REVERSE": "CONCATENATE"}})
+mistakes("ITERATOR", flags=("reverse",))

@@ -11,6 +11,7 @@ from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike
 from .base import add_layer, broadcast, member, require_match
 from .evaluation import Evaluate, Node, Shapes, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -81,7 +82,10 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * inner * shapes.elements
 
 
-@evaluates("MATRIX_MULTIPLY", flops=_flops)
+mistakes("MATRIX_MULTIPLY", members={op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")})
+
+
+@evaluates("MATRIX_MULTIPLY", category="product", flops=_flops)
 def _matrix_multiply(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once."""
     op_a, op_b = (

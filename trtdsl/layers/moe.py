@@ -67,6 +67,7 @@ def _flops(node: Node, shapes: Shapes) -> int:
 
 @evaluates(
     "MOE",
+    category="product",
     flops=_flops,
     unbuilt="MOE has kernels for Blackwell and Thor GPUs alone: write the experts as F.matmul with gathered weights, "
     "or build where there is such a GPU",

@@ -82,6 +82,7 @@ def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tens
 
 @evaluates(
     "NMS",
+    category="reduction",
     flops=_nms_flops,
     unbuilt="NMS has no kernel without a GPU: make the boxes and scores outputs (of the best ones, by L.topk) and "
     "suppress outside of the network, or build where there is a GPU",
@@ -147,7 +148,7 @@ def assertion(condition: Tensor, message: str) -> None:
     add_layer(lambda target, condition: target.definition.add_assertion(condition, message), condition, fold=False)
 
 
-@evaluates("ASSERTION", moves=False)
+@evaluates("ASSERTION", computes=False, moves=False)
 def _assertion(node: Node) -> Evaluate:
     """An element that is false is an error with the layer's message."""
     message = node.layer.message

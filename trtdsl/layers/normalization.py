@@ -10,6 +10,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, axes_mask, axes_of, normalize_axis
 from .evaluation import Evaluate, Node, Shapes, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -49,7 +50,11 @@ def normalization(
     return add_layer(add, x, scale, bias, shape=x.shape)
 
 
-@evaluates("NORMALIZATION", flops=8)  # mean, difference, square, variance, root, division, scale, bias
+mistakes("NORMALIZATION", axes=True, left_out=True, numbers={"epsilon": lambda x: x * 100 + 1e-2 * (x == 0)})
+
+
+# 8 FLOPs: mean, difference, square, variance, root, division, scale, bias
+@evaluates("NORMALIZATION", category="normalization", flops=8)
 def _normalization(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 are computed in float32 and rounded once, at the end."""
     layer, dtype = node.layer, node.dtype
@@ -105,7 +110,10 @@ def _lrn_flops(node: Node, shapes: Shapes) -> int:
     return shapes.elements * (node.layer.window_size + 4)
 
 
-@evaluates("LRN", flops=_lrn_flops)
+mistakes("LRN", left_out=True, numbers=dict.fromkeys(("alpha", "beta", "k"), lambda x: x * 1.25))
+
+
+@evaluates("LRN", category="normalization", flops=_lrn_flops)
 def _lrn(node: Node) -> Evaluate:
     """Assumed: alpha is divided by the window, as in ONNX (whose parser hands alpha over unchanged) and Caffe."""
     layer, dtype = node.layer, node.dtype

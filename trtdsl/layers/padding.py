@@ -30,7 +30,7 @@ def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) 
     return add_layer(add, x, shape=(*x.shape[:lead], *sizes))
 
 
-@evaluates("PADDING")
+@evaluates("PADDING", category="rearranging", computes=False)
 def _padding(node: Node) -> Evaluate:
     """Zeros; negative numbers trim, the padding of the other side too where nothing else is left."""
     before, after = tuple(node.layer.pre_padding_nd), tuple(node.layer.post_padding_nd)

@@ -13,6 +13,7 @@ from ..sizes.shape import Shape
 from ..sizes.size import SizeLike
 from .base import PADDING_MODES, add_layer, channels_last, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .mistakes import mistakes
 from .windows import check_positive
 
 
@@ -127,7 +128,16 @@ def _average(x: torch.Tensor, windows: Sequence[Windows], *, exclusive: bool) ->
     return x
 
 
-@evaluates("POOLING", flops=_flops)
+mistakes(
+    "POOLING",
+    windows=True,
+    members={"type": {"MAX": "AVERAGE", "AVERAGE": "MAX", "MAX_AVERAGE_BLEND": "AVERAGE"}},
+    numbers={"blend_factor": lambda x: 1 - x},
+    uses=lambda layer, attribute: attribute != "blend_factor" or layer.type.name == "MAX_AVERAGE_BLEND",
+)  # fmt: skip
+
+
+@evaluates("POOLING", category="reduction", flops=_flops)
 def _pooling(node: Node) -> Evaluate:
     """Computed in float32. Assumed: the elements that rounding a size up adds never count in an average, the padding
     only where it is not excluded; SAME padding is never negative.

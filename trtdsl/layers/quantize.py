@@ -14,6 +14,7 @@ from .base import add_layer, normalize_axis
 from .cast import convert
 from .elementwise import extreme
 from .evaluation import Evaluate, Node, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -141,7 +142,10 @@ def _has_blocks(layer: Any) -> bool:
         return False
 
 
-@evaluates("QUANTIZE", flops=3, unbuilt=_narrow_blocks)
+mistakes("QUANTIZE", left_out=True)
+
+
+@evaluates("QUANTIZE", category="pointwise", flops=3, unbuilt=_narrow_blocks)
 def _quantize(node: Node) -> Evaluate:
     """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
     rounded. The other types: a quotient in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values.
@@ -159,7 +163,7 @@ def _quantize(node: Node) -> Evaluate:
     return evaluate
 
 
-@evaluates("DEQUANTIZE", flops=1, unbuilt=_narrow_blocks)
+@evaluates("DEQUANTIZE", category="pointwise", flops=1, unbuilt=_narrow_blocks)
 def _dequantize(node: Node) -> Evaluate:
     """Computed in the type of the scale and rounded to the output's dtype."""
     axis, dtype = node.layer.axis, node.dtype

@@ -11,6 +11,7 @@ from ..definition.tensor import Tensor
 from ..sizes.shape import Shape
 from .base import add_layer, axes_mask, axes_of, member, normalize_axis
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -77,7 +78,10 @@ _EVALUATE = {
 }
 
 
-@evaluates("REDUCE", flops=lambda node, shapes: count(shapes.inputs[0]))
+mistakes("REDUCE", axes=True, members={"op": {"SUM": "AVG", "AVG": "SUM", "MAX": "MIN", "MIN": "MAX", "PROD": "SUM"}})
+
+
+@evaluates("REDUCE", category="reduction", carries_sizes=True, flops=lambda node, shapes: count(shapes.inputs[0]))
 def _reduce(node: Node) -> Evaluate:
     """The half types accumulate in float32. MAX and MIN skip NaN, an average of integers truncates, and nothing reduces
     to the values of ReduceOperation's table (int8, which the table gives quantized, as the other integers).
@@ -111,7 +115,10 @@ def _softmax_flops(node: Node, shapes: Shapes) -> int:
     return 5 * shapes.elements  # maximum, subtraction, exponential, sum, division
 
 
-@evaluates("SOFTMAX", flops=_softmax_flops)
+mistakes("SOFTMAX", axes=True, left_out=True)
+
+
+@evaluates("SOFTMAX", category="normalization", flops=_softmax_flops)
 def _softmax(node: Node) -> Evaluate:
     """Computed in float32 and rounded once, the greatest element subtracted first."""
     axes = axes_of(node.layer.axes, len(node.inputs[0].shape))
@@ -144,7 +151,10 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
     )
 
 
-@evaluates("RAGGED_SOFTMAX", flops=_softmax_flops)
+mistakes("RAGGED_SOFTMAX", left_out=True)
+
+
+@evaluates("RAGGED_SOFTMAX", category="reduction", flops=_softmax_flops)
 def _ragged_softmax(node: Node) -> Evaluate:
     """Computed in the tensor's type, without the greatest element subtracted first: great elements overflow. What lies
     beyond a sequence's length is 0.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..core.lazy import torch
-from .evaluation import Node
+from .evaluation import KINDS, Node
 
 Program = Any
 """Layers made ready to run, in order."""
@@ -97,6 +97,13 @@ class Region:
 
 REGIONS: dict[str, RegionKind] = {}
 """By boundary layer type."""
+
+
+def category_of(type: str) -> str:
+    """What the view calls layers of a type."""
+    if type in REGIONS:
+        return "control"
+    return KINDS[type].category if type in KINDS else "other"
 
 
 def region(

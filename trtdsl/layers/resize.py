@@ -12,6 +12,7 @@ from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike, is_static
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
+from .mistakes import mistakes
 from .shape import size_tensor
 
 WITH_BATCH = (
@@ -111,7 +112,20 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * (2 if mode == "LINEAR" else 4) ** changed * shapes.elements
 
 
-@evaluates("RESIZE", flops=_flops)
+mistakes(
+    "RESIZE",
+    members={
+        "resize_mode": {"NEAREST": "LINEAR", "LINEAR": "NEAREST", "CUBIC": "LINEAR"},
+        "coordinate_transformation": {
+            "ALIGN_CORNERS": "HALF_PIXEL", "HALF_PIXEL": "ASYMMETRIC", "ASYMMETRIC": "HALF_PIXEL",
+        },
+    },
+    flags=("exclude_outside",),
+    uses=lambda layer, attribute: attribute != "exclude_outside" or layer.resize_mode.name == "CUBIC",
+)  # fmt: skip
+
+
+@evaluates("RESIZE", category="sampling", settings=True, flops=_flops)
 def _resize(node: Node) -> Evaluate:
     """The nearest positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes
     ``(m - 1) / (n - 1)`` whatever the scales, and element 0 where n is 1.

@@ -9,6 +9,7 @@ from ..definition.tensor import Tensor
 from .base import add_layer, normalize_axis
 from .constant import read_weights
 from .evaluation import Evaluate, Node, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -38,7 +39,10 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
     return add_layer(add, x, weights=constants, shape=x.shape, order="kept")
 
 
-@evaluates("SCALE", flops=2)
+mistakes("SCALE", weights=("shift", "scale", "power"))
+
+
+@evaluates("SCALE", category="normalization", flops=2)
 def _scale(node: Node) -> Evaluate:
     """Computed in float32 and rounded once. Powers as those of C."""
     layer, ndim, dtype = node.layer, len(node.inputs[0].shape), node.dtype

@@ -57,7 +57,7 @@ def _checked(indices: torch.Tensor, size: int) -> torch.Tensor:
     return indices
 
 
-@evaluates("SCATTER", moves=True)
+@evaluates("SCATTER", category="sampling", settings=True, computes=False, moves=True)
 def _scatter(node: Node) -> Evaluate:
     """Assumed: negative indices count from the end (ONNX, to which the documentation refers); one out of bounds is an
     error, since the documentation defines no result; of several writes to one place, which are undefined, one stays.
@@ -109,7 +109,7 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
     return add_layer(add, indices, values, classes, shape=shape)
 
 
-@evaluates("ONE_HOT", flops=1)
+@evaluates("ONE_HOT", category="sampling", settings=True, flops=1)
 def _one_hot(node: Node) -> Evaluate:
     """Assumed: a negative index counts from the end and one out of bounds sets nothing, as in ONNX."""
     axis = node.layer.axis

@@ -33,7 +33,7 @@ def shape(x: Tensor) -> Tensor:
     return network.cache[key]
 
 
-@evaluates("SHAPE", moves=False)
+@evaluates("SHAPE", category="constant", carries_sizes=True, computes=False, moves=False)
 def _shape(node: Node) -> Evaluate:
     return lambda x: torch.tensor(x.shape, dtype=torch.int64)
 
@@ -62,6 +62,12 @@ def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
     if key not in network.cache:
         network.cache[key] = concatenation(parts, 0)
     return network.cache[key]
+
+
+def size_tensors(network: Network) -> dict[str, SizeLike]:
+    """The sizes that tensors of a network hold, by the tensors' names."""
+    found = ((key, tensor) for key, tensor in network.cache.items() if isinstance(key, tuple) and key[0] == "size")
+    return {tensor.name: key[1] for key, tensor in found if tensor.is_layer}
 
 
 def _int64(network: Network, values: Sequence[int]) -> Tensor:

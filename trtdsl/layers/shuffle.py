@@ -222,7 +222,7 @@ def _transposes(node: Node) -> bool:
     return first != tuple(range(before)) or second != tuple(range(after))
 
 
-@evaluates("SHUFFLE", moves=_transposes)
+@evaluates("SHUFFLE", category="rearranging", settings=True, carries_sizes=True, computes=False, moves=_transposes)
 def _shuffle(node: Node) -> Evaluate:
     """A reshape is a view where the transposes allow it. -1 is inferred and 0 copied, unless zero is no placeholder."""
     layer = node.layer
@@ -283,7 +283,7 @@ def _with_axes(add: Callable[..., Any], layer: str, x: Tensor, places: Sequence[
     return add_layer(add, x, x.network.constant(torch.tensor(places, dtype=torch.int64)), shape=shape)
 
 
-@evaluates("UNSQUEEZE", moves=False)
+@evaluates("UNSQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)
 def _unsqueeze(node: Node) -> Evaluate:
     def evaluate(x: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
         ndim = x.ndim + axes.numel()
@@ -311,7 +311,7 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
     return _with_axes(lambda target, x, axes: target.definition.add_squeeze(x, axes), "ISqueezeLayer", x, places, shape)
 
 
-@evaluates("SQUEEZE", moves=False)
+@evaluates("SQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)
 def _squeeze(node: Node) -> Evaluate:
     """Without axes, all dimensions that are of size 1 in the network; dynamic ones stay, whatever size they have."""
     ones = tuple(axis for axis, size in enumerate(tuple(node.inputs[0].shape)) if size == 1)

@@ -12,6 +12,7 @@ from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike, is_static
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, compact, evaluates
+from .mistakes import mistakes
 from .shape import size_tensor
 
 
@@ -58,7 +59,10 @@ def slice(
     return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=x.order)
 
 
-@evaluates("SLICE")
+mistakes("SLICE", members={"mode": {"FILL": "CLAMP", "CLAMP": "WRAP", "REFLECT": "CLAMP", "WRAP": "CLAMP"}})
+
+
+@evaluates("SLICE", category="rearranging", settings=True, carries_sizes=True, computes=False)
 def _slice(node: Node) -> Evaluate:
     """STRICT_BOUNDS is checked when the layer runs. A slice of less than a quarter of its tensor is copied."""
     layer = node.layer

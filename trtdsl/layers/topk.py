@@ -14,6 +14,7 @@ from ..sizes.size import Size, SizeLike
 from .base import add_layer, axes_of, member, normalize_axis
 from .cast import cast
 from .evaluation import Evaluate, Node, Shapes, compact, count, evaluates
+from .mistakes import mistakes
 from .shape import size_tensor
 from .shuffle import squeeze
 
@@ -67,7 +68,10 @@ def _topk_flops(node: Node, shapes: Shapes) -> int:
     return count(x) * max((x[axis] - 1).bit_length(), 1)
 
 
-@evaluates("TOPK", flops=_topk_flops)
+mistakes("TOPK", members={"op": {"MAX": "MIN", "MIN": "MAX"}})
+
+
+@evaluates("TOPK", category="reduction", settings=True, flops=_topk_flops)
 def _topk(node: Node) -> Evaluate:
     """Assumed: NaN is greater than every number, as torch and numpy sort it; the documentation does not say."""
     layer = node.layer
@@ -104,6 +108,7 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
 
 @evaluates(
     "NON_ZERO",
+    category="reduction",
     flops=lambda node, shapes: count(shapes.inputs[0]),
     unbuilt="NON_ZERO has no kernel without a GPU: keep the mask (F.where), or take a fixed number of positions by "
     "L.topk of it, or build where there is a GPU",

@@ -8,6 +8,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, evaluates
+from .mistakes import mistakes
 
 
 @operation
@@ -64,7 +65,21 @@ _EVALUATE = {
 OF_INTEGERS = ("ABS", "NEG", "SIGN")
 
 
-@evaluates("UNARY", flops=1)
+mistakes(
+    "UNARY",
+    left_out=True,
+    members={
+        "op": {
+            "EXP": "SINH", "SQRT": "ABS", "RECIP": "NEG", "SIN": "COS", "COS": "SIN", "TAN": "SIN", "SINH": "TAN",
+            "COSH": "SINH", "ASIN": "ATAN", "ACOS": "ASIN", "ATAN": "SIN", "LOG": "SQRT", "ASINH": "ATAN",
+            "ACOSH": "LOG", "ATANH": "TAN", "CEIL": "FLOOR", "FLOOR": "ROUND", "ROUND": "FLOOR", "ERF": "ATAN",
+            "ISINF": "ISNAN", "ISNAN": "ISINF",
+        }
+    },
+)  # fmt: skip
+
+
+@evaluates("UNARY", category="pointwise", carries_sizes=True, flops=1)
 def _unary(node: Node) -> Evaluate:
     """Half types round once. ROUND is half to even; SIGN of NaN is NaN. TensorRT takes int8 for every operation, but
     builds only those that integers have: the others are refused.

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from ..core.errors import UsageError
 from ..definition.network import Network
-from ..definition.tensor import Tensor
 from ..layers.evaluation import Node
+from ..layers.shape import size_tensors
 from ..sizes.dim import Dim
 from ..sizes.size import SizeLike, bounds, floor_divide, size_max, size_min
 from .plan import SHAPE_INPUT, ProgramText, plain
@@ -34,11 +34,7 @@ def handed_sizes(network: Network, texts: Sequence[ProgramText]) -> dict[str, Si
 
 def _size_tensors(network: Network, names: Sequence[str]) -> dict[str, SizeLike]:
     """Those that are tensors of the network, made of a size and reshaped or cast since."""
-    known = {
-        tensor.name: key[1]
-        for key, tensor in network.cache.items()
-        if isinstance(key, tuple) and key[0] == "size" and isinstance(tensor, Tensor)
-    }
+    known = size_tensors(network)
     definition, sources = network.definition, {}
     for layer in map(definition.get_layer, range(definition.num_layers)):
         if layer.type.name in MOVED:

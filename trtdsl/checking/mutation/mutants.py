@@ -6,7 +6,7 @@ A mutant is evaluated by the layer's own evaluator, which reads the changed attr
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from ...core.dtypes import dtype_name
 from ...core.lazy import np, torch
 from ...layers.base import axes_of
 from ...layers.constant import Values, read_weights
-from ...layers.evaluation import Evaluate, Node, kind
+from ...layers.evaluation import KINDS, Evaluate, Node, kind
+from ...layers.mistakes import MISTAKES, Mistakes
 
 Wrap = Callable[[Evaluate], Evaluate]
 HALVES = ("float16", "bfloat16")
@@ -60,7 +61,8 @@ def mutants(node: Node) -> Iterator[Mutant]:
     """
     found = [Mutant(node, change, layer) for change, layer in _attributes(node)]
     found += [Mutant(node, change, wrap=wrap) for change, wrap in _wrapped(node)]
-    if not found and node.outputs and node.type not in STILL and node.dtype.is_floating_point:
+    still = node.type in KINDS and not KINDS[node.type].computes  # there is nothing to scale
+    if not found and node.outputs and not still and node.dtype.is_floating_point:
         part = 1 / 8 if dtype_name(node.dtype) in HALVES else 1 / 50
         found.append(
             Mutant(node, f"result x {1 + part:g}", wrap=lambda evaluate: lambda *x: _scaled(evaluate(*x), 1 + part))
@@ -70,91 +72,29 @@ def mutants(node: Node) -> Iterator[Mutant]:
 
 # -- another attribute -------------------------------------------------------------------------------------------------
 
-# For each member of an enum, the members that an author may confuse it with.
-RELATIVES: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
-    ("ELEMENTWISE", "op"): {
-        "SUM": ("SUB",), "SUB": ("SUM",), "PROD": ("SUM",), "DIV": ("PROD",), "MAX": ("MIN",), "MIN": ("MAX",),
-        "POW": ("PROD",), "FLOOR_DIV": ("DIV",), "AND": ("OR",), "OR": ("AND",), "XOR": ("OR",),
-        "EQUAL": ("GREATER",), "GREATER": ("LESS",), "LESS": ("GREATER",),
-    },
-    ("UNARY", "op"): {
-        "EXP": ("SINH",), "SQRT": ("ABS",), "RECIP": ("NEG",), "SIN": ("COS",), "COS": ("SIN",), "TAN": ("SIN",),
-        "SINH": ("TAN",), "COSH": ("SINH",), "ASIN": ("ATAN",), "ACOS": ("ASIN",), "ATAN": ("SIN",), "LOG": ("SQRT",),
-        "ASINH": ("ATAN",), "ACOSH": ("LOG",), "ATANH": ("TAN",), "CEIL": ("FLOOR",), "FLOOR": ("ROUND",),
-        "ROUND": ("FLOOR",), "ERF": ("ATAN",), "ISINF": ("ISNAN",), "ISNAN": ("ISINF",),
-    },
-    ("ACTIVATION", "type"): {
-        "SIGMOID": ("TANH",), "TANH": ("SOFTSIGN",), "GELU_ERF": ("GELU_TANH",), "GELU_TANH": ("GELU_ERF",),
-        "SOFTPLUS": ("RELU",), "ELU": ("LEAKY_RELU",), "SELU": ("ELU",), "RELU": ("SOFTPLUS",),
-    },
-    ("REDUCE", "op"): {"SUM": ("AVG",), "AVG": ("SUM",), "MAX": ("MIN",), "MIN": ("MAX",), "PROD": ("SUM",)},
-    ("TOPK", "op"): {"MAX": ("MIN",), "MIN": ("MAX",)},
-    ("POOLING", "type"): {"MAX": ("AVERAGE",), "AVERAGE": ("MAX",), "MAX_AVERAGE_BLEND": ("AVERAGE",)},
-    ("MATRIX_MULTIPLY", "op0"): {"NONE": ("TRANSPOSE",), "TRANSPOSE": ("NONE",)},
-    ("MATRIX_MULTIPLY", "op1"): {"NONE": ("TRANSPOSE",), "TRANSPOSE": ("NONE",)},
-    ("RESIZE", "resize_mode"): {"NEAREST": ("LINEAR",), "LINEAR": ("NEAREST",), "CUBIC": ("LINEAR",)},
-    ("RESIZE", "coordinate_transformation"): {
-        "ALIGN_CORNERS": ("HALF_PIXEL",), "HALF_PIXEL": ("ASYMMETRIC",), "ASYMMETRIC": ("HALF_PIXEL",),
-    },
-    ("GRID_SAMPLE", "interpolation_mode"): {"NEAREST": ("LINEAR",), "LINEAR": ("NEAREST",), "CUBIC": ("LINEAR",)},
-    ("GRID_SAMPLE", "sample_mode"): {"FILL": ("CLAMP",), "CLAMP": ("FILL",), "REFLECT": ("CLAMP",)},
-    ("SLICE", "mode"): {"FILL": ("CLAMP",), "CLAMP": ("WRAP",), "REFLECT": ("CLAMP",), "WRAP": ("CLAMP",)},
-    ("LOOP_OUTPUT", "kind"): {"CONCATENATE": ("REVERSE",), "REVERSE": ("CONCATENATE",)},
-}  # fmt: skip
-FLAGS = {
-    ("GRID_SAMPLE", "align_corners"), ("CUMULATIVE", "exclusive"), ("CUMULATIVE", "reverse"),
-    ("ROTARY_EMBEDDING", "interleaved"), ("ITERATOR", "reverse"), ("RESIZE", "exclude_outside"),
-}  # fmt: skip
-# Numbers and how they are changed; a number that the layer's kind does not use cannot be read.
-NUMBERS: dict[tuple[str, str], Callable[[float], float]] = {
-    ("ACTIVATION", "alpha"): lambda x: x * 1.25 + 0.125,
-    ("ACTIVATION", "beta"): lambda x: x * 1.25 + 0.125,
-    ("NORMALIZATION", "epsilon"): lambda x: x * 100 + 1e-2 * (x == 0),
-    ("LRN", "alpha"): lambda x: x * 1.25,
-    ("LRN", "beta"): lambda x: x * 1.25,
-    ("LRN", "k"): lambda x: x * 1.25,
-    ("POOLING", "blend_factor"): lambda x: 1 - x,
-}
-PARAMETERS = {
-    "alpha": {"LEAKY_RELU", "ELU", "SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH", "THRESHOLDED_RELU"},
-    "beta": {"SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH"},
-}
 UNLIMITED = 1e30  # a bound without effect
 
 
 def _attributes(node: Node) -> Iterator[tuple[str, Altered]]:
-    layer = node.layer
-    for (type, attribute), table in RELATIVES.items():
-        if type == node.type:
-            member = getattr(layer, attribute)
-            for other in table.get(member.name, ()):
-                yield f"{other} for {member.name}", Altered(layer, **{attribute: getattr(member.__class__, other)})
-    for type, attribute in FLAGS:
-        if type == node.type and _has(node, attribute):
+    layer, found = node.layer, MISTAKES.get(node.type, Mistakes())
+    for attribute, table in found.members.items():
+        member = getattr(layer, attribute)
+        if other := table.get(member.name):
+            yield f"{other} for {member.name}", Altered(layer, **{attribute: getattr(member.__class__, other)})
+    for attribute in found.flags:
+        if found.uses(layer, attribute):
             value = getattr(layer, attribute)
             yield f"{attribute} {not value} for {value}", Altered(layer, **{attribute: not value})
-    for (type, attribute), change in NUMBERS.items():
-        if type == node.type and _has(node, attribute):
-            value = getattr(layer, attribute)
-            if abs(value) < UNLIMITED:
-                yield f"{attribute} {change(value):g} for {value:g}", Altered(layer, **{attribute: change(value)})
-    if node.type in ("SOFTMAX", "REDUCE", "NORMALIZATION"):
+    for attribute, change in found.numbers.items():
+        if found.uses(layer, attribute) and abs(value := getattr(layer, attribute)) < UNLIMITED:
+            yield f"{attribute} {change(value):g} for {value:g}", Altered(layer, **{attribute: change(value)})
+    if found.axes:
         yield from _moved_axis(node)
-    if node.type in ("CONVOLUTION", "DECONVOLUTION", "POOLING"):
+    if found.windows:
         yield from _moved_window(node)
     if node.type == "ATTENTION_INPUT":
         yield from _attention(node)
-    if node.type in WEIGHTED:
-        yield from _weights(node)
-
-
-def _has(node: Node, attribute: str) -> bool:
-    layer = node.layer
-    if node.type == "ACTIVATION":
-        return layer.type.name in PARAMETERS[attribute]
-    if attribute == "exclude_outside":
-        return layer.resize_mode.name == "CUBIC"
-    return attribute != "blend_factor" or layer.type.name == "MAX_AVERAGE_BLEND"
+    yield from _weights(node, found.weights)
 
 
 def _moved_axis(node: Node) -> Iterator[tuple[str, Altered]]:
@@ -206,17 +146,10 @@ def _attention(node: Node) -> Iterator[tuple[str, Altered]]:
 
 # -- weights -----------------------------------------------------------------------------------------------------------
 
-WEIGHTED: Mapping[str, tuple[str, ...]] = {
-    "CONVOLUTION": ("kernel", "bias"),
-    "DECONVOLUTION": ("kernel", "bias"),
-    "SCALE": ("shift", "scale", "power"),
-}
-"""The weights that are part of a layer; others are constants."""
 
-
-def _weights(node: Node) -> Iterator[tuple[str, Altered]]:
+def _weights(node: Node, names: Sequence[str]) -> Iterator[tuple[str, Altered]]:
     """Each weight moved, and each weight that is added or multiplied left out."""
-    for name in WEIGHTED[node.type]:
+    for name in names:
         weights = getattr(node.layer, name)
         if not weights.size:
             continue
@@ -261,10 +194,11 @@ def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | 
     if node.type == "CONSTANT":
         value = another(kind(node).prepare(node)())
         return lambda: value
-    if node.type not in WEIGHTED:
+    names = MISTAKES[node.type].weights if node.type in MISTAKES else ()
+    if not names:
         return None
     given = {}
-    for name in WEIGHTED[node.type]:
+    for name in names:
         weights = getattr(node.layer, name)
         if weights.size and name != "power":
             flat = read_weights(node.backend, weights, (weights.size,), node.input_dtype())
@@ -277,12 +211,6 @@ def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | 
 Around = Callable[[Node], Iterator[tuple[str, Wrap]]]
 AROUND: dict[str, list[Around]] = {}
 
-STILL = {"SHUFFLE", "SQUEEZE", "UNSQUEEZE", "SHAPE", "IDENTITY", "CONSTANT", "CONCATENATION", "SLICE", "GATHER", "CAST",
-         "ATTENTION_OUTPUT", "ASSERTION", "PADDING", "SELECT", "SCATTER", "FILL", "TRIP_LIMIT"}  # fmt: skip
-"""Layers whose result is no other number than their operands': there is nothing to scale."""
-LEFT_OUT = {"ACTIVATION", "UNARY", "SOFTMAX", "NORMALIZATION", "CUMULATIVE", "LRN", "PARAMETRIC_RELU", "QUANTIZE",
-            "ROTARY_EMBEDDING", "RAGGED_SOFTMAX", "REVERSE_SEQUENCE"}  # fmt: skip
-"""Layers in whose place their operand could stand."""
 ORDERED = {"SUB", "DIV", "POW", "FLOOR_DIV"}
 
 
@@ -298,7 +226,7 @@ def around(*types: str) -> Callable[[Around], Around]:
 
 
 def _wrapped(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if node.type in LEFT_OUT and node.inputs[0].dtype == node.outputs[0].dtype:
+    if node.type in MISTAKES and MISTAKES[node.type].left_out and node.inputs[0].dtype == node.outputs[0].dtype:
         yield "left out", lambda evaluate: lambda x, *rest: x
     for function in AROUND.get(node.type, ()):
         yield from function(node)

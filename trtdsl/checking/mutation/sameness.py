@@ -15,8 +15,6 @@ from .mutants import Mutant
 UP, DOWN = 3, 24  # layers before and after the changed one
 SCALES = (0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # random values
 ORDINARY = 30.0  # greater values may overflow, and then show nothing
-# Operands that control what a layer does and are not data.
-SETTINGS = {"GATHER", "SCATTER", "SHUFFLE", "SLICE", "RESIZE", "CUMULATIVE", "TOPK", "ONE_HOT", "REVERSE_SEQUENCE"}
 Values = dict[str, "torch.Tensor | None"]
 
 
@@ -154,7 +152,7 @@ class _Draw:
     def _new(self, user: Node, place: int, name: str, up: int) -> torch.Tensor | None:
         kept = self.replay.values[self.network.slots[name]]
         maker = self.network.makers.get(name)
-        setting = place > 0 and user.type in SETTINGS
+        setting = place > 0 and user.type in KINDS and KINDS[user.type].settings
         if kept is None or setting or (maker is not None and maker.type == "CONSTANT"):
             return kept
         if up and maker is not None and maker.type in KINDS:

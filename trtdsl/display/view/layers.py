@@ -12,8 +12,9 @@ from ...definition.network import Network
 from ...interpreter.fingerprint import attributes
 from ...layers.evaluation import KINDS, Node, Shapes, count
 from ...layers.region import Region, partition
+from ...layers.shape import size_tensors
 from ...sizes.shape import Shape
-from ...sizes.size import Size, SizeLike
+from ...sizes.size import SizeLike
 from ..summary import TensorSummary, cost_of, parameters_of, tuned_sizes
 
 NOT_SHOWN = {"alpha", "beta", "cubic_coeff", "is_v2", "loop", "conditional", "metadata", "name", "padding_nd", "type"}
@@ -23,11 +24,6 @@ DEFAULTS = {
     "padding_mode": "EXPLICIT_ROUND_DOWN", "num_elementwise_dims": 0, "op0": "NONE", "op1": "NONE", "axes": None,
     "zero_is_placeholder": True,
 }  # fmt: skip
-SIZES = {
-    "SHAPE", "GATHER", "SLICE", "CONCATENATION", "ELEMENTWISE", "UNARY", "SHUFFLE", "SQUEEZE", "UNSQUEEZE", "CAST",
-    "CONSTANT", "SELECT", "IDENTITY", "REDUCE",
-}  # fmt: skip
-"""Types of layers that compute with sizes where all their operands are sizes or constants."""
 FEW = 16
 
 
@@ -106,7 +102,8 @@ class Facts:
         computed = [self.layers[index] for index in before if index >= 0 and not self.layers[index].is_constant]
         small = all(self._is_small(self.values[name]) for name in node.makes)
         of_sizes = bool(before) and known and all(each.is_size for each in computed)
-        layer.is_size = node.type == "SHAPE" or (node.type in SIZES and small and of_sizes)
+        carries = node.type in KINDS and KINDS[node.type].carries_sizes
+        layer.is_size = node.type == "SHAPE" or (carries and small and of_sizes)
 
     @staticmethod
     def _is_small(value: Value) -> bool:
@@ -151,11 +148,7 @@ class Facts:
 
     def _scalar(self, name: str) -> SizeLike | None:
         """The size or the constant that a tensor of one element holds; None for a computed one."""
-        known = {
-            tensor.trt.name: key[1]
-            for key, tensor in self.network.cache.items()
-            if isinstance(key, tuple) and key and key[0] == "size" and getattr(tensor, "is_layer", False)
-        }
+        known = size_tensors(self.network)
         while name not in known:
             maker = self.values[name].maker if name in self.values else -1
             if maker < 0:
@@ -166,8 +159,7 @@ class Facts:
             if node.type not in ("SHUFFLE", "SQUEEZE", "UNSQUEEZE", "IDENTITY", "CAST"):
                 return None
             name = node.needs[0]
-        size = known[name]
-        return size if isinstance(size, (int, Size)) else None
+        return known[name]
 
     # -- cost ----------------------------------------------------------------------------------------------------------
 

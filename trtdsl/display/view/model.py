@@ -9,27 +9,12 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...definition.network import Network
+from ...layers.region import category_of
 from .layers import Facts, Layer, shown_attributes
 from .tidy import Item
 from .tree import Tree
 
 SCHEMA = 1
-CATEGORIES = {
-    "convolution": ("CONVOLUTION", "DECONVOLUTION"),
-    "product": ("MATRIX_MULTIPLY", "EINSUM", "MOE", "DIST_COLLECTIVE"),
-    "attention": ("ATTENTION_INPUT", "ATTENTION_OUTPUT", "ATTENTION"),
-    "normalization": ("NORMALIZATION", "SCALE", "SOFTMAX", "LRN"),
-    "activation": ("ACTIVATION", "PARAMETRIC_RELU"),
-    "pointwise": ("ELEMENTWISE", "UNARY", "SELECT", "CAST", "IDENTITY", "QUANTIZE", "DEQUANTIZE"),
-    "reduction": ("REDUCE", "TOPK", "POOLING", "CUMULATIVE", "NMS", "NON_ZERO", "RAGGED_SOFTMAX"),
-    "rearranging": ("SHUFFLE", "SQUEEZE", "UNSQUEEZE", "CONCATENATION", "SLICE", "PADDING", "REVERSE_SEQUENCE"),
-    "sampling": ("RESIZE", "GRID_SAMPLE", "GATHER", "SCATTER", "ONE_HOT"),
-    "control": (
-        "TRIP_LIMIT", "ITERATOR", "RECURRENCE", "LOOP_OUTPUT", "CONDITION", "CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT",
-    ),
-    "constant": ("CONSTANT", "FILL", "SHAPE"),
-}  # fmt: skip
-CATEGORY = {type: name for name, types in CATEGORIES.items() for type in types}
 WEIGHT = [
     "convolution", "product", "attention", "sampling", "reduction", "normalization", "activation", "pointwise",
     "control", "rearranging", "constant",
@@ -105,7 +90,7 @@ class _Model:
     def _cost(self, item: Item) -> dict[str, Any]:
         layers = item.layers
         shown = [layer for layer in layers if not layer.is_constant] or layers
-        kinds = {CATEGORY.get(layer.node.type, "other") for layer in shown if not layer.is_size}
+        kinds = {category_of(layer.node.type) for layer in shown if not layer.is_size}
         made: dict[str, Any] = {"category": next((kind for kind in WEIGHT if kind in kinds), "other")}
         if all(layer.is_size or layer.is_constant for layer in layers) or all(_is_count(layer) for layer in layers):
             made["aside"] = True

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...definition.network import Network
+from ...layers.region import category_of
 from .layers import Layer
 
 Kind = Literal["network", "module", "part", "loop", "conditional", "branch", "call", "layer", "input", "output"]
@@ -113,8 +114,8 @@ def _belongs(layer: Layer, scope: str, network: Network) -> bool:
     return any(each == scope or each.startswith(f"{scope}.") for each in named)
 
 
-STAYS = {"ACTIVATION", "ELEMENTWISE", "UNARY", "NORMALIZATION", "SOFTMAX", "SCALE", "CAST", "SELECT", "CONSTANT"}
-"""Layers that may end a module; others behind its last weight are the author's work with its result."""
+STAYS = {"activation", "pointwise", "normalization"}
+"""What may end a module, as constants may; others behind its last weight are the author's work with its result."""
 
 
 def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> None:
@@ -137,7 +138,7 @@ def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) ->
         gone: set[Item] = set()
         for leaf in sorted(inside - needed, key=lambda leaf: leaf.order):
             behind = any(other in gone for other in makers.get(leaf, ()))
-            if behind or any(layer.node.type not in STAYS for layer in leaf.layers):
+            if behind or any(not (layer.is_constant or category_of(layer.node.type) in STAYS) for layer in leaf.layers):
                 gone.add(leaf)
         place = item.parent.children.index(item)
         out = [child for child in item.children if all(leaf in gone for leaf in child.leaves())]
