@@ -7,6 +7,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import At, program_of_plan
 from trtdsl.programs.plan import plain
@@ -38,6 +39,60 @@ def test_fused_layers_are_one_launch(program_of):
     program = program_of(lambda net: F.sigmoid(F.exp(net.input("x", (64, 256))) * 2 + 1))
     assert kinds(program) == ["pointwise"]
     assert program.bytes == 2 * 64 * 256 * FLOAT
+
+
+def test_a_gather_that_is_fused_into_a_reduction_reads_its_rows(program_of, constant):
+    program = program_of(lambda net: F.mean(F.embedding(net.input("i", (4, 7), "int64"), constant(net, 32000, 64)), 1))
+    launch = program.launches[0]
+    assert (launch.kind, launch.name) == ("reduction", "GathMean")
+    assert [operand.bytes for operand in launch.reads] == [4 * 7 * 64 * FLOAT, 4 * 7 * 8]
+
+
+def test_a_scatter_touches_what_it_updates(program_of):
+    def update(net):
+        cache, places = net.input("c", (1000, 64)), net.input("i", (3, 1), "int64")
+        return L.scatter(cache, places, net.input("u", (3, 64)), "ND")
+
+    copy, scatter = program_of(update).launches
+    assert [operand.bytes for operand in (*copy.reads, *copy.writes)] == [1000 * 64 * FLOAT] * 2
+    assert [operand.bytes for operand in scatter.reads] == [3 * 8, 3 * 64 * FLOAT]
+    assert [operand.bytes for operand in scatter.writes] == [3 * 64 * FLOAT]
+
+
+def test_a_cache_is_updated_in_place():
+    def update(net):
+        cache, rows = net.input("c", (2, 4, 1024, 16)), net.input("u", (2, 4, 3, 16))
+        return L.kv_cache_update(cache, rows, net.input("i", (2,), "int32"))
+
+    net = td.Network()
+    net.output(update(net), "y")
+    (launch,) = td.program(net).launches
+    assert [operand.bytes for operand in launch.writes] == [2 * 4 * 3 * 16 * FLOAT]
+    assert launch.bytes == 2 * 2 * 4 * 3 * 16 * FLOAT + 2 * 4
+
+
+def test_attention_of_one_query_counts_its_keys(program_of):
+    def attend(net):
+        query = net.input("q", (2, 8, 1, 64), "float16")
+        return F.scaled_dot_product_attention(
+            query, net.input("k", (2, 8, 1024, 64), "float16"), net.input("v", (2, 8, 1024, 64), "float16")
+        )
+
+    launch = program_of(attend).launches[0]
+    assert (launch.kind, launch.name) == ("attention", "_gemv_mha_v1")
+    assert launch.flops == 2 * 8 * 1024 * (2 * 64 + 2 * 64)
+
+
+def test_views_at_two_places_of_a_tensor_are_two_operands(program_of, constant):
+    def halves(net):
+        x = F.linear(net.input("x", (64, 8, 32)), constant(net, 32, 32))
+        return F.matmul(x[:32], F.transpose(x[32:], 1, 2))
+
+    program = program_of(halves)
+    product = next(launch for launch in program.launches[1:] if launch.kind == "product")
+    views = [program.tensors[operand.tensor] for operand in product.reads]
+    assert sorted(view.offset for view in views) == [0, 32 * 8 * 32 * FLOAT]
+    assert [operand.bytes for operand in product.reads] == [32 * 8 * 32 * FLOAT] * 2
 
 
 def test_an_operand_that_is_used_twice_is_read_once(program_of):

@@ -70,6 +70,11 @@ def parts(name: str) -> list[str]:
     return PART.findall(name.removeprefix("__myl_"))
 
 
+def scatters(record: Record) -> bool:
+    """Whether a generated kernel's last step writes into a tensor that is there: a scatter, a cache's update."""
+    return parts(record.text("name"))[-1:] == ["Scat"]
+
+
 def kind_of(statement: str, record: Record) -> Kind:
     """The kind of a launch."""
     if statement in ("function", "runtime_function", "runtime_fusion"):
@@ -86,6 +91,8 @@ def kind_of(statement: str, record: Record) -> Kind:
                 return "rearranging"
             return "cast" if (REARRANGING | {"Cast"}).issuperset(made_of) else "pointwise"
         return kind
+    if statement.startswith("comm_"):
+        return "transfer"
     return STATEMENTS.get(statement, "pointwise" if "output" in record.fields else "other")
 
 
@@ -124,8 +131,11 @@ def flops_of(
     if kind == "attention":
         if len(reads) < 2 or not writes or len(reads[0].sizes) < 2:
             return None
-        queries, keys = reads[0].sizes, reads[1].sizes
-        length = count(keys) // max(count(keys[:1]), 1) // max(queries[-1], 1)  # of the keys, in either order
+        first, second = reads[:2]
+        if record.text("name").startswith("_gemv_mha"):  # one query for each head; its keys stand first
+            first, second = second, first
+        queries, keys = first.sizes, second.sizes
+        length = count(keys) // max(count(keys[:-2]), 1) // max(queries[-1], 1)  # of the keys, in either order
         return 4 * count(queries) * length
     if kind in ("rearranging", "transfer", "cast"):
         return 0

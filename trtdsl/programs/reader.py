@@ -15,7 +15,19 @@ from ..sizes.shape import linear
 from ..sizes.size import SizeLike
 from .grammar import Record
 from .host_sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
-from .launches import PICKING, QUIET, TRUNCATED, Shape, epilogue_of, flops_of, kind_of, parts, places_of, shape_of
+from .launches import (
+    PICKING,
+    QUIET,
+    TRUNCATED,
+    Shape,
+    epilogue_of,
+    flops_of,
+    kind_of,
+    parts,
+    places_of,
+    scatters,
+    shape_of,
+)
 from .plan import BITS, DTYPES, SHAPE_INPUT, Descriptor, ProgramText, plain
 from .program import ALIGNMENT, Launch, Operand, Program, ProgramTensor, Region
 
@@ -273,29 +285,47 @@ class _Reader:
         """
         if not isinstance(record, Record) or not self._is_launch(kind, record):
             return (), ()
-        written = self._tensors(_outputs(record))
-        most = self._most_read(kind, record, written)
+        read, written = self._tensors(_inputs(record)), self._tensors(_outputs(record))
+        in_place = {tensor.name for tensor in written} & {tensor.name for tensor in read} if scatters(record) else set()
+        updates = {tensor.dtype: tensor.bytes for tensor in read if tensor.name not in in_place}
+        if in_place:  # only the elements that are updated are touched, and they are written
+            read = [tensor for tensor in read if tensor.name not in in_place]
+        most = self._most_read(kind, record, read, written)
         reads = []
-        for tensor in self._tensors(_inputs(record)):
+        for tensor in read:
             elements = math.prod(tensor.shape)
             if tensor.constant and elements == 1:
                 continue
             part = 1 if most is None or elements <= most else most / elements
             reads.append(Operand(tensor.name, math.ceil(tensor.bytes * part)))
-        return tuple(reads), tuple(Operand(tensor.name, tensor.bytes) for tensor in written)
+        if not in_place:
+            return tuple(reads), tuple(Operand(tensor.name, tensor.bytes) for tensor in written)
+        return tuple(reads), tuple(
+            Operand(tensor.name, min(tensor.bytes, updates.get(tensor.dtype, tensor.bytes))) for tensor in written
+        )
 
-    def _most_read(self, kind: str, record: Record, written: Sequence[ProgramTensor]) -> int | None:
-        """The most elements that a pointwise kernel reads of one operand; None where it may read it as a whole.
+    def _most_read(
+        self, kind: str, record: Record, read: Sequence[ProgramTensor], written: Sequence[ProgramTensor]
+    ) -> int | None:
+        """The most elements that a kernel reads of one operand; None where it may read it as a whole.
 
-        Each slice or gather is no larger than what the kernel writes.
+        Each slice or gather of a pointwise kernel is no larger than what the kernel writes. A gather that a reduction
+        begins with reads a row of its operand for each index, or less.
         """
-        if kind not in ("function", "runtime_function") or record.text("kernel_kind") not in ("1", "8"):
+        if kind not in ("function", "runtime_function") or record.text("kernel_kind") not in ("1", "8", "2", "16"):
             return None
         made_of = parts(record.text("name"))
         picks = sum(part in PICKING for part in made_of)
         if not picks or TRUNCATED in made_of:
             return None
-        return picks * max((math.prod(tensor.shape) for tensor in written), default=0)
+        most = picks * max((math.prod(tensor.shape) for tensor in written), default=0)
+        if record.text("kernel_kind") in ("1", "8"):
+            return most
+        indices = [math.prod(tensor.shape) for tensor in read if tensor.dtype in ("int32", "int64")]
+        if made_of[0] != "Gath" or picks != 1 or not indices:
+            return None
+        rows = [math.prod(tensor.shape[1:]) for tensor in read if tensor.dtype not in ("int32", "int64")]
+        return min(most, max(rows, default=most)) * max(indices)
 
     def _tensors(self, names: Iterable[str]) -> list[ProgramTensor]:
         """The device's tensors of these names, each once; equal views of one tensor count as one."""
