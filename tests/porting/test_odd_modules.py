@@ -8,10 +8,12 @@ import time
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+import torch.nn.utils.prune
 from torch import nn
 
 import trtdsl as td
-from trtdsl.porting import ported
+from trtdsl.porting import ported, write_files
 
 STATE = {"calls": 0}
 
@@ -73,11 +75,6 @@ def loops(self, x):
     return x
 
 
-def asserts(self, x):
-    assert x.min() >= 0, "not negative"
-    return x
-
-
 def computes_with_numpy(self, x):
     return torch.from_numpy(np.maximum(x.numpy(), 0))
 
@@ -107,7 +104,7 @@ def test_modules_that_differ_from_run_to_run_are_refused(forward, shape):
     assert caught.value.location.file == __file__ and line < caught.value.location.line <= line + 2
 
 
-@pytest.mark.parametrize("forward", [asks_for_an_item, branches, catches, loops, asserts])
+@pytest.mark.parametrize("forward", [asks_for_an_item, branches, catches, loops])
 def test_code_that_depends_on_values_is_refused_at_its_line(forward):
     with pytest.raises(td.UnsupportedError, match=VALUES) as caught:
         td.from_module(Module(forward), ["N,3"])
@@ -239,3 +236,131 @@ def test_td_missing_is_written_without_a_device():
     """torch prints a device as device(type='cpu'), which is no name of the file's."""
     text = ported(Placed, {"x": "N,3"}, dims={"N": (1, 2, 3)}).text
     assert 'td.missing("torch.asarray", x, copy=True)' in text
+
+
+class Asserting(nn.Module):
+    """Looks at values and at nothing else."""
+
+    def forward(self, x):
+        assert (x < 1e9).all(), f"too great at {tuple(x.shape)}"
+        if torch.isnan(x).any() or not torch.isfinite(x).all():
+            return x
+        return x * 2
+
+
+class Raising(nn.Module):
+    def forward(self, x):
+        assert not torch.isnan(x).any()
+        if torch.isnan(x).any() or (x > 1e9).any():
+            raise ValueError("not a number")
+        return x * 2
+
+
+class DrawnForTraining(nn.Module):
+    def forward(self, x):
+        kept = torch.rand(x.shape)
+        return (x * kept if self.training else x) + 1
+
+
+class Norms(nn.Module):
+    def forward(self, x):
+        chosen = torch.where(x[0] > 0)[0]
+        order, rows = torch.linalg.norm(x, 1, dim=-1), torch.linalg.norm(x, float("inf"))
+        return torch.linalg.norm(x), order, rows, F.logsigmoid(x), chosen.sum(), x.mH
+
+
+class NumbersOfNumpy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads, self.scale = np.int64(4), np.float32(0.5)
+
+    def forward(self, x):
+        return x.reshape(x.shape[0], self.heads, -1) * self.scale + torch.Tensor(x.new_ones(2))
+
+
+class OfTypes(nn.Module):
+    def forward(self, x):
+        return x * 2 if type(x) is torch.Tensor and type(x.shape[0]) is int and isinstance(type(x), type) else x + 1
+
+
+class Normed(nn.Module):
+    """Layers whose weights are computed of their parameters by hooks."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.utils.weight_norm(nn.Linear(8, 8))
+        self.b = nn.utils.prune.l1_unstructured(nn.Linear(8, 8), "weight", 0.5)
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+class FrozenPart(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w, self.b = nn.Parameter(torch.rand(8)), nn.Parameter(torch.rand(8), requires_grad=False)
+
+    def forward(self, x):
+        return x * self.w if self.w.requires_grad and not self.b.requires_grad else x + self.b
+
+
+class HeldTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.rand(8, 8))
+        self.all = {"w": self.w}
+
+    def forward(self, x):
+        return x @ self.all["w"]
+
+
+USUAL = [Raising, DrawnForTraining, Norms, NumbersOfNumpy, OfTypes, Normed, FrozenPart, HeldTwice]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("module", USUAL)
+def test_what_modules_usually_do_is_ported(module, tmp_path):
+    network, weights = tmp_path / "network.py", tmp_path / "w.safetensors"
+    found = ported(module, {"x": "N,8"}, dims={"N": (1, 2, 4)}, file=network, weights=weights, check=True)
+    assert found.verdict.passed, found.verdict.text
+    write_files(found, network, weights)
+    td.check(td.load_spec(network)).raise_for_mismatch()
+
+
+def test_asserts_on_values_are_remarked():
+    found = ported(Raising, {"x": "N,8"})
+    assert any("asserts of values at" in note and "test_odd_modules.py" in note for note in found.notes)
+    with pytest.raises(td.UnsupportedError, match="what runs here depends on a tensor's values"):
+        ported(Asserting, {"x": "N,8"})
+
+
+class Vmapped(nn.Module):
+    def forward(self, x):
+        return torch.vmap(lambda row: row * row.sum())(x)
+
+
+class Drawn(nn.Module):
+    def forward(self, x):
+        return x + torch.rand(8)
+
+
+class DrawnNumber(nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.rand(()) < 2 else x
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Sequential(torch.jit.script(nn.ReLU())), "0 is a module of torch.jit"),
+        (Vmapped, "run a function inside of torch"),
+        (Drawn, "draws random numbers"),
+        (DrawnNumber, "draws random numbers"),
+    ],
+)
+def test_what_no_trace_follows_is_refused_in_one_sentence(make, message):
+    with pytest.raises(td.UnsupportedError, match=message):
+        td.from_module(make(), ["N,8"])
+    with pytest.raises(td.UsageError, match="has no weights before it has run once"):
+        td.from_module(nn.Sequential(nn.LazyLinear(4)), ["N,8"])

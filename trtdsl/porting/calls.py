@@ -180,3 +180,15 @@ def size_values(size: Any) -> Iterator[Value]:
     elif isinstance(size, SizeOp):
         for operand in size.operands:
             yield from size_values(operand)
+
+
+def made_by(value: Value) -> Iterator[Op]:
+    """The calls that a value is computed by."""
+    found: set[Value] = set()
+    wanted = [value]
+    while wanted:
+        value = wanted.pop()
+        if value not in found and value.producer is not None:
+            yield value.producer
+            wanted += values_in((value.producer.args, value.producer.kwargs))
+        found.add(value)

@@ -16,7 +16,7 @@ from .calls import leaves, rebuilt
 from .given import checked_inputs, parsed
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
-from .tracing.trace import copied
+from .tracing.trace import check_traceable, copied
 from .writing.comments import noted
 from .writing.write import File
 
@@ -30,7 +30,8 @@ def spec_of(
     """The result of :func:`trtdsl.from_module`."""
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"from_module takes a torch.nn.Module, not a {type(module).__name__}")
-    module = copied(module).eval().requires_grad_(False)
+    check_traceable(module)
+    module = copied(module).eval()
     module.register_forward_hook(_numbers_as_tensors)
     given = checked_inputs(module, _specs(module, inputs), dims)
     trace = traced_at_all_sizes(module, given)

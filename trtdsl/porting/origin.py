@@ -16,6 +16,7 @@ from ..core.author import authors_errors, load_module
 from ..core.caller import to_write
 from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import torch
+from .tracing.trace import check_traceable
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Origin:
             module = self.factory(**self.arguments)
         if not isinstance(module, torch.nn.Module):
             raise UsageError(f"{self.attribute} makes a {type(module).__name__}, not a torch.nn.Module")
-        return module.eval().requires_grad_(False)
+        check_traceable(module)
+        return module.eval()
 
     def default_name(self, module: torch.nn.Module) -> str:
         """The name of the network."""

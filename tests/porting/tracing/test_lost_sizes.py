@@ -367,3 +367,18 @@ EVERY = 6  # of the forms is tried in every run of the tests, the others where h
 )
 def test_no_size_is_lost_in_silence(text):
     assert outcome(text) in ("equal", "refused")
+
+
+class Library(nn.Module):
+    def forward(self, x):
+        return x * cached_table(tuple(x.shape)) + cached(x.shape[1]) * 0
+
+
+def test_a_port_leaves_nothing_in_a_cache():
+    for function in (cached, cached_table):
+        function.cache_clear()
+    for sizes in ((6, 8, 10), (7, 9, 10), (6, 8, 10)):
+        td.check(td.from_module(Library(), {"x": "2,H"}, dims={"H": sizes})).raise_for_mismatch()
+    traced = [key for function in (cached, cached_table) for key in [function.cache_info().currsize]]
+    td.from_module(Library(), {"x": "2,H"}, dims={"H": (6, 8, 10)})
+    assert traced == [function.cache_info().currsize for function in (cached, cached_table)]

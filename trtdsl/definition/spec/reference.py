@@ -53,6 +53,20 @@ def filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.
     return state
 
 
+def held_twice(module: torch.nn.Module) -> bool:
+    """Whether the module has a parameter or a buffer a second time, as ``self.all = {"w": self.w}``.
+
+    Such a one must be filled where it is: another in its place would not be in the dict.
+    """
+    own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+    for part in module.modules():
+        for name, held in vars(part).items():
+            items = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else [held]
+            if name not in ("_parameters", "_buffers", "_modules") and any(id(item) in own for item in items):
+                return True
+    return False
+
+
 def outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The tensors of a module that its state_dict does not have: buffers and attributes."""
     state = module.state_dict()

@@ -29,7 +29,7 @@ from ..tensor import Tensor
 from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
 from ..weights import Scope, Source, Weights
-from .reference import check_forward, check_reference, filled, outside_state
+from .reference import check_forward, check_reference, filled, held_twice, outside_state
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,8 @@ class NetworkSpec:
         """
         with self._reference(values=weights is None) as module:
             if weights is not None:
-                module.load_state_dict(filled(module.state_dict(), weights), assign=True)
-            return module.eval().requires_grad_(False)
+                module.load_state_dict(filled(module.state_dict(), weights), assign=not held_twice(module))
+            return module.eval()
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
         """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""

@@ -8,6 +8,7 @@ import linecache
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from functools import cache
 from types import FrameType
 from typing import Any
@@ -59,20 +60,73 @@ def asking() -> Location | None:
 LOGGED = {"print", "warn", "warning", "warning_once", "info", "info_once", "debug", "error", "log", "write"}
 
 
+def _statement(frame: FrameType) -> ast.stmt | None:
+    """The innermost statement that the frame runs."""
+    found: ast.stmt | None = None
+    for node in _statements(frame.f_code.co_filename):
+        if node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno):
+            found = node
+    return found
+
+
+def unless_it_raises() -> bool | None:
+    """The truth of a value with which the author's statement raises nothing; None for one that does not assert."""
+    frame = authors_frame()
+    if frame is None:
+        return None
+    outcomes = {True} if _called(_statement(frame)) in ("_assert", "_check") else set[bool]()
+    for node in _statements(frame.f_code.co_filename):
+        if not isinstance(node, (ast.Assert, ast.If)):
+            continue
+        asserts = isinstance(node, ast.Assert) or (isinstance(node.body[-1], ast.Raise) and not node.orelse)
+        if asserts and node.test.lineno <= frame.f_lineno <= (node.test.end_lineno or 0):
+            outcomes = set(_outcomes(node.test, isinstance(node, ast.Assert)))
+    return outcomes.pop() if len(outcomes) == 1 else None
+
+
+def _outcomes(test: ast.expr, wanted: bool) -> Iterator[bool]:
+    """What each part of a condition is, so that all of it is ``wanted``."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _outcomes(part, wanted)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _outcomes(test.operand, not wanted)
+    else:
+        yield wanted
+
+
+def _called(found: ast.stmt | None) -> str | None:
+    """The name of the function that a statement calls, whose result nobody takes."""
+    call = found.value if isinstance(found, ast.Expr) else None
+    function = call.func if isinstance(call, ast.Call) else None
+    return getattr(function, "attr", None) or getattr(function, "id", None)
+
+
+TRANSFORMS = (
+    "torch.cond, torch.vmap and what torch.func gives run a function inside of torch, where a trace does not see it: "
+    "write out what it computes (a dimension more for vmap, torch.where for cond)"
+)
+
+
+def transforms(error: BaseException) -> bool:
+    """Whether the error comes from a function of torch that takes the author's functions."""
+    traceback, inside = error.__traceback__, ("_functorch", "_higher_order_ops")
+    while traceback is not None:
+        if any(f"{os.sep}{name}{os.sep}" in traceback.tb_frame.f_code.co_filename for name in inside):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
 def named_only() -> bool:
     """Whether the line that runs raises, asserts or logs, so that a text that it makes decides nothing."""
     frame = _asking_frame()
     if frame is None:
         return True
-    found: ast.stmt | None = None
-    for node in _statements(frame.f_code.co_filename):
-        if node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno):
-            found = node
+    found = _statement(frame)
     if isinstance(found, (ast.Raise, ast.Assert)):
         return True
-    call = found.value if isinstance(found, ast.Expr) else None
-    function = call.func if isinstance(call, ast.Call) else None
-    return (getattr(function, "attr", None) or getattr(function, "id", None)) in LOGGED
+    return _called(found) in LOGGED
 
 
 @cache

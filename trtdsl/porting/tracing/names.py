@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from ...core.dtypes import as_dtype, dtype_name
+from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ..calls import Op
 
@@ -65,6 +66,7 @@ ALIASES = {
     "special_expit": "sigmoid",
     "special_logit": "logit",
     "special_erf": "erf",
+    "log_sigmoid": "logsigmoid",
     "special_log_softmax": "log_softmax",
     "special_softmax": "softmax",
     "special_logsumexp": "logsumexp",
@@ -199,6 +201,14 @@ def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:
     if is_neutral(op.name, op.args, op.kwargs):
         return result.dtype == given.dtype
     return op.name in UNCHANGED or result is given
+
+
+def drawn(op: Op) -> UnsupportedError:
+    """The error for random numbers that something depends on."""
+    return UnsupportedError(
+        f"{op.qualified} draws random numbers, and a network computes the same each time: give them as an input",
+        location=op.location,
+    )
 
 
 def is_neutral(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -13,14 +13,14 @@ from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.spec.reference import call_reference
-from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, rebuilt
+from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt
 from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
 from ..translating.spellings import python_type, respelled
-from .frames import authors_frame, bound, helper_frames, here, place_of
+from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
 from .memory import Memory, layout
 from .modes import hooks_of, modes, storage_of, tensors_of
-from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, is_neutral, keeps_value, narrowed
+from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
 from .unknown import sized, unlike_itself
@@ -54,6 +54,7 @@ class Recorder:
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
         self.numbers: dict[int, Any] = {}  # traced numbers by the identity of the tensor that holds one
         self.sizes = SizesBehind(self.kept)
+        self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
         self.place: Location | None = None
@@ -80,6 +81,8 @@ class Recorder:
                 location=location,
             ) from error
         except (Exception, SystemExit) as error:
+            if transforms(error):
+                raise UnsupportedError(TRANSFORMS, location=place_of(error)) from error
             text = str(error).split("\nWhile executing")[0] + hooks_of(module)
             raise DefinitionError(f"forward fails: {type(error).__name__}: {text}", location=place_of(error)) from error
 
@@ -165,6 +168,8 @@ class Recorder:
             fields = dataclasses.fields(given)
             return {field.name: self.tree(getattr(given, field.name)) for field in fields}
         given = python_type(given) if isinstance(given, type) else given
+        if type(given).__module__ == "numpy" and getattr(given, "shape", None) == () and hasattr(given, "item"):
+            return given.item()
         if isinstance(given, torch.dtype):
             return narrowed(given)
         if isinstance(given, slice):
@@ -214,11 +219,6 @@ class Recorder:
         options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
         given = tuple(self.tree(args)) if written is None else written
         op = Op(name, qualified, form, given, {} if written is not None else options, None, here(), self._path())
-        if name in RANDOM:
-            raise UnsupportedError(
-                f"{qualified} draws random numbers, and a network computes the same each time: give them as an input",
-                location=here(),
-            )
         if self._folds(op, args, kwargs, result if target is None else target):
             return result
         if target is not None:
@@ -263,6 +263,10 @@ class Recorder:
                     "index with a tensor of one element (place.reshape(1)), and keep its dimension of 1 in the result",
                     location=here(),
                 ) from error
+            outcome = unless_it_raises() if name in ("bool", "is_nonzero") else None
+            if outcome is not None:
+                self.assumed[here()] = None
+                return outcome
             self.failure, self.place = error, here()
             raise
         finally:
@@ -342,14 +346,8 @@ class Recorder:
             if tensor.numel() > MOST_NUMBERS:
                 path = f"constant_{len(self.constants)}"
                 self.constants[path] = tensor.detach().clone().to(narrowed(tensor.dtype))
-                weight = Weight(
-                    tuple(tensor.shape),
-                    self.constants[path].dtype,
-                    path=path,
-                    stored=False,
-                    known=True,
-                    location=here(),
-                )
+                weight = Weight(tuple(tensor.shape), self.constants[path].dtype, True, path=path, stored=False)
+                weight.location = here()
                 self.emitted[key] = self.weights[path] = weight
             else:
                 numbers, dtype = tensor.detach().cpu().tolist(), narrowed(tensor.dtype)
@@ -449,12 +447,15 @@ class Recorder:
             self.sizes.end(name, tensors[0])
             shape = () if self._is_constant(tensors[0]) else self._sizes(tensors[0].shape, tensors[0])
             return measured(name, tensors[0], args, result, shape)
-        if name in PEEKS:
+        if name in PEEKS and here() not in self.assumed:
             for tensor in tensors:
                 self.sizes.end(name, tensor)
                 value = self.values.get(id(tensor))
                 if value is None or value.known:
                     continue
+                for op in made_by(value):
+                    if op.name in RANDOM:
+                        raise drawn(op)
                 if type(tensor) in (torch.Tensor, torch.nn.Parameter):  # it has its values: of the module's own
                     self.asked.setdefault(here(), name)
                 else:
@@ -492,7 +493,7 @@ MOST_NUMBERS = 64  # that are written out in a file
 
 def _known(op: Op) -> bool:
     """Whether it is computed from sizes and numbers alone."""
-    return all(leaf.known for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value))
+    return op.name not in RANDOM and all(leaf.known for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value))
 
 
 def _tensors(tree: Any) -> Any:

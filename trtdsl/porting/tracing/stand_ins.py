@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from ...core.lazy import torch
@@ -58,6 +59,24 @@ class _Int(int, metaclass=_IntType):
         if len(given) == 1 and isinstance(given[0], torch.Tensor):
             return cls(given[0].item())  # which may be traced
         return int(*given, **options)
+
+
+class _TypeType(type):
+    def __call__(cls, *given: Any, **options: Any) -> Any:
+        """The type that the author's code has to see: of a tensor without values, and of a size."""
+        if len(given) != 1:
+            return type(*given, **options)
+        kind = type(given[0])
+        if kind.__name__ == "FakeTensor":
+            return torch.Tensor
+        return _Int if kind in (int, TracedInt) else _Float if kind in (float, TracedFloat) else kind
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, type)
+
+
+class _Type(type, metaclass=_TypeType):
+    """``type``, which says of what stands in for a tensor or a number that it is one."""
 
 
 def _extremum(name: str) -> Callable[..., Any]:
@@ -132,7 +151,8 @@ def _len(given: Any) -> int:
 
 
 NAMESAKES: dict[str, Any] = {
-    "int": _Int, "float": _Float, "min": _extremum("min"), "max": _extremum("max"), "range": _range, "len": _len,
+    "int": _Int, "float": _Float, "type": _Type, "range": _range, "len": _len,
+    "min": _extremum("min"), "max": _extremum("max"),
     **{name: taken_as_numbers(getattr(builtins, name), name) for name in ("bin", "hex", "oct", "chr", "bytes")},
 }  # fmt: skip
 _INDEX = taken_as_numbers(operator.index, "operator.index")
@@ -189,10 +209,16 @@ def _remembering(function: Any) -> Callable[..., Any]:
 CACHED = type(functools.cache(len))
 
 
+def _spaces() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The names in each module that is loaded. An attribute that is asked for may load another: none is."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType):
+            yield name, vars(module)
+
+
 def package_of(file: str) -> str:
     """The package of a file's code."""
-    named = (name for name, module in list(sys.modules.items()) if vars(module).get("__file__") == file)
-    return next(named, "").partition(".")[0]
+    return next((name for name, space in _spaces() if space.get("__file__") == file), "").partition(".")[0]
 
 
 def packages_of(module: torch.nn.Module) -> set[str]:
@@ -218,17 +244,16 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
             return caches.setdefault(id(held), _remembering(held))
         return functions.get(id(held))
 
-    for name, file in list(sys.modules.items()):
-        space = vars(file)
+    for name, space in _spaces():
         path = str(space.get("__file__") or "<frozen")
         if name.partition(".")[0] not in packages or is_inside(path):
             continue
-        own = ("int", "float") if path in types_in else ()
+        own = ("int", "float", "type") if path in types_in else ()
         changed += [(space, key, new) for key, new in NAMESAKES.items() if key not in space and key not in own]
         for key, held in list(space.items()):
             if (new := replaced(held)) is not None:
                 changed.append((space, key, new))
-            elif isinstance(held, type) and held.__module__ == name:
+            elif issubclass(type(held), type) and held.__module__ == name:
                 inside = [(held, key, replaced(each)) for key, each in vars(held).items() if type(each) is CACHED]
                 changed += [each for each in inside if each[2] is not None]
     container = sys.modules["torch.nn.modules.container"]
@@ -261,9 +286,9 @@ def _set(space: Any, key: str, held: Any) -> None:
 
 def without_sizes(packages: Collection[str]) -> None:
     """Empties the caches of these packages' functions, which a size may have been a key of."""
-    for name, file in list(sys.modules.items()):
+    for name, space in _spaces():
         if name.partition(".")[0] in packages:
-            for held in list(vars(file).values()):
+            for held in list(space.values()):
                 if type(held) is CACHED:
                     held.cache_clear()
 

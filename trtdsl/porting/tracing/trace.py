@@ -24,7 +24,7 @@ from ...core.lazy import torch
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .guards import GUARDS, Guard, Record
 from .modes import modes, modes_below, numbers_of, tensors_of
-from .names import narrowed
+from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, without_sizes
 
@@ -142,6 +142,9 @@ def _trace(
     made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried)
     made.guards = list(record.guards)
     made.left_out = list(left_out)
+    for op in live_operations(made):
+        if op.name in RANDOM:
+            raise drawn(op)
     return made
 
 
@@ -179,6 +182,8 @@ def _updates(recorder: Recorder, module: torch.nn.Module, changed: list[str]) ->
 
 def _differences(recorder: Recorder) -> Iterator[str]:
     """A remark for each way in which the network computes otherwise than forward does, or does only for its weights."""
+    for place in recorder.assumed:
+        yield f"what forward asserts of values at {place} is taken for granted: the network does not look"
     for dtype, place in recorder.widened.items():
         name, instead = dtype_name(dtype), dtype_name(narrowed(dtype))
         yield f"forward computes in {name} at {place}: the network computes in {instead}"
@@ -259,12 +264,34 @@ def live_operations(trace: Trace) -> dict[Op, None]:
 def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Module:
     """A copy of the module, so that nothing that a run keeps, in buffers too, is in the next run.
 
-    Without ``parameters`` it has the same ones. Scripted functions, which cannot be copied, it has in any case.
+    Without ``parameters`` it has the same ones. Scripted functions, which cannot be copied, it has in any case; what
+    old forms of ``weight_norm`` and pruning have computed of parameters, it has as a tensor of its own.
     """
-    same: list[Any] = [] if parameters else list(module.parameters())
+    memo: dict[int, Any] = {} if parameters else {id(held): held for held in module.parameters()}
     for part in module.modules():
-        same += [held for held in vars(part).values() if isinstance(held, torch.jit.ScriptFunction)]
-    return copy.deepcopy(module, {id(held): held for held in same})
+        for held in vars(part).values():
+            if isinstance(held, torch.jit.ScriptFunction):
+                memo[id(held)] = held
+            elif isinstance(held, torch.Tensor) and not held.is_leaf:
+                memo[id(held)] = held.detach().clone()
+    return copy.deepcopy(module, memo)
+
+
+def check_traceable(module: torch.nn.Module) -> None:
+    """UnsupportedError for a module without Python code, UsageError for one without weights."""
+    for path, part in module.named_modules():
+        named = path or type(module).__name__
+        if isinstance(part, torch.jit.ScriptModule):
+            raise UnsupportedError(
+                f"{named} is a module of torch.jit, whose Python code is not there to be traced: give the module that "
+                "it was scripted or traced from, with its state_dict"
+            )
+        held = (*part._parameters.values(), *part._buffers.values())
+        if any(each is not None and torch.nn.parameter.is_lazy(each) for each in held):
+            raise UsageError(
+                f"{named} ({type(part).__name__}) has no weights before it has run once: call the module with an "
+                "example of its inputs first"
+            )
 
 
 @contextmanager

@@ -367,6 +367,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "_scaled_dot_product_efficient_attention": _efficient_attention,
     "_scaled_dot_product_flash_attention": _flash_attention,
     "_scaled_dot_product_flash_attention_for_cpu": _flash_attention_for_cpu,
+    "alias": lambda tensor: tensor.detach(),
     "_softmax": _softmax,
     "_safe_softmax": _softmax,
     "softmax": _softmax,

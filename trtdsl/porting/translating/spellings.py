@@ -16,6 +16,12 @@ def respelled(
     kwargs = {ARGUMENTS.get(key, key): item for key, item in kwargs.items()}
     if name.endswith("_with_indices"):  # what torch calls for return_indices
         return name.removesuffix("_with_indices"), form, args, {**kwargs, "return_indices": True}
+    if name == "linalg_norm":
+        return _norm(args, kwargs)
+    if name == "where" and len(args) == 1:
+        return "nonzero", "function", args, {"as_tuple": True}
+    if name in ("H", "mH", "adjoint") and not result.is_complex():
+        return "mT", "attribute", args, kwargs
     if form != "method":
         return name, form, args, kwargs
     if name in ("type", "byte", "char", "short") and isinstance(result, torch.Tensor):
@@ -25,6 +31,17 @@ def respelled(
     if name == "broadcast_to" and len(args) > 2:
         return name, form, (args[0], args[1:]), kwargs
     return name, form, args, kwargs
+
+
+def _norm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str, tuple[Any, ...], dict[str, Any]]:
+    """torch.linalg.norm: of vectors, or of matrices where it gets two dimensions, or a tensor of two, and an order."""
+    given = {**dict(zip(("A", "ord", "dim", "keepdim"), args)), **kwargs}
+    tensor, order, dim = given.pop("A", given.pop("input", None)), given.pop("ord", None), given.get("dim")
+    pair = isinstance(dim, (tuple, list)) and len(dim) == 2
+    if order is not None and (pair or (dim is None and tensor.dim() == 2)):
+        options = {key: item for key, item in given.items() if key != "dim" or item is not None}
+        return "matrix_norm", "function", (tensor, order), options
+    return "vector_norm", "function", (tensor, 2 if order is None else order), given
 
 
 def python_type(given: type) -> Any:
