@@ -59,6 +59,7 @@ ORDERS = {
         "proof",
         "saved",
         "buildable",
+        "witness",
         "check",
         "mutation",
         "compare_layers",

@@ -117,6 +117,7 @@ def check_entry(report: CheckReport, proof: str | None) -> dict[str, Any]:
         "done": True,
         "passed": report.passed,
         "on": report.on,
+        "witnesses": report.witnesses,
         "statement": report.statement,
         "cases": report.sizes,
         "draws": report.draws,

@@ -29,6 +29,7 @@ from .judging.network_decisions import decides, proposals
 from .judging.noise import Noise
 from .report import Case, CheckReport
 from .tried_sizes import Sizes, sizes_to_try
+from .witness import ProgramWitness
 
 UNREPEATED = 1e-3  # of an output's scale: what two runs of a reference with the same inputs may differ by
 NOISY = 1e-2  # of an output's scale: where torch's own error is larger, an equal result proves little
@@ -63,7 +64,8 @@ def check(
 
     ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`. ``reference`` (a class, its
     ``"FILE.py:CLASS"``, or a module) takes the place of the spec's own; a Network has none.
-    ``on`` is ``"interpreter"`` or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
+    ``on`` is ``"interpreter"``, ``"program"`` (which builds the engine too and evaluates its program on the CPU: torch,
+    network and engine must agree) or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
     the spec already defined, where the caller has it. ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
     themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy files, several in a list, a folder, or a
     function) replaces the drawn values. ``tolerance`` (a part of a slice such as 1e-3, a :class:`Tolerance`, or these
@@ -81,8 +83,8 @@ def check(
     >>> check(double, dims={"N": (1, 4)}).passed
     True
     """
-    if on not in ("interpreter", "engine"):
-        raise UsageError(f"on is 'interpreter' or 'engine', not {on!r}")
+    if on not in ("interpreter", "program", "engine"):
+        raise UsageError(f"on is 'interpreter', 'program' or 'engine', not {on!r}")
     if sum(given is not None for given in (sizes, feeds, against)) > 1:
         raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
     spec = as_spec(source, reference)
@@ -158,6 +160,8 @@ class _Run:
             self.execute = engine_of(self.network)
         else:
             self.execute = watching(self.network, self.coverage)
+        self.witness = ProgramWitness(self.network) if self.on == "program" else None
+        self.disagreements: list[str] = []
         self.propose = proposals(self.network)
         self.network.check_sizes()
 
@@ -258,6 +262,8 @@ class _Run:
                 got = self._executed(evidence.feeds, env)
                 self.exercise.note(got, evidence.feeds)
                 results.append(Case(env, evidence.compare(got, self.propose), draw))
+                if self.witness is not None:
+                    results.append(self._witnessed(self.witness, results[-1], evidence))
                 for text in evidence.decided:
                     self.decided[text] = self.decided.get(text, 0) + 1
                 self._learn(results[-1], evidence)
@@ -265,6 +271,17 @@ class _Run:
                     self.kept.append((draw, evidence))
             self.tell(phase, 1, 1)
         return results
+
+    def _witnessed(self, witness: ProgramWitness, network: Case, evidence: Evidence) -> Case:
+        """The same case as the engine's program has it."""
+        case = Case(network.dims, evidence.compare(witness(evidence.feeds), self.propose), network.draw)
+        if network.passed and not case.passed and not self.disagreements:
+            at = f" at {case.at}" * bool(case.at)
+            difference = witness.first_difference(evidence.feeds)
+            self.disagreements.append(
+                f"the network equals its reference and the engine's program does not{at}: {difference}"
+            )
+        return case
 
     def _learn(self, case: Case, evidence: Evidence) -> None:
         """Keeps torch's own error for the sizes that follow, which are greater."""
@@ -288,7 +305,7 @@ class _Run:
             self.weights.check_unchanged()
         backend = self.network.backend
         findings = [] if len(cases) == 0 else self.exercise.findings(self.network, trivial)
-        findings += self._unused_weights()
+        findings += self.disagreements + self._unused_weights()
         findings += [
             f"the reference gives another {name!r} when it is called again with the same inputs: "
             "it draws numbers, or keeps something outside of itself"

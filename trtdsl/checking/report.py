@@ -33,9 +33,12 @@ class Case:
         return ", ".join(filter(None, (sizes, "" if self.draw == "normal" else f"{self.draw} values")))
 
 
+RAN = {"interpreter": "interpreted", "program": "interpreted and its engine's program evaluated", "engine": "executed"}
+
+
 @dataclass(frozen=True)
 class CheckReport:
-    """What :func:`check` found. ``on`` says whether an engine was executed or only the network interpreted."""
+    """What :func:`check` found. ``on`` says what was run: the network, its engine's program too, or the engine."""
 
     network: str
     backend: str
@@ -61,7 +64,16 @@ class CheckReport:
         """What was compared, in one sentence."""
         if self.on == "engine":
             return "The engine itself was executed on this machine's GPU."
+        if self.on == "program":
+            both = "The network was interpreted and its engine's program evaluated, both on the CPU"
+            return f"{both}: torch, network and program were compared; no engine was executed."
         return "The network was interpreted on the CPU, layer by layer; no engine was executed."
+
+    @property
+    def witnesses(self) -> list[str]:
+        """Who agrees, where the check passed."""
+        agreed = {"interpreter": ["network"], "program": ["network", "engine's program"], "engine": ["engine"]}
+        return ["torch", *agreed[self.on]] if self.passed else []
 
     @property
     def verdict(self) -> str:
@@ -72,7 +84,7 @@ class CheckReport:
 
     def __repr__(self) -> str:
         tried = f"{len(self.sizes)} size{'s' * (len(self.sizes) != 1)}, with {', '.join(self.draws) or 'no'} values"
-        head = f"{self.network} {self.verdict}, {'executed' if self.on == 'engine' else 'interpreted'} at {tried}"
+        head = f"{self.network} {self.verdict}, {RAN[self.on]} at {tried}"
         return f"CheckReport({'; '.join([head, *self.problems()])})"
 
     def _repr_html_(self) -> str:

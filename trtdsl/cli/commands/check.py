@@ -73,7 +73,9 @@ def check(
     rules: Rules,
     lowerings: Lowerings,
     set_: Settings = None,
-    on: Annotated[str, typer.Option("--on", help="interpreter (any machine) or engine (needs a GPU).")] = "interpreter",
+    on: Annotated[
+        str, typer.Option("--on", help="interpreter or program (any machine), engine (a GPU).")
+    ] = "interpreter",
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
     layers: Annotated[
         bool, typer.Option("--layers", help="Find the first submodule and the first call that differ, and their lines.")
@@ -90,7 +92,9 @@ def check(
     With -q the verdict alone is printed.
     """
     if mutate and (on != "interpreter" or rules["feeds"] or rules["against"]):
-        raise UsageError("--mutate draws its own feeds and interprets: not with --on engine, --feed and --against")
+        raise UsageError(
+            "--mutate draws its own feeds and interprets: not with --on program or engine, --feed and --against"
+        )
     if limit is not None and not mutate:
         raise UsageError("--limit belongs to --mutate: without it nothing is changed")
     with out.progress() as progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -279,6 +280,8 @@ class _Evaluation:
         if path not in self.servers:
             self.servers[path] = Server(path, self.memory.file, self.memory.size)
         grid, block = ([_size(word) for word in variant.texts(key)] for key in ("grid", "block"))
+        if variant.text("is_tiled") == "true":  # the grid that is written is that of the sizes it was tuned for
+            grid = [self._tiles(variant), 1, 1]
         if len(grid) != 3 or len(block) != 3:
             raise UnevaluatedProgramError(f"the kernel {name} has a grid that is not known")
         arguments = record.texts("args")
@@ -289,6 +292,14 @@ class _Evaluation:
             self.servers.pop(path).close()
             raise
         staged.take_back(str(self.step))
+
+    def _tiles(self, variant: Record) -> int:
+        """How many tiles the space of a tiled kernel has: one for each block."""
+        spaces = [self.scalars.size(int(word) if word.isdigit() else word) for word in variant.texts("iteration_space")]
+        tiles = [_size(word) for word in variant.texts("tile_dims")]
+        if None in spaces or len(spaces) != len(tiles):
+            raise UnevaluatedProgramError("the tiles of a kernel are not known")
+        return math.prod(-(-(space or 0) // tile) for space, tile in zip(spaces, tiles, strict=True))
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

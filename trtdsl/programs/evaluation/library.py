@@ -349,6 +349,7 @@ OPERATIONS: dict[str, Operation] = {
     "cast": _cast,
     "copy": _copy,
     "move": _copy,
+    "reshape": _copy,
     "memset": _set,
     "concat": _concat,
     **{name: _elementwise(compute) for name, compute in ELEMENTWISE.items()},

@@ -175,6 +175,11 @@ inline To convert(From x) {
 inline int __float2int_rz(float x) { return saturated<int>(x); }
 inline long long __float2ll_rz(float x) { return saturated<long long>(x); }
 
+inline float __int_as_float(int x) { return bits_as<float>(x); }
+inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
+inline int __float_as_int(float x) { return bits_as<int>(x); }
+inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
+
 // An integer as a float, rounded down.
 inline float rounded_down(long long x) {
     const float near = static_cast<float>(x);
