@@ -2,6 +2,7 @@
 //   run_engine ENGINE --input x=x.npy --output out/
 // With --check it judges engine, manifest and inputs and runs nothing; compiled without TensorRT it can do only that,
 // for the TensorRT named by --have PRODUCT=VERSION. Exit codes are those of the trtdsl command.
+#include <charconv>
 #include <iostream>
 
 #include <trtdsl/engine.hpp>
@@ -36,7 +37,11 @@ std::optional<Arguments> parse(int count, char** values) {
         else if (word == "--have") { auto const [product, version] = pair(); arguments.have = trtdsl::Have{product, version}; }
         else if (word == "--no-manifest") arguments.options.manifest = false;
         else if (word == "--allow-host-code") arguments.options.allow_host_code = true;
-        else if (word == "--device") arguments.options.device = std::atoi(next().c_str());
+        else if (word == "--device") {
+            auto const text = next();
+            auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), arguments.options.device);
+            if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+        }
         else if (word.rfind("--", 0) == 0 || !arguments.engine.empty()) return std::nullopt;
         else arguments.engine = word;
     }

@@ -10,6 +10,9 @@ struct Context::State {
     std::shared_ptr<Loaded> engine;
     std::unique_ptr<Lane> lane;
 
+    State() = default;
+    State(State const&) = delete;
+    State& operator=(State const&) = delete;
     ~State() {
         on_device(engine->device, [this] { lane.reset(); });
     }
@@ -74,6 +77,9 @@ struct Captured::State {
     void capture();
 #endif
 
+    State() = default;
+    State(State const&) = delete;
+    State& operator=(State const&) = delete;
     ~State() {
         on_device(engine->device, [this] {
             if (lane) cudaStreamSynchronize(lane->stream());

@@ -52,6 +52,7 @@ public:
         cuda(cudaSetDevice(device), "choosing the GPU");
     }
     OnDevice(OnDevice const&) = delete;
+    OnDevice& operator=(OnDevice const&) = delete;
     ~OnDevice() { cudaSetDevice(before_); }
 
 private:
@@ -73,6 +74,7 @@ class Retired {
 public:
     Retired() = default;
     Retired(Retired const&) = delete;
+    Retired& operator=(Retired const&) = delete;
     ~Retired() { release(); }
     void add(void* pointer) { pointers_.push_back(pointer); }
     void release() {

@@ -133,7 +133,6 @@ void Loaded::read_signature() {
     for (int index = 0; index < engine->getNbOptimizationProfiles(); ++index) {
         std::map<std::string, Range> profile;
         for (auto const& info : signature.inputs) {
-            using Select = nvinfer1::OptProfileSelector;
             auto const at = [&](Select which) { return shape_of(engine->getProfileShape(info.name.c_str(), index, which)); };
             profile[info.name] = {at(Select::kMIN), at(Select::kOPT), at(Select::kMAX)};
         }

@@ -91,7 +91,7 @@ public:
     Temporary& operator=(Temporary const&) = delete;
 
     ~Temporary() {
-        if (file_) std::fclose(file_);
+        if (file_) static_cast<void>(std::fclose(file_));
         std::error_code ignored;
         if (!renamed_) fs::remove(path_, ignored);
     }
@@ -150,7 +150,7 @@ private:
 // The file that is written for a path: a link stays one.
 fs::path regular(fs::path const& path) {
     std::error_code error;
-    auto const target = fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
+    auto target = fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
     if (error && error != std::errc::no_such_file_or_directory) throw unwritable(path, error.message());
     if (fs::exists(target, error) && !fs::is_regular_file(target, error)) throw unwritable(path, "it is not a regular file");
     return target;

@@ -51,6 +51,7 @@ class Lane {
 public:
     Lane(Loaded& state, bool graphs, bool eager);
     Lane(Lane const&) = delete;
+    Lane& operator=(Lane const&) = delete;
     ~Lane();
 
     // Enqueues a run in the order of the stream `asked`, or on its own for nullptr.
@@ -83,7 +84,8 @@ private:
 
     Loaded& state_;
     std::size_t generation_ = 0;
-    bool graphs_, eager_;
+    [[maybe_unused]] bool graphs_;  // of TensorRT-RTX
+    bool eager_;
 #ifdef TRT_MAJOR_RTX
     std::unique_ptr<nvinfer1::IRuntimeConfig> config_;
 #endif
@@ -124,6 +126,7 @@ struct Loaded {
 
     explicit Loaded(LoadOptions const& given) : options(given), workers(given.contexts) {}
     Loaded(Loaded const&) = delete;
+    Loaded& operator=(Loaded const&) = delete;
     ~Loaded();
     Error failed(std::string const& what);
     void warn(std::string const& code, std::string const& message) const;

@@ -192,8 +192,9 @@ void late(Engine const& engine) {
     for (int i : {0, 1}) cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), cudaMalloc(&y[i], 16);
     cudaMemcpyAsync(x, array.data.data(), 16, cudaMemcpyHostToDevice, streams[0]);
     for (int i : {0, 1}) context.enqueue({{"x", {"float32", {2, 2}, x}}}, {{"y", {"float32", {2, 2}, y[i]}}}, streams[i]);
-    CHECK(first(0) != 10 && first(1) != 10);
+    CHECK(first(0) != 10 && first(1) != 10 && !context.ready());
     context.finish();
+    CHECK(context.ready());
     CHECK(first(0) == 10 && first(1) == 10);
     for (int i : {0, 1}) cudaStreamDestroy(streams[i]), cudaFree(y[i]);
     cudaFree(x);
@@ -235,6 +236,13 @@ void lifetimes(std::filesystem::path const& path) {
     check(copy.run(feeds(1)), 1);
     Context moved(std::move(context));
     check(moved.run(feeds(2)), 2);
+    Context other(copy);
+    other.run(feeds(3));
+    other = std::move(moved);  // and what it was is freed
+    check(other.run(feeds(4)), 4);
+    auto& itself = other;
+    other = std::move(itself);
+    check(other.run(feeds(5)), 5);
 }
 
 // The sizes of an output come from an input that is read on the CPU, and a captured run has their value.
@@ -306,6 +314,78 @@ void captured(Engine const& engine) {
     CHECK((good == std::vector<int>{20, 20, 20, 20}));
     Captured const moved(std::move(own));
     CHECK(moved.stream());
+    plain = Captured(engine, feeds(1));
+    CHECK((y(plain.run(feeds(5))) == std::vector<float>{10, -2, 6, -8}));
+}
+
+// Threads that enqueue runs of one graph, and others that wait for them, while new weights come.
+void turns(std::filesystem::path const& path, std::filesystem::path const& weights) {
+    Engine const engine(path);
+    Captured captured(engine, feeds(1));
+    std::vector<std::thread> all;
+    std::vector<std::string> problems(4);
+    for (std::size_t i = 0; i < 4; ++i)
+        all.emplace_back([&, i] {
+            try {
+                for (int round = 0; round < 100; ++round)
+                    if (i % 2) captured.finish();
+                    else captured.launch();
+            } catch (trtdsl::Error const& error) {
+                if (error.code() != "usage") problems[i] = error.what();
+            }
+        });
+    engine.refit(weights);
+    for (auto& each : all) each.join();
+    for (auto const& problem : problems)
+        if (!problem.empty()) throw std::runtime_error(problem);
+}
+
+// No more contexts than there may be, however many threads run; feeds that do not fit cost none.
+void pool(std::filesystem::path const& path) {
+    trtdsl::LoadOptions options;
+    options.contexts = 2;
+    Engine const engine(path, options);
+    std::mutex mutex;
+    int now = 0, most = 0;
+    device::before_run = [&] {
+        {
+            std::lock_guard<std::mutex> const lock(mutex);
+            most = std::max(most, ++now);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::lock_guard<std::mutex> const lock(mutex);
+        --now;
+    };
+    threads(engine);
+    device::before_run = nullptr;
+    for (int i = 0; i < 3; ++i) CHECK(ends("feed-dtype", [&] { engine.run({{"x", {"int32", {2, 2}, std::string(16, '\0')}}}); }));
+    check(engine.run(feeds(1)), 1);
+    CHECK(most == 2 && device::counted("createExecutionContext") == 2);
+}
+
+// Runs that nobody waits for yet: they begin in their order, and an engine that goes waits for them.
+void asynchronous(std::filesystem::path const& path) {
+    using Result = std::future<std::map<std::string, Array>>;
+    auto const is_done = [](Result const& result) { return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+    std::vector<Result> results;
+    {
+        trtdsl::LoadOptions options;
+        options.contexts = 2;
+        Engine const engine(path, options);
+        CHECK(ends("feed-shape", [&] { engine.run_async({{"x", {"float32", {2, 2}, "short"}}}); }));
+        std::promise<void> go;
+        device::before_run = [wait = go.get_future().share()] { wait.wait(); };
+        for (int i = 0; i < 20; ++i) results.push_back(engine.run_async(feeds(static_cast<float>(i + 1))));
+        for (auto const& result : results) CHECK(!is_done(result));
+        go.set_value();
+        check(results[0].get(), 1);
+    }
+    device::before_run = nullptr;
+    for (std::size_t i = 1; i < results.size(); ++i) {
+        CHECK(is_done(results[i]));
+        check(results[i].get(), static_cast<float>(i + 1));
+    }
+    CHECK(device::counted("createExecutionContext") <= 2);
 }
 
 // What TensorRT-RTX compiles, and the cache of it on disk: a second process compiles nothing.
@@ -351,7 +431,9 @@ void with_graphs(std::filesystem::path const& path) {
 
 // New weights while threads run: each result is of the old or of the new ones, and none begins with the old afterwards.
 void refit(std::filesystem::path const& path, std::filesystem::path const& weights) {
-    Engine const engine(path);
+    trtdsl::LoadOptions options;
+    options.contexts = 2;
+    Engine const engine(path, options);
     auto const factor = [](std::map<std::string, Array> const& results) { return values(results.at("y"))[2] / 3; };
     Context context(engine);
     Captured fixed(engine, feeds(1));
@@ -425,8 +507,12 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     if (what == "graphs") return with_graphs(path);
     if (what == "refit") return refit(path, file);
     if (what == "overlapping") return overlapping(path, file);
+    if (what == "turns") return turns(path, file);
+    if (what == "pool") return pool(path);
+    if (what == "async") return asynchronous(path);
     trtdsl::LoadOptions options;
     if (what == "weights") options.weights = file;
+    if (what == "again") options.contexts = 1;
     Engine const engine(path, options);
     if (what == "run") check(engine.run(feeds(1)), 1);
     else if (what == "threads") threads(engine);
@@ -442,8 +528,9 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     else if (what == "unsupported") Captured(engine, feeds(1));
     else if (what == "capture") Captured(engine, feeds(1)).run(feeds(2));
     else if (what == "again") {  // an error leaves the engine as it was
+        auto result = engine.run_async(feeds(1));
         try {
-            engine.run(feeds(1));
+            result.get();
         } catch (trtdsl::Error const& error) {
             std::cout << error.code() << "\n";
         }

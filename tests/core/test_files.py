@@ -83,6 +83,22 @@ def test_an_engine_with_the_manifest_of_another_build_is_called_that(tmp_path):
     assert td.build(net, tmp_path / "a.engine").built  # it is not taken for unchanged
 
 
+def test_a_file_that_another_takes_for_abandoned_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    lock, taken = files._lock, []
+
+    def late(descriptor, *, wait):
+        if wait and len(taken) < 3:
+            (new,) = tmp_path.glob(".trtdsl-*.tmp")
+            files._remove_if_abandoned(new)
+            taken.append(new)
+        lock(descriptor, wait=wait)
+
+    target = output(tmp_path / "a.npy")
+    monkeypatch.setattr(files, "_lock", late)
+    write_atomically(target, b"whole")
+    assert len(taken) == 3 and [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.npy", b"whole")]
+
+
 def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
     with files._temporary(tmp_path / "a.npy") as (descriptor, name):
         write_atomically(output(tmp_path / "a.npy"), b"other")

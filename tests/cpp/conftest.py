@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from trtdsl.core.files import ARRAY, check_writable, write_atomically
+
 CPP = Path(__file__).parents[2] / "cpp"
 UNITY = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=30")  # a third of the time
 STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror")
 ADDRESS = "-fsanitize=address,undefined"
+
+
+def write_array(path, data):
+    write_atomically(check_writable(path, ARRAY, (), force=True), data)
 
 
 def cmake(folder, backend, *options):

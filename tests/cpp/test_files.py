@@ -5,7 +5,9 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,11 +17,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 import trtdsl as td
+from trtdsl.core import files
 from trtdsl.core.backend import get_backend
 from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
 from trtdsl.engine.loading.runtime_cache import write_runtime_cache
 
 from ..engine.loading.test_loader import mutate
+from .conftest import write_array
 
 BACKEND = get_backend("tensorrt-rtx")
 
@@ -91,6 +95,82 @@ def test_writing_follows_no_link_that_waits_and_keeps_the_mode(probe, tmp_path):
     assert "not a regular file" in probe("npy", tmp_path / "a.npy", tmp_path / "folder", code=2)
     assert "cannot write" in probe("npy", tmp_path / "a.npy", tmp_path / "none" / "b.npy", code=2)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def killed_in_cpp(binaries, source, target):
+    """Ends a C++ writer in the middle of a file: the system's limit of a file's size is less than the file's."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    done = subprocess.run([binaries / "probe", "npy", source, target], capture_output=True, preexec_fn=limit)
+    assert done.returncode == -signal.SIGXFSZ
+
+
+def killed_in_python(target):
+    """Leaves the temporary file that a writer in Python has."""
+    with suppress(KeyboardInterrupt), files._temporary(target) as (descriptor, left):
+        os.link(left, target.parent / "kept")
+        raise KeyboardInterrupt
+    os.close(descriptor)
+    os.rename(target.parent / "kept", left)
+
+
+def test_what_a_killed_writer_leaves_is_removed_from_python_and_from_cpp(binaries, probe, tmp_path):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    np.save(tmp_path / "a.npy", np.ones(10_000))
+    target = folder / "caf\u00e9.npy"
+    killed_in_cpp(binaries, tmp_path / "a.npy", folder / "other")
+    (other,) = os.listdir(folder)
+    killed_in_cpp(binaries, tmp_path / "a.npy", target)
+    assert len(os.listdir(folder)) == 2
+    write_array(target, b"python")
+    assert sorted(os.listdir(folder)) == [other, target.name]
+    killed_in_python(target)
+    assert len(os.listdir(folder)) == 3
+    probe("npy", tmp_path / "a.npy", target)
+    assert sorted(os.listdir(folder)) == [other, target.name]
+    assert np.array_equal(np.load(target), np.ones(10_000))
+
+
+def test_a_file_that_python_is_writing_is_left_alone_by_cpp(probe, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(3))
+    with files._temporary(tmp_path / "b.npy") as (descriptor, name):
+        probe("npy", tmp_path / "a.npy", tmp_path / "b.npy")
+        assert name.exists()
+        os.close(descriptor)
+        os.unlink(name)
+    assert sorted(os.listdir(tmp_path)) == ["a.npy", "b.npy"]
+
+
+def test_processes_that_write_one_file_leave_one_whole(binaries, tmp_path):
+    for index in range(3):
+        np.save(tmp_path / f"{index}.npy", np.full(50_000, index))
+    lines = [f"{tmp_path / f'{index}.npy'}\n" * 40 for index in range(3)]
+    command = [binaries / "probe", "copies", tmp_path / "one.npy"]
+    writers = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in lines]
+    for writer, text in zip(writers, lines, strict=True):
+        writer.stdin.write(text)
+        writer.stdin.close()
+    while any(writer.poll() is None for writer in writers):
+        write_array(tmp_path / "one.npy", (tmp_path / "0.npy").read_bytes())
+        assert len(set(np.load(tmp_path / "one.npy").tolist())) == 1
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert sorted(os.listdir(tmp_path)) == ["0.npy", "1.npy", "2.npy", "one.npy"]
+
+
+@pytest.mark.parametrize("kind", ["engine", "engine.json", "npy", "safetensors", "cache"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])
+def test_pipes_and_devices_end_no_reader(binaries, engine, tmp_path, kind, make):
+    path = tmp_path / "a.engine" if kind == "engine.json" else tmp_path / f"a.{kind}"
+    if kind == "engine.json":
+        path.write_bytes(engine.read_bytes())
+    make(tmp_path / f"a.{kind}")
+    done = subprocess.run([binaries / "probe", "read", path], capture_output=True, text=True, timeout=10)
+    codes = {"engine": "engine-missing", "engine.json": "manifest-missing", "npy": "feed-name", "cache": "fine"}
+    assert (done.returncode, done.stdout.strip()) == (0, codes.get(kind, "weights-mismatch"))
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +400,25 @@ def test_files_that_claim_more_than_the_memory_there_is(binaries, tmp_path, name
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{code}\n", "")
+
+
+@pytest.mark.parametrize("kind", ["npy", "safetensors", "cache"])
+def test_a_file_is_held_once(binaries, tmp_path, kind):
+    """A file of 100 MiB is read, and written where the probe does that, with 160 MiB for the whole program."""
+    path, size, limit = tmp_path / f"a.{kind}", 100 << 20, 160 << 20
+    if kind == "npy":
+        np.save(path, np.zeros(size, np.int8))
+    elif kind == "safetensors":
+        save_file({"a": torch.ones(1), "b": torch.zeros(size, dtype=torch.int8)}, path, {"trtdsl-derived": "none"})
+    else:
+        write_runtime_cache(path, bytes(size), {"backend": "1", "compute_capability": "8.9"})
+    done = subprocess.run(
+        [binaries / "probe", "read", path],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert (done.stdout, done.stderr) == ("fine\n", "")
 
 
 @pytest.mark.parametrize("kind", ["engine", "npy", "safetensors", "cache"])

@@ -77,12 +77,14 @@ def engine(tmp_path):
     return write(tmp_path / "double.engine")
 
 
-@pytest.mark.parametrize("case", ["run", "threads", "views", "unaligned", "profiles", "lifetimes", "graphs"])
+@pytest.mark.parametrize(
+    "case", ["run", "threads", "pool", "async", "views", "unaligned", "profiles", "lifetimes", "graphs"]
+)
 def test_cases_of_a_service(running, engine, case):
     running(engine, case)
 
 
-@pytest.mark.parametrize("case", ["threads", "views", "unaligned", "profiles", "lifetimes"])
+@pytest.mark.parametrize("case", ["threads", "pool", "async", "views", "unaligned", "profiles", "lifetimes"])
 def test_cases_of_a_service_with_standard_tensorrt(running, tmp_path, case):
     running(write(tmp_path / "a.engine", product="tensorrt"), case, program="running_standard")
 
@@ -153,6 +155,7 @@ def test_new_weights(running, tmp_path):
     late = write(tmp_path / "c.engine", LATE + "weight scale 0 2\n", refit=REFIT)
     running(late, "refit", weights)
     running(late, "overlapping", weights)
+    running(late, "turns", weights)
     assert "execution-failed" in running(engine, "weights", weights, code=8, DOUBLE_FAIL="refitCudaEngine:1")
 
 

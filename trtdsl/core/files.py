@@ -163,15 +163,22 @@ def _same(target: Path, read: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
-    """A new file beside ``target`` for writing, with the mode that it will have; locked while its writer lives."""
+    """A new file beside ``target`` for writing, with the mode that it will have; locked while its writer lives.
+
+    The C++ library gives the same names and locks (cpp/src/files.cpp).
+    """
     short = hashlib.sha256(target.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     for left in target.parent.glob(f".trtdsl-{short}-*.tmp"):
         _remove_if_abandoned(left)
-    name = target.parent / f".trtdsl-{short}-{secrets.token_hex(8)}.tmp"
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-    try:
+    while True:
+        name = target.parent / f".trtdsl-{short}-{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
         with suppress(OSError):  # there are file systems without locks
-            _lock(descriptor)
+            _lock(descriptor, wait=True)
+        if os.fstat(descriptor).st_nlink:  # nobody took it for abandoned before it was locked
+            break
+        os.close(descriptor)
+    try:
         with suppress(FileNotFoundError):
             os.chmod(name, stat.S_IMODE(target.stat().st_mode))
         yield descriptor, name
@@ -181,12 +188,12 @@ def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
         raise
 
 
-def _lock(descriptor: int) -> None:
-    """Takes the file's lock, or raises OSError where another process has it."""
+def _lock(descriptor: int, *, wait: bool) -> None:
+    """Takes the file's lock; without ``wait``, raises OSError where another process has it."""
     with suppress(ImportError):  # Windows: a file that is open there cannot be removed in any case
         import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def _remove_if_abandoned(path: Path) -> None:
@@ -194,7 +201,7 @@ def _remove_if_abandoned(path: Path) -> None:
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         try:
-            _lock(descriptor)
+            _lock(descriptor, wait=False)
             os.unlink(path)
         finally:
             os.close(descriptor)

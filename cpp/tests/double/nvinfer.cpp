@@ -316,9 +316,11 @@ public:
 #ifdef TRT_MAJOR_RTX
     IRuntimeConfig* createRuntimeConfig() noexcept override { return new RuntimeConfig; }
     IExecutionContext* createExecutionContext(IRuntimeConfig* config) noexcept override {
+        device::count("createExecutionContext");
         if (!device::fails("createExecutionContext")) return new Context(program_, log_, static_cast<RuntimeConfig*>(config));
 #else
     IExecutionContext* createExecutionContext(ExecutionContextAllocationStrategy) noexcept override {
+        device::count("createExecutionContext");
         if (!device::fails("createExecutionContext")) return new Context(program_, log_);
 #endif
         return log_.log(ILogger::Severity::kERROR, "Error Code 2: OutOfMemory (Requested size was 7 bytes.)"), nullptr;
