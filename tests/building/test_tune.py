@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -12,6 +13,7 @@ from trtdsl.building.tune import tune
 from trtdsl.checking import buildable
 from trtdsl.core.errors import TuningWarning
 from trtdsl.definition.tuning.choices import Choices
+from trtdsl.engine.loading.manifest import Refit
 from trtdsl.engine.refit import new_values, recipe, structure, values_hash
 
 
@@ -335,7 +337,8 @@ def test_a_refit_derives_weights_as_the_tuned_engine_has_them(tmp_path):
     made = recipe(spec, network, tmp_path / "gated.engine", None, spec.open_weights())
     (tmp_path / "gated.tuning.json").unlink()
     assert structure(spec.define()) != made["structure_sha256"]
-    found = new_values(made, weights, backend=network.backend, folder=tmp_path, trust_network_file=True)
+    facts = msgspec.convert(msgspec.to_builtins(made), Refit)
+    found = new_values(facts, weights, backend=network.backend, folder=tmp_path, trust_network_file=True)
     assert values_hash(found) == made["values_sha256"]
 
 
