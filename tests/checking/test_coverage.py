@@ -5,6 +5,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 from trtdsl.checking.coverage import Coverage, depends_on_inputs, watching, watching_torch
 
 ONES, MIXED = torch.ones(2, 3), torch.tensor([[-9.0, 0.5, 9.0], [-1.0, 0.0, 1.0]])
@@ -31,7 +32,7 @@ def missed_by_torch(function, *feeds):
 CHOICES = [
     (F.relu, torch.relu, ["relu: a negative value never occurred"]),
     (
-        lambda x: F.clamp(x, -4, 4),
+        lambda x: L.activation(x, "CLIP", alpha=-4.0, beta=4.0),
         lambda x: x.clamp(-4, 4),
         ["clip: a value below -4 never occurred", "clip: a value above 4 never occurred"],
     ),

@@ -185,7 +185,8 @@ def test_a_mask_that_is_moved_as_a_whole_changes_nothing():
 @pytest.mark.parametrize("limit", [6.0, 1e3, 1e4])
 def test_a_bound_that_no_feed_reaches_is_not_excused(limit):
     net = td.Network()
-    net.output(F.clamp(net.input("x", (4,)), -limit, limit), "y")
+    with net.current():
+        net.output(L.activation(net.input("x", (4,)), "CLIP", alpha=-limit, beta=limit), "y")
     report = hunted(net, [{"x": torch.tensor([1.0, -2.0, 3.0, 0.5])}])
     assert report.equivalent == []
     assert len(report.survivors) == report.mutants == 3
@@ -264,7 +265,7 @@ def a_loop():
     x = net.input("x", ("T", 3))
     with net.current():
         start = F.zeros((3,))
-        last, ys = td.scan(lambda state, part: (F.clamp(state * 2 + F.exp(part), -50.0, 50.0), state), start, x)
+        last, ys = td.scan(lambda state, part: (L.activation(state * 2 + F.exp(part), "CLIP", alpha=-50.0, beta=50.0), state), start, x)
         net.output(last, "last")
         net.output(ys, "ys")
     return net
