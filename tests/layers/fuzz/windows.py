@@ -79,7 +79,7 @@ def resize(t: Trial) -> Any:
     layer.selector_for_single_pixel = trt.ResizeSelector.UPPER
     layer.exclude_outside = mode == "CUBIC" and t.maybe(0.3)
     resized = {"NEAREST": len(shape), "LINEAR": 3, "CUBIC": 2}[mode]
-    # The first dimension together with others is refused.
+    # The first dimension together with others is refused: docs/traps/builder-resize.md.
     kept = max(len(shape) - resized, 1 if len(shape) > 3 else 0)
     if t.maybe(0.3):
         layer.scales = [1.0] * kept + [t.pick((0.5, 1.0, 2.0, 1.5, 0.7)) for _ in shape[kept:]]
