@@ -10,7 +10,7 @@ from ...definition.operation import author_location, find_network
 from ...definition.tensor import Tensor
 from ...sizes.size import Size
 from ..operands import as_tensor
-from . import arithmetic
+from . import arithmetic, powers
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floor_divide": "//", "remainder": "%", "pow": "**"}
 
@@ -42,4 +42,4 @@ def fraction(function: str, left: Any, right: Any) -> Tensor:
         operands = (
             as_tensor(x, network, None if whole else torch.float32) if isinstance(x, Size) else x for x in (left, right)
         )
-        return getattr(arithmetic, function)(*operands)
+        return getattr(powers if function == "pow" else arithmetic, function)(*operands)
