@@ -186,6 +186,36 @@ def test_the_drawing_shows_the_rooms_in_their_order():
     assert drawn == ROOMS[::-1]
 
 
+# Functions that give a layer an input after it was added.
+REWIRING = {
+    ("layers/loop.py", "abandon"): "a recurrence's next value comes from the loop's body",
+    ("layers/loop.py", "next"): "a recurrence's next value comes from the loop's body",
+    ("layers/loop.py", "apart_from_others"): "which layers of a loop use another one's result is known at its end",
+}
+
+
+def test_what_was_added_to_a_network_does_not_change():
+    """Outputs stay marked, and a layer gets its inputs in the function that adds it."""
+    rewiring = set()
+    for path, parts in FILES.items():
+        if parts[0] not in ("definition", "layers", "functional"):
+            continue
+        functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+        for node in ast.walk(parsed(path)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            assert node.func.attr not in ("unmark_output", "remove_tensor"), f"{path}:{node.lineno}"
+            if node.func.attr == "set_input":
+                around = [each for each in functions if each.lineno <= node.lineno <= each.end_lineno]
+                inner = max(around, key=lambda each: each.lineno)
+                inside = ast.walk(inner)
+                adds = any(isinstance(each, ast.Attribute) and each.attr.startswith("add_") for each in inside)
+                adds |= [each.arg for each in inner.args.args[:1]] == ["target"]
+                if not adds or inner.name == "apart_from_others":
+                    rewiring.add((path.relative_to(PACKAGE).as_posix(), inner.name))
+    assert rewiring == REWIRING.keys()
+
+
 def test_what_is_known_of_layer_types_stands_beside_them():
     """A table of many layer types in a room above would have to be found by whoever adds one."""
     text = "".join(path.read_text() for path in (PACKAGE / "layers").glob("*.py"))

@@ -334,11 +334,11 @@ class Network:
             scope = name.rpartition(".")[0]
             layer.metadata = f"{place} in {scope}" if scope else place
 
-    def materialize(self, tensor: Tensor, *, shared: bool = True) -> Any:
+    def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
         data, weight_names = tensor.data, tensor.weight_names
         shape, key = tuple(data.shape), None
-        if shared and not weight_names and data.numel() <= 16:  # by their bytes, since 0.0 == -0.0
+        if not weight_names and data.numel() <= 16:  # by their bytes, since 0.0 == -0.0
             key = ("constant", data.dtype, shape, bytes(flat(contiguous(data)).view(torch.uint8).tolist()))
             if key in self.cache:
                 return self.cache[key]

@@ -128,14 +128,6 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
                 self.handle, self.name, self.scope = made.trt, made.name, made.scope
         return self.handle
 
-    def as_own_layer(self) -> None:
-        """Becomes an IConstantLayer that equal constants do not share, so that its values can be changed."""
-        self.handle = self.network.materialize(self, shared=False)
-
-    def move_to(self, other: Tensor) -> None:
-        """Stands for the ITensor of another Tensor from now on."""
-        self.handle, self.name = other.trt, other.name
-
     @property
     def order(self) -> tuple[int, ...]:
         """The dimensions from the slowest to the fastest in memory, as the builder is expected to lay them out.

@@ -30,19 +30,35 @@ class Author:
 
 
 def compare(write, x, dtype=torch.float32, shape=None):
-    """The layer types of the network that ``write(author, x)`` defines; its outputs are torch's."""
-    net = td.Network()
-    ours = write(Author(F, lambda value: net.constant(value, dtype)), net.input("x", shape or x.shape, dtype))
-    ours = ours if isinstance(ours, tuple) else (ours,)
-    for index, output in enumerate(ours):
-        net.output(output, f"y{index}")
+    """The layer types of the network that ``write(author, x)`` defines; its outputs are torch's.
+
+    Those of a td.Network, which is written once, are torch's too, with whatever layers.
+    """
+
+    def ours(x):
+        made = write(Author(F, lambda value: x.network.constant(value, dtype)), x)
+        return {f"y{index}": y for index, y in enumerate(made if isinstance(made, tuple) else (made,))}
+
+    net, once = function_of(ours, shape or tuple(x.shape), dtype), td.Network()
+    for name, y in ours(once.input("x", shape or x.shape, dtype)).items():
+        once.output(y, name)
     exact = lambda value: value.to(dtype).double()  # noqa: E731
     want = write(Author(torch.nn.functional, exact), exact(x))
     want = want if isinstance(want, tuple) else (want,)
-    got = td.interpret(net, {"x": x.to(dtype)})
-    for index, expected in enumerate(want):
-        assert_close(got[f"y{index}"], expected.to(dtype), TOLERANCES[dtype])
+    for got in (td.interpret(net, {"x": x.to(dtype)}), td.interpret(once, {"x": x.to(dtype)})):
+        for index, expected in enumerate(want):
+            assert_close(got[f"y{index}"], expected.to(dtype), TOLERANCES[dtype])
     return [kind for kind in layer_types(net) if kind not in ("CONSTANT", "IDENTITY")]
+
+
+def function_of(write, shape, dtype=torch.float32):
+    """The network of a function under @td.network, of one input."""
+
+    @td.network(inputs={"x": td.Input(shape, dtype)})
+    def net(x):
+        return write(x)
+
+    return net.define()
 
 
 KINDS = {
@@ -141,7 +157,7 @@ def test_a_result_that_was_used_before_stays():
     assert compare(write, torch.randn(2, 4, 7, 7)).count("CONVOLUTION") == 1
 
 
-def test_a_result_that_is_used_afterwards_is_unfolded():
+def test_no_norm_is_folded_into_a_result_that_is_used_afterwards():
     """As in residual networks that normalize first: one convolution, and the norm a layer of its own again."""
     values, after, norm = (torch.randn(6, 4, 3, 3), torch.randn(6)), (torch.randn(6, 6, 1, 1), None), statistics(6)
 
@@ -168,14 +184,17 @@ def test_two_norms_of_one_result():
     assert types.count("SCALE") == 2
 
 
-def test_an_output_is_unfolded_too():
+def test_what_is_output_stays_as_it_is():
+    """Nothing that was added changes: a normalized output keeps its convolution, and a plain result gets its own."""
     values, norm = (torch.randn(6, 4, 3, 3), torch.randn(6)), statistics(6)
     net = td.Network()
     author = Author(F, net.constant)
     y = author.conv(net.input("x", (2, 4, 7, 7)), values)
     net.output(author.norm(y, norm), "normalized")
+    layers = net.definition.num_layers
     net.output(F.relu(y), "plain")
-    assert layer_types(net).count("CONVOLUTION") == 1
+    assert layer_types(net)[layers:].count("CONVOLUTION") == 1
+    assert net.definition.get_output(0).name == "normalized"
     x = torch.randn(2, 4, 7, 7)
     got = td.interpret(net, {"x": x})
     want = torch.conv2d(x, *values)
@@ -207,14 +226,12 @@ def test_the_program_has_a_plain_convolution():
 LINEAR, AFTER = torch.nn.Linear(20, 24), torch.nn.Linear(24, 10, bias=False)
 
 
-def into_norm(net, x, bias, used=None):
-    """A linear product and its batch norm, then another product; the first one's plain result is output if ``used``."""
+def into_norm(x, bias, used=None):
+    """A linear product and its batch norm, then another product; the first one's plain result is given if ``used``."""
     y = F.linear(x, LINEAR.weight.detach(), LINEAR.bias.detach() if bias else None)
     early = F.sigmoid(y) if used == "before" else None
-    z = F.batch_norm(y, *map(net.constant, NORM))
-    net.output(F.linear(F.relu(z), AFTER.weight.detach()), "z")
-    if used is not None:
-        net.output(F.sigmoid(y) if early is None else early, "y")
+    z = F.linear(F.relu(F.batch_norm(y, *NORM)), AFTER.weight.detach())
+    return {"z": z} if used is None else {"z": z, "y": F.sigmoid(y) if early is None else early}
 
 
 NORM = statistics(24)
@@ -224,9 +241,7 @@ NORM = statistics(24)
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_linear_product_takes_in_its_norm(bias, used):
     """As BatchNorm1d after a linear layer: no layer more than of the bias. A result that is used too stays as it is."""
-    net, value = td.Network(), torch.randn(3, 20)
-    with net.current():
-        into_norm(net, net.input("x", (3, 20)), bias, used)
+    net, value = function_of(lambda x: into_norm(x, bias, used), (3, 20)), torch.randn(3, 20)
     got = td.interpret(net, {"x": value})
     y = torch.nn.functional.linear(value, LINEAR.weight, LINEAR.bias if bias else None).detach()
     z = torch.nn.functional.batch_norm(y, *NORM)

@@ -97,8 +97,7 @@ class NetworkSpec:
 
         def defined(choices: Choices) -> Network:
             network = once(choices)
-            if network.regions > 1 and choices.by_regions:  # of these some came later
-                choices.again(network.regions)
+            while choices.again(network.regions):
                 network = once(choices)
             return network
 

@@ -95,9 +95,14 @@ class Choices:
         """How many loops and branches the network has, where it was defined before."""
         self.by_regions = False
         """Whether a call would be lowered otherwise if there were several loops or branches."""
+        self.used_plain: set[tuple[Location | None, int]] = set()
+        """Products with weights that are used as they are, beside a norm that was folded into them."""
+        self.known_plain: frozenset[tuple[Location | None, int]] = frozenset()
+        """Those of earlier definitions of the network: no norm is folded into them."""
         self.sites: list[Site] = []
         self.fallbacks: list[Fallback] = []
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
+        self._products: Counter[Location | None] = Counter()
         self._labels: dict[str, str] = {}
 
     def to_json(self) -> dict[str, Any] | None:
@@ -119,12 +124,24 @@ class Choices:
         """What is asked for, without the calls."""
         return Choices(self.tuned, self.start)
 
-    def again(self, regions: int) -> None:
-        """For another definition of the same network, whose loops and branches are known now."""
+    def again(self, regions: int) -> bool:
+        """Whether the network is to be defined again, with what is known now: its loops and branches, and how its
+        products are used."""
+        more = self.by_regions and regions > 1
+        if not more and self.used_plain <= self.known_plain:
+            return False
         self.regions, self.by_regions = regions, False
+        self.known_plain = frozenset(self.used_plain)
         self.sites.clear()
         self.fallbacks.clear()
         self._counts.clear()
+        self._products.clear()
+        return True
+
+    def product(self, location: Location | None) -> tuple[Location | None, int]:
+        """What tells a product with weights, made for the author's line, from the others of a network."""
+        self._products[location] += 1
+        return location, self._products[location]
 
     def key(self, frame: FrameType, operation: str, function: str) -> SiteKey:
         """The key of the next call of a function that the author's line in ``frame`` makes."""

@@ -84,7 +84,7 @@ def _pending(x: Tensor) -> tuple[PendingProduct | None, ShuffleSteps | None]:
     pending = x.pending
     if x.is_layer or not isinstance(pending, PendingProduct) or not pending.source.pointwise:
         return None, None
-    return (None, None) if pending.source.result is not None else (pending, steps)
+    return (None, None) if pending.source.is_layer else (pending, steps)
 
 
 def _joins(given: Given, tensors: Sequence[Tensor], index: int, found: PendingProduct) -> bool:

@@ -12,10 +12,8 @@ from typing import Any
 
 from ... import layers as L
 from ...core.lazy import torch
-from ...definition.network import Network
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, modules_of, weight_names_of
-from ...layers.evaluation import Node
 from ...layers.shuffle import PendingShuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ...sizes.shape import Shape
@@ -24,12 +22,11 @@ from .fusion import made_of, scaled_weight, values_of
 
 
 class Weighted:
-    """A product with weights: how its layers are added, its own weights, and the form in which it was added.
+    """A product with weights: how its layers are added, its own weights, and its results that are layers.
 
     ``axis`` is the kernel's dimension of output channels, ``channel`` the result's. The bias has one value a channel,
     or is of the result's rank, to be broadcast. ``pointwise``: the result is ``kernel @ input`` along the channels, and
-    every other dimension is the input's. ``owns``: the weights belong to the layer, which can be given others, and
-    its own again by ``restore`` where they are layers themselves.
+    every other dimension is the input's.
     """
 
     def __init__(
@@ -42,17 +39,20 @@ class Weighted:
         axis: int,
         channel: int,
         pointwise: bool = False,
-        owns: bool = False,
-        restore: Callable[[], None] | None = None,
     ):
-        operation = input.network.current_operation
+        network = input.network
+        operation = network.current_operation
         assert operation is not None
         self.add, self.input, self.kernel, self.bias = add, input, kernel, bias
-        self.axis, self.channel, self.pointwise, self.owns, self.operation = axis, channel, pointwise, owns, operation
-        self._restore = restore
-        self.result: Tensor | None = None
-        self.used: PendingProduct | None = None
-        self._layer = 0
+        self.axis, self.channel, self.pointwise, self.operation = axis, channel, pointwise, operation
+        self.key = network.choices.product(operation.location)
+        self.plain: Tensor | None = None
+        self.folded: PendingProduct | None = None
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether there is a layer of it, in any form."""
+        return self.plain is not None or self.folded is not None
 
     def weights(self, scale: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Kernel and bias that scale and shift the channels too; None where they overflow or lose digits."""
@@ -74,28 +74,16 @@ class Weighted:
                 return None
         return kernel, added
 
-    def build(self, form: PendingProduct, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> None:
-        """Adds the layer in this form, with its own weights or with these, which keep their names."""
-        weight, shift = self.kernel, self.bias
-        if kernel is not None and bias is not None:
-            names, constant = () if shift is None else shift.weight_names, weight.network.plain_constant
-            weight, shift = constant(kernel, weight.weight_names), constant(bias, names)
+    def build(self) -> Tensor:
+        """Adds the layer with its own weights."""
         with self.operation:
-            self.result = self.add(weight, shift)
-        self._layer = weight.network.definition.num_layers - 1
-        self.used = form
+            return self.add(self.kernel, self.bias)
 
-    def restore(self) -> None:
-        """Gives the layer its own weights again."""
-        if self._restore is not None:
-            self._restore()
-            return
-        network = self.kernel.network
-        layer = Node(network.backend, network.definition.get_layer(self._layer)).layer
-        layer.kernel = network.target.weights(self.kernel)
-        # TensorRT does not take a bias away again: it keeps the old one, and says so in its log alone.
-        bias = torch.zeros(layer.num_output_maps, dtype=self.kernel.dtype) if self.bias is None else self.bias.data
-        layer.bias = network.target.buffer(bias)
+    def build_folded(self, kernel: torch.Tensor, bias: torch.Tensor) -> Tensor:
+        """Adds the layer with these weights, which keep the names of its own."""
+        constant, names = self.kernel.network.plain_constant, () if self.bias is None else self.bias.weight_names
+        with self.operation:
+            return self.add(constant(kernel, self.kernel.weight_names), constant(bias, names))
 
 
 def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
@@ -127,85 +115,57 @@ class PendingProduct:
     ):
         self.source, self.memory, self.scale, self.shift, self.given = source, order, scale, shift, given
         self.operation = operation
-        self.tensor: Tensor | None = None
+        self.result: Tensor | None = None
 
     def __call__(self) -> Tensor:
+        if self.result is None:
+            self.result = self._plain() if self.scale is None else self._scaled()
+        return self.result
+
+    def _plain(self) -> Tensor:
+        """The product with its own weights: a layer of its own where another one has a norm in them already.
+
+        The network's next definition then folds no norm into it.
+        """
         source = self.source
-        if source.result is None:
-            weights = None if self.scale is None or self.shift is None else source.weights(self.scale, self.shift)
+        if source.plain is None:
+            if source.folded is not None:
+                source.kernel.network.choices.used_plain.add(source.key)
+            source.plain = source.build()
+        return source.plain
+
+    def _scaled(self) -> Tensor:
+        source = self.source
+        if not source.is_layer and source.key not in source.kernel.network.choices.known_plain:
+            assert self.scale is not None and self.shift is not None
+            weights = source.weights(self.scale, self.shift)
             if weights is not None:
-                source.build(self, *weights)
-                self._name()
-            else:
-                source.build(self if self.scale is None else PendingProduct(source, self.memory))
-        elif self.scale is None and source.used is not None and source.used.scale is not None:
-            if source.owns:
-                _unfold(source.used)
-                source.used = self
-            else:
-                source.build(self)
-        assert source.result is not None
-        return source.result if source.used is self or self.scale is None else self.apart()
+                source.folded, result = self, source.build_folded(*weights)
+                self._name(result)
+                return result
+        return self.apart()
 
     def order(self) -> tuple[int, ...]:
         """The order in which the result's dimensions lie in memory."""
         return self().order if self.memory is None else self.memory
 
-    def _name(self) -> None:
+    def _name(self, result: Tensor) -> None:
         """The layer has what its scale and shift were made from, too."""
-        assert self.source.result is not None
-        network, name, weight_names = self.source.result.network, self.source.result.name, weight_names_of(self.given)
+        network, name, weight_names = result.network, result.name, weight_names_of(self.given)
         network.owners[name] |= modules_of(weight_names)
         network.weight_names[name] = network.weight_names.get(name, ()) + weight_names
 
     def apart(self) -> Tensor:
         """Scale and shift as layers of their own."""
-        source = self.source
-        if source.used is None or source.used.scale is not None:
-            PendingProduct(source, self.memory)()
-        assert self.operation is not None and source.result is not None
+        plain = self._plain()
+        assert self.operation is not None
         with self.operation:
-            return scaled_by(source.result, self.given, self.scale, self.shift, source.channel)
+            return scaled_by(plain, self.given, self.scale, self.shift, self.source.channel)
 
     def as_tensor(self, shape: Shape, dtype: torch.dtype) -> Tensor:
         """The result as a Tensor whose layer is added when another one needs it."""
         network, scope = self.source.kernel.network, self.source.operation.scope
-        self.tensor = Tensor(network, shape, dtype, name="a product", scope=scope, pending=self)
-        return self.tensor
-
-
-def _unfold(folded: PendingProduct) -> None:
-    """Gives a convolution its own weights again, because its result is also used without the batch norm."""
-    source = folded.source
-    assert source.result is not None
-    network, handle = source.result.network, source.result.trt
-    source.restore()
-    source.used = PendingProduct(source, folded.memory)
-    readers = [
-        (layer, index)
-        for layer in map(network.definition.get_layer, range(network.definition.num_layers))
-        for index in range(layer.num_inputs)
-        if (operand := layer.get_input(index)) is not None and operand.name == handle.name
-    ]
-    apart = folded.apart()
-    for layer, index in readers:
-        layer.set_input(index, apart.trt)
-    if handle.is_network_output:
-        _move_output(network, handle, apart.trt)
-    if folded.tensor is not None:
-        folded.tensor.move_to(apart)
-
-
-def _move_output(network: Network, before: Any, after: Any) -> None:
-    """Another ITensor becomes the output, under the same name and at the same place among the outputs."""
-    definition, name = network.definition, before.name
-    outputs = [definition.get_output(index) for index in range(definition.num_outputs)]
-    for output in outputs:
-        definition.unmark_output(output)
-    before.name = network._take_name(f"{name}.plain")
-    after.name = name
-    for output in outputs:
-        definition.mark_output(after if output.name == before.name else output)
+        return Tensor(network, shape, dtype, name="a product", scope=scope, pending=self)
 
 
 def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any, channel: int = 1) -> Tensor:
@@ -260,11 +220,7 @@ def folded(
         before = _before(steps, source.shape, channel)
         inner = None if before is None else folded(source, given, scale, shift, before)
         return None if inner is None else L.shuffle(inner, *steps)
-    if (
-        not isinstance(pending, PendingProduct)
-        or pending.source.result is not None
-        or channel != pending.source.channel
-    ):
+    if not isinstance(pending, PendingProduct) or pending.source.is_layer or channel != pending.source.channel:
         return None
     if pending.scale is not None:
         assert pending.shift is not None

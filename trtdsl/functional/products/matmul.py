@@ -9,7 +9,6 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...layers.evaluation import Node
 from ...layers.shuffle import PendingShuffle
 from ...sizes.shape import shape_text
 from ...sizes.size import bounds, is_static, product
@@ -101,7 +100,6 @@ class _LinearProduct:
 
     def __init__(self, x: Tensor, weight: Tensor):
         self.x, self.weight = x, weight
-        self._own: list[int] = []  # the layers of weights that were changed
 
     def result(self, bias: Tensor | None) -> Tensor:
         x, weight = self.x, self.weight
@@ -110,21 +108,14 @@ class _LinearProduct:
         if not fits or not plain:
             return self.add(weight, bias)
         shape, order = (*x.shape[:-1], weight.shape[0]), tuple(range(x.ndim))
-        restore = functools.partial(self.restore, bias)
-        return deferred(self.add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1, owns=True, restore=restore)
+        return deferred(self.add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1)
 
     def add(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        a, b = align([self.x, self._laid(weight)])
-        changed = weight is not self.weight
-        if changed:
-            self._apart(b)
+        a, b = align([self.x, L.shuffle(weight, (1, 0)) if self._odd else weight])
         result = L.matrix_multiply(a, b, "NONE", "NONE" if self._odd else "TRANSPOSE")
         if bias is None:
             return result
-        result, bias = promote(result, bias)
-        if changed:
-            self._apart(bias)
-        return L.elementwise(result, bias, "SUM")
+        return L.elementwise(*promote(result, bias), op="SUM")
 
     @functools.cached_property
     def _odd(self) -> bool:
@@ -139,21 +130,6 @@ class _LinearProduct:
             return False
         odd = [size % 2 == 1 for size in weight.data.shape]
         return any(odd) and (product(x.shape[:-2]) == 1 or (all(odd) and x.order[-1] != x.ndim - 1))
-
-    def _laid(self, weight: Tensor) -> Tensor:
-        return L.shuffle(weight, (1, 0)) if self._odd else weight
-
-    def _apart(self, values: Tensor) -> None:
-        """Gives constants a layer of their own, whose values can be changed."""
-        values.as_own_layer()
-        self._own.append(values.network.definition.num_layers - 1)
-
-    def restore(self, bias: Tensor | None) -> None:
-        """Gives the layers their weights before the batch norm again; a bias that there was not is 0."""
-        network = self.x.network
-        shift = torch.zeros(int(self.weight.shape[0]), dtype=self.weight.dtype) if bias is None else bias.data
-        for index, data in zip(self._own, (self._laid(self.weight).data, shift), strict=True):
-            Node(network.backend, network.definition.get_layer(index)).layer.weights = network.target.buffer(data)
 
 
 def is_linear(x: Tensor) -> bool:

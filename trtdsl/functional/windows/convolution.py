@@ -73,7 +73,6 @@ def _convolution(
         channels_last(x.ndim),
         axis=0,
         channel=1,
-        owns=True,
         pointwise=groups == 1 and shape[2:] == x.shape[2:] and set(weight.shape[2:]) == {1} and not any((*pre, *post)),
     )
     if late_bias:
@@ -287,7 +286,7 @@ def _transposed(
 
     if groups == 1 and not late_bias and not any(beyond):
         shape = deconvolution_shape(x, weight, **options)
-        result = deferred(add, x, weight, bias, shape, channels_last(x.ndim), axis=1, channel=1, owns=True)
+        result = deferred(add, x, weight, bias, shape, channels_last(x.ndim), axis=1, channel=1)
     else:
         result = add(weight, None if late_bias else bias)
     if any(beyond):  # outputs that no input reaches

@@ -42,6 +42,6 @@ def before_maxima(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor | N
     if x.is_layer or not isinstance(pending, PendingMaximum):
         return None
     inner = pending.source.pending
-    if pending.source.is_layer or not isinstance(inner, PendingProduct) or inner.source.result is not None:
+    if pending.source.is_layer or not isinstance(inner, PendingProduct) or inner.source.is_layer:
         return None
     return PendingMaximum(function(pending.source), pending.pool, pending.operation).as_tensor(x.shape)
