@@ -335,7 +335,8 @@ class _Stage:
             position += PAGE
         given = [place for name, place in places.items() if name not in writes]
         for name in dict.fromkeys(writes):
-            if name in places and not any(places[name].meets(place) for place in given):
+            kept = name in places and memory.holds(name)  # what an earlier step of a loop wrote stays
+            if name in places and not kept and not any(places[name].meets(place) for place in given):
                 self._view(places[name]).fill_(POISON)
         self.addresses = [places[name].start + self._shift(places[name]) for name in arguments]
         self.written = [

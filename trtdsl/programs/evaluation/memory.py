@@ -187,6 +187,8 @@ class Memory:
         others = [owner for owner in owners[wrong].unique().tolist() if not self._same(owner, name)]
         if not others:
             return
+        if others == [0] and self.loops and not bool((owners == 0).all()):
+            return  # what a loop fills step by step; whoever reads the rest reads the poison
         if others == [0]:
             share = "" if bool((owners == 0).all()) else "a part of "
             raise ProgramFaultError(f"{what} reads {share}{plain(name)}, which nothing wrote")
@@ -212,6 +214,11 @@ class Memory:
                 raise UnevaluatedProgramError("the program has more tensors than are told apart")
             owners.fill_(number)
             self.writers[number] = what
+
+    def holds(self, name: str) -> bool:
+        """Whether a part of a tensor's memory is its own already."""
+        owners, number = self._owned(name), self.numbers.get(self.root(name).name)
+        return owners is not None and number is not None and bool((owners == number).any())
 
     def note_missing(self, name: str) -> None:
         """Forgets the parts of a tensor that still hold the poison: its launch did not write them."""
