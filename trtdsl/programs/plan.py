@@ -56,6 +56,8 @@ class Descriptor:
     """Of what tensor it is a view."""
     constant: bool
     scratch: bool
+    moving: str | None = None
+    """The number of the host, in bytes, by which a view moves through its base: in a loop."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,7 @@ def _descriptor(record: Record, *, view: bool) -> Descriptor:
         record.text("base") if view else None,
         payload >= 0,
         record.text("is_scratchspace") == "1" or name.startswith("__scratch_space"),
+        record.text("var_offset") or None,
     )
 
 

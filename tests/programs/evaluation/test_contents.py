@@ -10,9 +10,9 @@ from trtdsl.programs.evaluation.contents import Contents
 
 
 def test_constants_and_kernels_are_found():
-    weight = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
     net = td.Network()
-    net.output(F.softmax(F.linear(net.input("x", (3, 7)), weight), -1), "y")
+    net.output(F.softmax(F.linear(net.input("x", (3, 16)), weight), -1), "y")
     plan = compile_engine(net)
     (text,) = texts_of_plan(plan, net).programs
     contents = Contents(bytes(plan.data))

@@ -139,7 +139,8 @@ class Memory:
             raise UnevaluatedProgramError(f"{plain(name)} has the type {tensor.dtype}, which is not evaluated")
         start, whole = 0, tensor
         while whole.base is not None:
-            start, whole = start + whole.offset, self.descriptor(whole.base)
+            moved = 0 if whole.moving is None else self._known(name, whole.moving)
+            start, whole = start + whole.offset + moved, self.descriptor(whole.base)
         if whole.constant or not whole.region:
             start += self.starts[f"\0{whole.name}"]
         else:

@@ -17,7 +17,7 @@ TYPE_SWITCH = re.compile(r"^#(?:undef|define) __HAS_(?:FP16|BF16|FP8)\b.*\n", re
 VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
 NAME = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
 DYNAMIC_SHARED = re.compile(r"extern\s+__align__\(\d+\)\s+__shared__\s+char\s+(\w+)\[\];")
-ASSEMBLY = re.compile(r"\basm\s*(?:volatile\s*)?\((?P<inside>[^;]*?)\);")
+ASSEMBLY = re.compile(r'\basm\s*(?:volatile\s*)?\((?P<inside>(?:"(?:[^"\\]|\\.)*"|[^";])*)\);')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 OPERAND = re.compile(r'"[=+&]*\w"\s*\(')
 INTEGER_CAST = re.compile(r"static_cast<(__myln_u?int(?:8|16|32|64))>\(")
