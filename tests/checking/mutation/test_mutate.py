@@ -265,7 +265,9 @@ def a_loop():
     x = net.input("x", ("T", 3))
     with net.current():
         start = F.zeros((3,))
-        last, ys = td.scan(lambda state, part: (L.activation(state * 2 + F.exp(part), "CLIP", alpha=-50.0, beta=50.0), state), start, x)
+        last, ys = td.scan(
+            lambda state, part: (L.activation(state * 2 + F.exp(part), "CLIP", alpha=-50.0, beta=50.0), state), start, x
+        )
         net.output(last, "last")
         net.output(ys, "ys")
     return net
