@@ -179,6 +179,12 @@ def test_a_pipe_is_no_file_of_weights(tmp_path):
         Weights(tmp_path / "w.safetensors")
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 300, ""])
+def test_a_name_that_no_file_can_have(name):
+    with pytest.raises(td.WeightsError, match="cannot be read"):
+        Weights(name)
+
+
 def test_a_check_alone_is_of_one_state_too(small, monkeypatch):
     path = small / "small.safetensors"
     at(monkeypatch, "trtdsl.checking.check.sizes_to_try", lambda: replaced(path))

@@ -88,6 +88,12 @@ def test_a_changed_manifest_is_built_again_and_loads(built, name, value):
     assert not td.build(spec, engine).built
 
 
+@pytest.mark.parametrize("given", [7, "8.9", [7], {"8.9": 1}, None, ((),)])
+def test_compute_capabilities_are_texts(given):
+    with pytest.raises(td.UsageError, match="compute_capabilities is a tuple of texts"):
+        td.BuildConfig(compute_capabilities=given)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "null", "7", '{"schema": 3}', "\udcff", '{"a":' * 5000])
 def test_what_is_no_manifest_is_built_again(built, text):
     spec, engine = built

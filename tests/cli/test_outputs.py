@@ -285,6 +285,6 @@ def test_samples_and_settings_are_inputs(tmp_path):
 @pytest.mark.parametrize("name", ["", ".", "a\0b", "\ud800", "x" * 300, "nowhere/x", "/"])
 def test_names_that_no_file_can_have(folder, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    for kind in files.KINDS:
+    for kind in (*files.KINDS, files.TIMING_CACHE):
         with pytest.raises(td.UsageError, match="cannot write"):
             files.check_writable(name, kind, ())

@@ -84,7 +84,7 @@ CHECKPOINT = Kind("a torch checkpoint", r"PK\x03\x04|\x80[\x02-\x05]")
 TIMING_CACHE = Kind("a timing cache", r"[^\0]*\0")  # TensorRT's own bytes, which it judges; no text at least
 KINDS = (
     *(ENGINE, MANIFEST, TUNING, SAVED_CHECK, DERIVED, WEIGHTS, ARRAY, NETWORK, STUB, HTML, SVG, DOT, VIEW, ONNX_JSON),
-    *(RUNTIME_CACHE, TRITON_CONFIG, PROJECT, CHECKPOINT, TIMING_CACHE),
+    *(RUNTIME_CACHE, TRITON_CONFIG, PROJECT, CHECKPOINT),
 )
 """In the order in which a file's content is tried."""
 HEAD = 4096  # bytes by which a kind is known
@@ -124,7 +124,8 @@ def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
     except OSError:  # it may be written, though not read
         head = b" "
     text = head.decode("latin-1")
-    found = next((each for each in KINDS if re.match(each.head, text, re.DOTALL | re.IGNORECASE)), None)
+    tried = (*KINDS, kind)  # the caches of TensorRT are any bytes that are of no other kind
+    found = next((each for each in tried if re.match(each.head, text, re.DOTALL | re.IGNORECASE)), None)
     if head and found is not kind and (found or not Path(path).name.lower().endswith(kind.suffixes)):
         other = f"is {found.label}" if found else f"is not {kind.label}"
         raise UsageError(

@@ -304,8 +304,8 @@ def _opened(path: Path) -> Snapshot:
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
         raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
-    except OSError as error:
-        raise WeightsError(f"the weights file {path} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise WeightsError(f"the weights file {path} cannot be read: {getattr(error, 'strerror', error)}") from None
     except SafetensorError as error:
         if head.startswith((b"PK", b"\x80")):
             command = f"trtdsl weights convert {path} {path.with_suffix('.safetensors')}"

@@ -70,6 +70,9 @@ class BuildConfig:
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        given: Any = self.compute_capabilities
+        if not isinstance(given, (tuple, list)) or not all(isinstance(text, str) for text in given):
+            raise UsageError(f"compute_capabilities is a tuple of texts such as '8.9', not {given!r}")
         for text in self.compute_capabilities:
             if self.compute_capabilities.count(text) > 1:
                 raise UsageError(f"compute capability {text} is given twice")
