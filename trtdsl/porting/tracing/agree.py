@@ -12,7 +12,7 @@ from ...core.lazy import torch
 from ...sizes.proof import Env
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves
 from ..given import Given
-from .prove_guards import Asking, proven, repeats_once
+from .prove_guards import Asking, ElsewhereAt, kept, proven
 from .trace import Trace, live_operations, trace
 
 FURTHER_CALLS, MOST_FURTHER = 2_000, 24
@@ -33,6 +33,10 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
         refusal = error
         with suppress(UnsupportedError):
             return _traced_at(points, module, given)
+    cause = refusal.__cause__
+    if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
+        with suppress(TrtdslError):
+            return _traced_at([cause.env, *points], module, given)
     if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
         with suppress(TrtdslError):
             return _traced_at(sorted(points, key=lambda env: -sum(env.values())), module, given)
@@ -51,7 +55,7 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given) -> Trac
         with suppress(UnsupportedError):
             mine.compare(Lines(other), _text(first), _text(env))
             return []
-        (own, here), (its, there) = (repeats_once(each, given, env) for each in (result, other))
+        (own, here), (its, there) = (kept(each, given, env) for each in (result, other))
         with suppress(UnsupportedError):
             Lines(result, own).compare(Lines(other, its), _text(first), _text(env))
             return here + there

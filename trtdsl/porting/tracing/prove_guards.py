@@ -58,6 +58,14 @@ class Requirement:
     place: str
 
 
+class ElsewhereAt(Exception):
+    """The cause of a refusal: the module does something else at these sizes."""
+
+    def __init__(self, env: Env):
+        super().__init__(env)
+        self.env = env
+
+
 class Unknown(Exception):
     """An unknown size: one that depends on data, or follows a call that has no counterpart."""
 
@@ -135,24 +143,47 @@ def _explored(
         filter(None, failed), key=len
     )  # of the paths to the program, the one that was left at the fewest places
     whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
-    raise nearest[0].refusal(
+    error = nearest[0].refusal(
         env, _bounds(given), served_range(given, columns, covered) if whole else "", tried=len(paths) > most
     )
+    raise error from ElsewhereAt({**usual, **env})
 
 
 REPEATS = {"expand", "expand_as", "broadcast_to", "repeat", "tile"}
 
 
-def repeats_once(trace: Trace, given: Given, env: Env) -> tuple[set[Op], list[Asking]]:
-    """The calls that repeat their operand once at these sizes, so that it stays as it is, and when they do."""
+def _zeros(op: Op) -> list[Any] | None:
+    """The numbers of a pad, which does nothing where they are 0; None for another call."""
+    pads = op.kwargs.get("pad", op.args[1] if len(op.args) > 1 else None) if op.name == "pad" else None
+    return list(pads) if isinstance(pads, (tuple, list)) else None
+
+
+def _from_the_first(op: Op) -> bool:
+    """Whether the call takes the first elements of dimensions, in their order."""
+    if op.name != "getitem":
+        return False
+    index = op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
+    slices = [item for item in index if item is not Ellipsis]
+    return all(isinstance(item, slice) and item.start in (None, 0) and item.step in (None, 1) for item in slices)
+
+
+def kept(trace: Trace, given: Given, env: Env) -> tuple[set[Op], list[Asking]]:
+    """The calls that give their operand as it is at these sizes, and when they do.
+
+    They repeat it once, pad it by nothing, or take all of it.
+    """
     sizes: dict[Op, list[Guard]] = {}
     for op in live_operations(trace):
         operand, result = (op.args or (None,))[0], op.results
-        if op.name in REPEATS and isinstance(operand, Value) and isinstance(result, Value) and op.location is not None:
-            pairs = zip(operand.shape, result.shape) if len(operand.shape) == len(result.shape) else ()
+        if not isinstance(operand, Value) or not isinstance(result, Value) or op.location is None:
+            continue
+        zeros = _zeros(op)
+        if zeros is not None:
+            sizes[op] = [Guard("==", number, 0, True, op.location) for number in zeros]
+        elif len(operand.shape) == len(result.shape) and (op.name in REPEATS or _from_the_first(op)):
             sizes[op] = [
                 Guard("==", SizeOf(operand, axis, own), SizeOf(result, axis, other), True, op.location)
-                for axis, (own, other) in enumerate(pairs)
+                for axis, (own, other) in enumerate(zip(operand.shape, result.shape))
             ]
     symbols = Symbols(trace, given, [guard for guards in sizes.values() for guard in guards])
     once: set[Op] = set()

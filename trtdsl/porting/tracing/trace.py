@@ -267,6 +267,8 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
     Without ``parameters`` it has the same ones. Scripted functions, which cannot be copied, it has in any case; what
     old forms of ``weight_norm`` and pruning have computed of parameters, it has as a tensor of its own.
     """
+    from torch.utils._python_dispatch import _disable_current_modes
+
     memo: dict[int, Any] = {} if parameters else {id(held): held for held in module.parameters()}
     for part in module.modules():
         for held in vars(part).values():
@@ -274,7 +276,8 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
                 memo[id(held)] = held
             elif isinstance(held, torch.Tensor) and not held.is_leaf:
                 memo[id(held)] = held.detach().clone()
-    return copy.deepcopy(module, memo)
+    with _disable_current_modes():  # a check may lift what it computes with; what is copied stays what it is
+        return copy.deepcopy(module, memo)
 
 
 def check_traceable(module: torch.nn.Module) -> None:
