@@ -9,13 +9,14 @@ import os
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, Literal
 
 from .caller import option
-from .errors import BackendError, DefinitionError, UnsupportedError, UsageError
+from .errors import BackendError, DefinitionError, UnexaminedVersionWarning, UnsupportedError, UsageError
 from .lazy import torch
 
 BackendName = Literal["auto", "tensorrt", "tensorrt-rtx"]
@@ -104,6 +105,10 @@ class Sinks(threading.local):
         self.stack: list[Messages] = []
 
 
+EXAMINED = ("1.4", "1.5", "1.6", "1.7")
+"""Of TensorRT-RTX: the versions whose programs the reader of plans knows."""
+
+
 class Backend:
     """One TensorRT: its module, version and abilities. Made by :func:`get_backend`."""
 
@@ -113,6 +118,13 @@ class Backend:
         self.version: str = trt.__version__
         self.is_rtx = name == "tensorrt-rtx"
         self.major = int(self.version.split(".")[0])
+        if self.is_rtx and tuple(map(int, self.version.split(".")[:2])) > tuple(map(int, EXAMINED[-1].split("."))):
+            warnings.warn(
+                f"TensorRT-RTX {self.version} is newer than {EXAMINED[-1]}, the last whose programs were examined: "
+                "engines are built, and their programs are not read",
+                UnexaminedVersionWarning,
+                stacklevel=4,
+            )
         self._sinks = Sinks()
         self._open: dict[int, Messages] = {}  # sinks of all threads: TensorRT's own threads have none
         self.logger = self._make_logger()

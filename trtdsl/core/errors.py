@@ -395,6 +395,10 @@ class OldDriverError(BackendError):
     code = "driver-too-old"
 
 
+class UnexaminedVersionWarning(UserWarning):
+    """TensorRT-RTX is newer than the versions whose programs are read."""
+
+
 class TuningWarning(UserWarning):
     """A tuning is not used, because it is damaged or of another network or version."""
 

@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 
 from .errors import UsageError
 
+UNKEPT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 LONGEST = 255  # bytes of a file's name that every file system here takes
 
 
@@ -44,6 +45,15 @@ def file_name(name: str, suffix: str = "", what: str = "the name") -> str:
         shown = name if len(name) <= 60 else name[:57] + "..."
         raise UsageError(f"{what} {shown!r} {reason}, and a file would be called after it")
     return name + suffix
+
+
+def check_characters(name: str, what: str) -> None:
+    """UsageError for a name with characters that TensorRT cuts it at, or that no manifest and no terminal keeps.
+
+    >>> check_characters("scores:0", "the name")
+    """
+    if UNKEPT.search(name):
+        raise UsageError(f"{what} has control characters or halves of surrogate pairs: {name[:60]!a}")
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:

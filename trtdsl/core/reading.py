@@ -7,6 +7,7 @@ import json
 import os
 import re
 import stat
+import zipfile
 from collections.abc import Callable
 from typing import Annotated, Any, BinaryIO, TypeVar
 
@@ -19,6 +20,7 @@ LARGEST = 64 << 20
 """Bytes of the largest JSON file that is read."""
 DEEPEST = 100
 """Levels of lists and objects in JSON."""
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 STEP = re.compile(r"\.([^.\[`]+)|\[(\d+|\.\.\.)\]")
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -46,10 +48,27 @@ def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes
         return file.read()
 
 
+BEYOND = 1 << 30
+TOO_MUCH = f"it is more than {BEYOND >> 30} GiB beyond the file"
+
+
+def unpacked_limit(file: BinaryIO) -> int:
+    """Bytes that what a file holds may take. ValueError where the parts of an archive are more: torch packs none."""
+    limit = os.fstat(file.fileno()).st_size + BEYOND
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as parts:
+            if sum(part.file_size for part in parts.infolist()) > limit:
+                raise ValueError(f"unpacked, {TOO_MUCH}")
+    file.seek(0)
+    return limit
+
+
 def parse_json(data: bytes, label: str, kind: str, error: Error) -> dict[str, Any]:
     """The object that a file holds. ``error`` where it holds none, or one that is nested too deeply."""
     try:
         facts = json.loads(data.decode("utf-8"))
+        if HALF.search(data):
+            json.dumps(facts, ensure_ascii=False).encode()  # raises for half of a surrogate pair
     except (ValueError, RecursionError):
         raise error(f"{label} is not JSON: it is damaged, or not a {kind}") from None
     if not isinstance(facts, dict):

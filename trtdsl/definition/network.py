@@ -11,6 +11,7 @@ from ..core.backend import Backend, Messages, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype
 from ..core.errors import DefinitionError, Location, ShapeError, UsageError
+from ..core.files import check_characters
 from ..core.lazy import CURRENT_NETWORK, complexes, np, torch
 from ..core.tensors.exact import Exact
 from ..core.tensors.layer_target import LayerTarget
@@ -55,6 +56,7 @@ class Network:
         precision: str | None = None,
         profiles: Sequence[Profile] = (),
     ):
+        check_characters(name, "the network's name")
         self.name = name
         self._profiles = as_profiles(profiles) or (Profile(),)
         self.precision = as_precision(precision)
@@ -469,6 +471,7 @@ class Network:
 def _check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not name:
         raise UsageError(f"the name of an {what} is a text that is not empty, not {name!r}")
+    check_characters(name, f"the name of an {what}")
 
 
 RUN_AGAIN = ": to run a notebook's cell again, run the one with its td.Network(…) first"

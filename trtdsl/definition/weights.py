@@ -15,6 +15,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError, WeightsDamagedError, WeightsError, nearest
 from ..core.files import WEIGHTS, Snapshot, check_writable, write_atomically
 from ..core.lazy import torch
+from ..core.reading import TOO_MUCH, open_regular, unpacked_limit
 from ..sizes.shape import shape_text
 from .operation import author_location
 from .tensor import Tensor
@@ -454,7 +455,9 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     """
     target = check_writable(output, WEIGHTS, [("checkpoint", source)])
     try:
-        state = torch.load(source, map_location="cpu", weights_only=True)
+        with open_regular(source) as file:
+            limit = unpacked_limit(file)
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UsageError(f"no such file: {source}") from None
     except Exception as error:
@@ -470,6 +473,8 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise WeightsDamagedError(f"{source} holds no state_dict: expected a mapping from names to tensors")
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    if sum(tensor.nbytes for tensor in state.values() if tensor.layout == torch.strided) > limit:
+        raise WeightsDamagedError(f"{source} repeats elements: written out, {TOO_MUCH}")
     write_atomically(target, as_safetensors(state))
     return list(state)
 

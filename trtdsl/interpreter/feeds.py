@@ -138,7 +138,11 @@ def _in_range(
 
 def _from_file(name: str, file: str | PathLike[str], shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """The array of a .npy file, repeated or cut to the shape along each axis."""
-    tensor = torch.as_tensor(read_array(name, file))
+    array = read_array(name, file)
+    try:
+        tensor = torch.as_tensor(array)
+    except (TypeError, ValueError) as error:
+        raise FeedError(f"the sample of input {name!r}, {fspath(file)}, is no tensor's: {error}") from None
     if tensor.ndim != len(shape):
         raise FeedError(f"the sample of input {name!r}, {fspath(file)}, has shape {tuple(tensor.shape)}, not {shape}")
     if tensor.dtype != dtype:

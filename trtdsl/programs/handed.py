@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from ..core.errors import UsageError
+from ..core.errors import DefinitionError, ManifestDamagedError
 from ..definition.network import Network
 from ..layers.evaluation import Node
 from ..layers.shape import size_tensors
@@ -19,6 +19,9 @@ from ..sizes.dim import Dim
 from ..sizes.size import SizeLike, bounds, floor_divide, size_max, size_min
 from .plan import SHAPE_INPUT, ProgramText, plain
 
+# Of a size in a manifest: terms of a product, factors, and quotients and extremes within each other, whose time doubles
+# with each.
+MOST_TERMS, MOST_FACTORS, MOST_WORK = 1000, 64, 1 << 13
 MOVED = ("SHUFFLE", "SQUEEZE", "UNSQUEEZE", "IDENTITY", "CAST")
 
 
@@ -102,38 +105,57 @@ def _is_named(size: SizeLike) -> bool:
 def parse_size(text: str, dims: Mapping[str, Dim]) -> SizeLike:
     """A size as a manifest writes it: sums, products, quotients and extremes of dimensions and numbers.
 
-    Raises UsageError for any other text.
+    Raises ManifestDamagedError for any other text, and for one whose products or quotients would take
+    long: of more than 1,000 terms or 64 factors, or about 12 quotients within each other.
 
     >>> parse_size("2*H + (H + 1)//2", {"H": td.Dim("H")}).value({"H": 4})
     10
     """
 
-    def value(node: ast.expr) -> SizeLike:
+    work = 0
+
+    def value(node: ast.expr, depth: int = 0) -> SizeLike:
+        nonlocal work
+        nested = isinstance(node, ast.Call) or (
+            isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod))
+        )
+        depth += nested
+        work += nested << depth
+        if work > MOST_WORK:
+            raise ValueError
         match node:
             case ast.Constant(value=int(number)):
                 return number
             case ast.Name(id=name) if name in dims:
                 return dims[name]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -value(operand)
+                return -value(operand, depth)
             case ast.BinOp(left=left, op=operator, right=right):
-                a, b = value(left), value(right)
+                a, b = value(left, depth), value(right, depth)
                 match operator:
                     case ast.Add():
                         return a + b
                     case ast.Sub():
                         return a - b
-                    case ast.Mult():
+                    case ast.Mult() if _terms(a) * _terms(b) <= MOST_TERMS:
                         return a * b
                     case ast.FloorDiv() if b != 0:
                         return floor_divide(a, b)
                     case ast.Mod() if b != 0:
                         return a - floor_divide(a, b) * b
             case ast.Call(func=ast.Name(id="max" | "min" as name), args=[left, right], keywords=[]):
-                return (size_max if name == "max" else size_min)(value(left), value(right))
-        raise UsageError(f"the manifest has a size {text!r} that is not made of its dimensions")
+                return (size_max if name == "max" else size_min)(value(left, depth), value(right, depth))
+        raise ValueError
 
     try:
+        if text.count("*") > MOST_FACTORS:
+            raise ValueError
         return value(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError):
-        raise UsageError(f"the manifest has a size {text!r} that is not made of its dimensions") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError, DefinitionError):  # MemoryError: nested too deeply
+        raise ManifestDamagedError(
+            f"the manifest has a size {text[:200]!r} that is not made of its dimensions"
+        ) from None
+
+
+def _terms(size: SizeLike) -> int:
+    return 1 if isinstance(size, int) else len(size.terms)

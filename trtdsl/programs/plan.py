@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..core.backend import EXAMINED as VERSIONS
 from ..core.errors import ProgramDamagedError, UnreadableProgramError
 from .grammar import Quoted, Record, Statement, Value, as_number, read_sections
-
-VERSIONS = ("1.4", "1.5", "1.6", "1.7")
-"""Of TensorRT-RTX: those whose plans the tests of this reader were run on."""
 
 MARK = b"NLYM"
 START = b"header {\n  version = "

@@ -20,6 +20,7 @@ from ...core.backend import Backend
 from ...core.caller import option, to_write
 from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
 from ...core.files import Reads, is_file, write_atomically
+from ...core.reading import LARGEST, parse_json, read_file
 from ...definition.network import Network
 from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ...definition.spec.spec import NetworkSpec
@@ -286,15 +287,10 @@ def _variable(spec: NetworkSpec) -> str:
 
 def _read_report(path: Path) -> CheckReport:
     try:
-        text = path.read_text(encoding="utf-8")
+        data = read_file(path, LARGEST)
     except OSError as error:
         raise UsageError(f"cannot read the report {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CorruptFileError(f"{path} is no report of `trtdsl check --json`: it is not text") from None
-    try:
-        facts = json.loads(text)
-    except (ValueError, RecursionError):
-        raise CorruptFileError(f"{path} is no report of `trtdsl check --json`: it is not JSON") from None
+    facts = parse_json(data, str(path), "report of `trtdsl check --json`", CorruptFileError)
     return CheckReport.from_json(facts, str(path))
 
 

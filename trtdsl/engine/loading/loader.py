@@ -38,6 +38,7 @@ from ...core.errors import (
     VersionMismatchError,
     WrongProductError,
 )
+from ...core.reading import read_file
 from .manifest import Manifest, read_manifest
 
 # The first four bytes of a serialized engine. TensorRT's is the one that trtexec's source checks (with the version at
@@ -72,7 +73,7 @@ class Header:
 def read_engine_file(path: str | os.PathLike[str]) -> bytes:
     """The file's bytes. Raises EngineMissingError."""
     try:
-        return Path(path).read_bytes()
+        return read_file(path)
     except FileNotFoundError:
         raise EngineMissingError(f"there is no engine {path}") from None
     except OSError as error:

@@ -10,11 +10,11 @@ import hashlib
 import json
 import os
 import warnings
-from pathlib import Path
 from typing import Any
 
 from ...core.errors import RuntimeCacheWarning
 from ...core.files import RUNTIME_CACHE, check_writable, write_atomically
+from ...core.reading import read_file
 
 MARK = "trtdsl-runtime-cache"
 LINE = 4096  # more than the first line ever has
@@ -30,7 +30,7 @@ def write_runtime_cache(path: str | os.PathLike[str], data: bytes, made_for: dic
 def read_runtime_cache(path: str | os.PathLike[str], made_for: dict[str, Any]) -> bytes | None:
     """The cache's bytes; None when there is no file, and with a RuntimeCacheWarning when it is no good here."""
     try:
-        content = Path(path).read_bytes()
+        content = read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:
