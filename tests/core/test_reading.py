@@ -2,13 +2,26 @@
 
 import os
 import time
+import types
+import zipfile
 from typing import Annotated
 
+import numpy as np
 import pytest
+import torch
 from msgspec import Meta, Struct
 
-from trtdsl.core.errors import CorruptFileError
+import trtdsl as td
+from trtdsl.building.manifest import read_earlier_manifest
+from trtdsl.core.backend import Backend, get_backend
+from trtdsl.core.errors import CorruptFileError, RuntimeCacheWarning, UnexaminedVersionWarning
 from trtdsl.core.reading import DEEPEST, as_struct, open_regular, parse_json, read_file
+from trtdsl.definition.tuning.file import read_tuning
+from trtdsl.definition.weights import Weights, convert_weights
+from trtdsl.engine.loading.manifest import read_manifest
+from trtdsl.engine.loading.runtime_cache import read_runtime_cache
+from trtdsl.interpreter.feeds import read_array
+from trtdsl.programs.handed import parse_size
 
 
 class Part(Struct):
@@ -79,3 +92,96 @@ def test_names_and_sizes(tmp_path):
     for name in ("a\0b", "", "\ud800"):
         with pytest.raises(OSError):
             read_file(name)
+
+
+def test_half_of_a_surrogate_pair_is_no_text():
+    assert parse_json(rb'{"a": "\ud83d\ude00"}', "f", "report", CorruptFileError) == {"a": "\U0001f600"}
+    for data in (rb'{"a": "\ud83d"}', rb'{"\uDC00": 1}'):
+        with pytest.raises(CorruptFileError, match="^f is not JSON"):
+            parse_json(data, "f", "report", CorruptFileError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*".join(["(A + B + C + A*B*C + A*A*B)"] * 12), "-" * 200_000 + "A", "(" * 4000, "A//(B - B)",
+        "max(A, " * 300 + "B" + ")" * 300, "*".join(["(A + 1)"] * 300), "//".join("A" * 300), "D", "A if B else C",
+        "+".join(["max(A, " * 9 + f"{i}" + ")" * 9 for i in range(60)]),
+    ],
+)  # fmt: skip
+def test_sizes_that_would_take_long_are_refused(text):
+    begun = time.monotonic()
+    with pytest.raises(CorruptFileError, match="is not made of its dimensions"):
+        parse_size(text, {name: td.Dim(name, min=1, max=9) for name in "ABC"})
+    assert time.monotonic() - begun < 2
+
+
+def test_checkpoints_that_are_much_more_than_their_file(tmp_path):
+    """Compressed parts, and a tensor whose elements are one in the file: nothing of this is unpacked."""
+    source, output = tmp_path / "w.pt", tmp_path / "w.safetensors"
+    torch.save({"w": torch.zeros(1).expand(300_000_000)}, source)
+    with pytest.raises(CorruptFileError, match="written out, it is more than 1 GiB beyond the file"):
+        convert_weights(source, output)
+    with (
+        zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as parts,
+        parts.open("w/data/0", "w", force_zip64=True) as part,
+    ):
+        for _ in range(1100):
+            part.write(bytes(1 << 20))
+    with pytest.raises(CorruptFileError, match="unpacked, it is more than 1 GiB beyond the file"):
+        convert_weights(source, output)
+    torch.save({"w": torch.ones(2, 3).expand(4, 2, 3)}, source)
+    assert convert_weights(source, output) == ["w"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_no_reader_waits_for_a_pipe(tmp_path):
+    pipe = tmp_path / "p"
+    os.mkfifo(pipe)
+    os.mkfifo(tmp_path / "p.json")
+    net = td.Network()
+    net.output(net.input("x", (2,)) * 2, "y")
+    readers = [
+        lambda: td.load_engine(pipe), lambda: td.program(pipe), lambda: td.program(tmp_path / "p.onnx"),
+        lambda: td.load_spec(f"{pipe}.py"), lambda: convert_weights(pipe, tmp_path / "w.safetensors"),
+        lambda: Weights(pipe), lambda: td.view(net, check=pipe), lambda: read_tuning(pipe),
+        lambda: read_manifest(pipe), lambda: read_array("x", pipe),
+    ]  # fmt: skip
+    os.mkfifo(tmp_path / "p.onnx")
+    os.mkfifo(tmp_path / "p.py")
+    for reader in readers:
+        with pytest.raises((td.TrtdslError, ValueError)):
+            reader()
+    with pytest.warns(RuntimeCacheWarning, match="not a regular file"):
+        assert read_runtime_cache(pipe, {}) is None
+    assert read_earlier_manifest(pipe) == {}
+
+
+@pytest.mark.parametrize(
+    "values", [np.ones(2, ">f4"), np.array(["a", "b"]), np.array([1, 2], "M8[s]"), np.ones(2, np.longdouble)]
+)
+def test_a_sample_of_another_kind_is_refused(tmp_path, values):
+    np.save(tmp_path / "x.npy", values)
+
+    @td.network(inputs={"x": td.Input((2,), sample=tmp_path / "x.npy")}, reference=lambda: torch.nn.Identity())
+    def net(x):
+        return {"y": x * 1}
+
+    with pytest.raises(td.FeedError):
+        td.check(net)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[31m", "a\x85", "\ud800"])
+def test_names_that_tensorrt_or_a_terminal_does_not_keep(name):
+    net = td.Network()
+    x = net.input("x", (2,))
+    for define in (lambda: net.input(name, (2,)), lambda: net.output(x * 2, name), lambda: td.Network(name)):
+        with pytest.raises(td.UsageError, match="has control characters"):
+            define()
+
+
+def test_a_newer_tensorrt_rtx_is_announced():
+    module = types.SimpleNamespace(**vars(get_backend("tensorrt-rtx").trt))
+    module.__version__ = "1.99.0.1"
+    with pytest.warns(UnexaminedVersionWarning, match=r"1\.99\.0\.1 is newer than"):
+        Backend("tensorrt-rtx", module)

@@ -17,6 +17,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError, nearest
 from ...core.files import file_name, is_file
 from ...core.lazy import torch
+from ...core.reading import parse_json, read_file
 from ...core.version import __version__
 from ...sizes.dim import Dim
 from ...sizes.shape import shape_text
@@ -240,16 +241,10 @@ def _call(call: Tuned) -> dict[str, Any]:
 def read_tuning(path: Path) -> Tuning:
     """A tuning from its file. ValueError, in one line, where it is not one that trtdsl wrote."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"it is larger than the {LARGEST >> 20} MiB that a tuning may have")
-        data = path.read_bytes()
+        data = read_file(path, LARGEST)
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
-    try:
-        facts = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise ValueError("it is not JSON: it is damaged, or not a tuning") from None
-    return parse(facts)
+    return parse(parse_json(data, "it", "tuning", ValueError))
 
 
 def parse(facts: Any) -> Tuning:
