@@ -39,7 +39,7 @@ def test_a_thousand_random_command_lines(runner):
         (["build", "small.py", "--output", "a" * 300], 2, "File name too long"),
         (["check", "small.py", "--weights", "a" * 300], 3, "File name too long"),
         (["run", "a" * 300], 2, "File name too long"),
-        (["run", "other.engine"], 7, "backend.version must be a version"),
+        (["run", "other.engine"], 7, "backend.version: must be a version"),
         (["run", "small.engine", "--input", "x=deep.npy"], 2, "is not an .npy file"),
         (["run", "small.engine", "--input", "x=pickle.npy"], 2, "is not an .npy file"),
         (["run", "small.engine", "--input", "x=pipe"], 2, "cannot be read"),

@@ -94,8 +94,8 @@ def test_one_file_alone_writes():
     }
     found = []
     for path in PACKAGE.rglob("*.py"):
-        if path == PACKAGE / "core" / "files.py":
-            continue
+        if path == PACKAGE / "core" / "files.py" or path.parent == PACKAGE / "programs" / "evaluation":
+            continue  # an evaluation writes its own cache alone, whose files are named by hashes
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call):
                 continue

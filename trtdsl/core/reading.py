@@ -82,6 +82,15 @@ def parse_json(data: bytes, label: str, kind: str, error: Error) -> dict[str, An
     return facts
 
 
+_PATTERNS: dict[str, str] = {}
+
+
+def written(pattern: str, what: str) -> msgspec.Meta:
+    """Of a text that follows a pattern, and is called ``what`` in errors."""
+    _PATTERNS[f"Expected `str` matching regex {pattern!r}"] = f"must be {what}"
+    return msgspec.Meta(pattern=pattern)
+
+
 def as_struct(facts: Any, kind: type[T], label: str, error: Error) -> T:
     """Values of JSON as the ``kind`` that they must have. ``error`` names the entry that is of another."""
     try:
@@ -89,7 +98,7 @@ def as_struct(facts: Any, kind: type[T], label: str, error: Error) -> T:
     except msgspec.ValidationError as found:
         reason, _, place = str(found).partition(" - at ")
         where = _place(facts, kind, str(found), place.rpartition("$")[2])
-        words = reason[:1].lower() + reason[1:200].replace("`", "")
+        words = _PATTERNS.get(reason) or reason[:1].lower() + reason[1:200].replace("`", "")
         raise error(f"{label}: {where}{': ' * bool(where)}{words}") from None
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from ...core.backend import DTYPES as TENSORRT_DTYPES
 from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
-from ...core.reading import LARGEST, Count, Int, as_struct, parse_json, read_file
+from ...core.reading import LARGEST, Count, Int, as_struct, parse_json, read_file, written
 from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 
@@ -22,14 +22,14 @@ READ_SCHEMAS = (2, 3)
 
 SizeText = Annotated[str, Meta(max_length=4096)]
 """A dynamic size: an expression in the author's dimensions."""
-Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-Version = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?\Z")]
+Digest = Annotated[str, written(r"\A[0-9a-f]{64}\Z", "a SHA-256 hash")]
+Version = Annotated[str, written(r"\A[0-9]{1,9}(\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?\Z", "a version")]
 
 
 class Backend(Struct, frozen=True):
     """The product and the version that built the engine."""
 
-    name: Annotated[str, Meta(pattern=r"\Atensorrt(-rtx)?\Z")]
+    name: Annotated[str, written(r"\Atensorrt(-rtx)?\Z", "tensorrt or tensorrt-rtx")]
     version: Version
 
 
