@@ -9,6 +9,9 @@ import torch
 from safetensors.torch import save_file
 
 import trtdsl as td
+from trtdsl.core.errors import ManifestDamagedError
+from trtdsl.core.reading import as_struct
+from trtdsl.engine.loading.manifest import Refit
 from trtdsl.engine.refit import new_values, recipe
 
 MAKERS = """\
@@ -159,7 +162,7 @@ def test_a_refit_makes_the_network_again_with_its_settings(file):
     facts = recipe(spec, spec.define(), file.parent / "engines" / "a.engine", None, spec.open_weights())
     assert facts["network"] == "../net.py:scaled"
     assert facts["settings"]["path"] == {"file": "../w.safetensors"}
-    facts = json.loads(json.dumps(facts))
+    facts = as_struct(json.loads(json.dumps(facts)), Refit, "", ManifestDamagedError)  # as it comes back
     weights = {"weight": torch.eye(3) * 5}
     values = new_values(
         facts, weights, backend=spec.define().backend, folder=file.parent / "engines", trust_network_file=True
