@@ -40,6 +40,11 @@ def test_many_programs_give_what_the_interpreter_gives(special):
     assert found.count("equal") > len(found) // 3
 
 
+def test_a_scatter_in_place_keeps_the_rest():
+    found = results(["SCATTER"], ("0", "1", "3"), False)
+    assert found.count("equal") >= 2
+
+
 def test_a_result_of_another_rounding_is_equal_and_another_value_is_not():
     x = torch.tensor([1.0, float("nan"), float("inf"), 100.0])
     assert difference(x + 1e-4, x) is None

@@ -285,7 +285,7 @@ class _Evaluation:
         if len(grid) != 3 or len(block) != 3:
             raise UnevaluatedProgramError(f"the kernel {name} has a grid that is not known")
         arguments = record.texts("args")
-        staged = _Stage(self.memory, arguments, writes)
+        staged = _Stage(self.memory, arguments, writes, record.texts("input_args"))
         try:
             self.servers[path].run(number, grid, block, variant.number("shmem"), staged.addresses, str(self.step))
         except ProgramFaultError:
@@ -319,7 +319,7 @@ class _Stage:
     Operands that share memory stay together.
     """
 
-    def __init__(self, memory: Memory, arguments: Sequence[str], writes: Sequence[str]):
+    def __init__(self, memory: Memory, arguments: Sequence[str], writes: Sequence[str], reads: Sequence[str]):
         self.memory = memory
         places = {name: memory.place(name) for name in arguments}
         self.parts = _together(list(places.values()))
@@ -335,7 +335,8 @@ class _Stage:
             position += PAGE
         given = [place for name, place in places.items() if name not in writes]
         for name in dict.fromkeys(writes):
-            kept = name in places and memory.holds(name)  # what an earlier step of a loop wrote stays
+            # What an earlier step of a loop wrote stays, and what a scatter updates in place.
+            kept = name in places and (name in reads or memory.holds(name))
             if name in places and not kept and not any(places[name].meets(place) for place in given):
                 self._view(places[name]).fill_(POISON)
         self.addresses = [places[name].start + self._shift(places[name]) for name in arguments]
