@@ -203,18 +203,6 @@ def halves(x):
 
 
 right(
-    "which sum is greater",
-    lambda x: x.sum(2) > halves(x.flip(2)),
-    lambda x: x.sum(2) > x.flip(2).sum(2) * 1.00000001,
-    **ROWS,
-)
-right(
-    "a part that lies above a bound",
-    lambda x: F.where(halves(x)[:, :, None] > x.flip(2).sum(2)[:, :, None], x, -x),
-    lambda x: torch.where(x.sum(2, keepdim=True) > x.flip(2).sum(2, keepdim=True) * 1.00000001, x, -x),
-    **ROWS,
-)
-right(
     "rounding down near whole numbers",
     lambda x: F.floor(halves(x * 0.1) / x.flip(2).sum(2) * 30),
     lambda x: torch.floor((x * 0.1).sum(2) / x.flip(2).sum(2) * 30),

@@ -13,20 +13,20 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, UsageError
 from ..core.files import SAVED_CHECK, check_writable
 from ..core.lazy import torch
+from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source, Weights
 from ..engine.compiling.compiler import Progress
 from ..interpreter.feeds import DRAWS, has_draw, make_feeds
+from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
-from .coverage import TIES, Coverage, watching, watching_torch
+from .coverage import Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
-from .judging.evidence import EXACT_DRAWS, Evidence, Rules, Tolerances, as_tolerances, gather
+from .judging.evidence import Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
-from .judging.network_decisions import decides, proposals
-from .judging.noise import Noise
 from .report import Case, CheckReport
 from .tried_sizes import Sizes, sizes_to_try
 from .witness import ProgramWitness
@@ -144,26 +144,33 @@ class _Run:
     exercise: Exercise = field(default_factory=Exercise)
     kept: list[tuple[str, Evidence]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
-    noise: dict[str, Noise] = field(default_factory=dict)
-    """Torch's own error for normal values, by output."""
     unsteady: list[str] | None = None
     """The outputs that the reference does not repeat; None where it has not run yet."""
-    decided: dict[str, int] = field(default_factory=dict)
-    """The decisions within torch's own error that were taken as the network has them, and in how many cases."""
+    chaotic: dict[str, float] = field(default_factory=dict)
+    """Outputs that rounding at 2**-52 alone moves by more than a millionth of themselves, and by how much."""
 
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
+        self.exact = Exact(known=self.network.exact.known)
         self.execute: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
         if self.on == "engine":
             from ..engine.engine import engine_of
 
             self.execute = engine_of(self.network)
         else:
-            self.execute = watching(self.network, self.coverage)
+            with self.exact:
+                interpreter = watching(self.network, self.coverage)
+            self.execute = self._exactly(interpreter)
         self.witness = ProgramWitness(self.network) if self.on == "program" else None
         self.disagreements: list[str] = []
-        self.propose = proposals(self.network)
         self.network.check_sizes()
+
+    def _exactly(self, interpreter: Interpreter) -> Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]:
+        def execute(feeds: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+            with self.exact:
+                return interpreter({name: feed.clone() for name, feed in feeds.items()})
+
+        return execute
 
     # -- what is fed -----------------------------------------------------------------------------------------------
 
@@ -211,43 +218,26 @@ class _Run:
 
     def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
         """The cases of a saved check."""
-        if decides(self.network):
-            self.notes[
-                "decisions within torch's own rounding (near ties, values near a bound) are the saved results': "
-                "there is no reference to run again with those of the network"
-            ] = None
         for case in cases:
             env = saved.sizes_of(self.network, case.feeds)
-            yield env, case.draw, lambda case=case: case.evidence(self.network, self.rules)
+            yield env, case.draw, lambda case=case: case.evidence(self.network, self.rules, self.exact)
 
     def _open_reference(self) -> None:
-        module = self.spec.reference_module(self.spec.open_weights(self.weights))
-        self.reference = RunningReference(module, self.network.precision)
+        def make() -> torch.nn.Module:
+            return self.spec.reference_module(self.spec.open_weights(self.weights))
+
+        self.reference = RunningReference(make, self.network.precision, self.exact)
         self.reference.watch = lambda: watching_torch(self.torch_coverage, self.called)
 
     def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str) -> Evidence:
         assert self.reference is not None
         at = Case(dict(env), [], draw).at
         with authors_errors(self.reference.module.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
-            move = draw not in EXACT_DRAWS or not self.called.isdisjoint(TIES)
-            names = list(self.network.outputs)
-            noise = self.noise if draw == "normal" else {}
-            how: dict[str, Any] = {"move_inputs": move, "noise": noise, "samples": self._samples(env)}
-            found = gather(self.reference, feeds, names, self.rules, seed=self.seed, called=self.called, **how)
+            found = gather(self.reference, feeds, list(self.network.outputs), self.rules)
             if self.unsteady is None:
-                again = gather(self.reference, feeds, names, self.rules, seed=self.seed)
+                again = gather(self.reference, feeds, list(self.network.outputs), self.rules)
                 self.unsteady = [name for name, own in found.own.items() if not _repeats(own, again.own.get(name))]
             return found
-
-    def _samples(self, env: Mapping[str, int]) -> int:
-        """The size of the batch, where inputs and outputs are batches of one dynamic size; otherwise 0."""
-        if not self.network.inputs:
-            return 0
-        tensors = (*self.network.inputs.values(), *self.network.outputs.values())
-        batch = {shape[0] if shape else 1 for shape in (tensor.shape for tensor in tensors)}
-        if isinstance(next(iter(batch)), int):
-            return 0
-        return self.network.input_shape(next(iter(self.network.inputs)), env)[0] if len(batch) == 1 else 1
 
     # -- judging ---------------------------------------------------------------------------------------------------
 
@@ -261,12 +251,10 @@ class _Run:
             if evidence is not None:
                 got = self._executed(evidence.feeds, env)
                 self.exercise.note(got, evidence.feeds)
-                results.append(Case(env, evidence.compare(got, self.propose), draw))
+                results.append(Case(env, evidence.compare(got, meaning=self.on != "engine"), draw))
                 if self.witness is not None:
                     results.append(self._witnessed(self.witness, results[-1], evidence))
-                for text in evidence.decided:
-                    self.decided[text] = self.decided.get(text, 0) + 1
-                self._learn(results[-1], evidence)
+                self.chaotic |= evidence.chaotic
                 if keep:
                     self.kept.append((draw, evidence))
             self.tell(phase, 1, 1)
@@ -274,7 +262,7 @@ class _Run:
 
     def _witnessed(self, witness: ProgramWitness, network: Case, evidence: Evidence) -> Case:
         """The same case as the engine's program has it."""
-        case = Case(network.dims, evidence.compare(witness(evidence.feeds), self.propose), network.draw)
+        case = Case(network.dims, evidence.compare(witness(evidence.feeds), meaning=False), network.draw)
         if network.passed and not case.passed and not self.disagreements:
             at = f" at {case.at}" * bool(case.at)
             difference = witness.first_difference(evidence.feeds)
@@ -282,14 +270,6 @@ class _Run:
                 f"the network equals its reference and the engine's program does not{at}: {difference}"
             )
         return case
-
-    def _learn(self, case: Case, evidence: Evidence) -> None:
-        """Keeps torch's own error for the sizes that follow, which are greater."""
-        for output in case.outputs:
-            if case.draw == "normal" and output.passed:
-                shape = self.network.outputs[output.name].shape
-                moving = [axis for axis, size in enumerate(shape) if not isinstance(size, int)]
-                evidence.teach(output.name, self.noise.setdefault(output.name, Noise(moving)))
 
     def _executed(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> Mapping[str, torch.Tensor]:
         try:
@@ -344,14 +324,16 @@ class _Run:
             lines.append(f"left out of the reference's outputs: {', '.join(self.rules.leave_out)}")
         if self.reference is not None:
             lines += self.reference.notes
-            if self.reference.no_truth is not None:
+            if self.reference.not_exact is not None:
                 lines.append(
-                    "the reference does not run in float64, so torch's own error was measured by moving feeds and "
-                    f"weights: {self.reference.no_truth}"
+                    "what the network means: the reference does not run in exact arithmetic, so only its quality was "
+                    f"compared: {self.reference.not_exact}"
                 )
+        if self.exact.rounded:
+            lines.append(f"more than five digits: there is no float64 in {', '.join(self.exact.rounded)}")
         lines += [
-            f"{text}: near ties or bounds, which torch's own rounding decides, were decided as the network does"
-            for text in self.decided
+            f"output {name!r} beyond {part:.1g} of itself: rounding at 2**-52 alone moves it by so much"
+            for name, part in self.chaotic.items()
         ]
         lines += self.exercise.unproven(self.network)
         plugins = dict.fromkeys(used.name for used in self.network.plugins.values())

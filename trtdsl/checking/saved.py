@@ -14,6 +14,7 @@ from ..core.caller import option
 from ..core.errors import FeedError, UsageError
 from ..core.files import Output, is_file, write_atomically
 from ..core.lazy import torch
+from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..interpreter.feeds import read_array
@@ -34,11 +35,9 @@ class SavedCase:
     own: dict[str, torch.Tensor]
     truth: dict[str, torch.Tensor] | None
 
-    def evidence(self, network: Network, rules: Rules) -> Evidence:
+    def evidence(self, network: Network, rules: Rules, exact: Exact) -> Evidence:
         """The cases that a network is judged by."""
-        return Evidence(
-            self.feeds, list(network.outputs), rules, network.precision, dict(self.own), wide=lambda: self.truth
-        )
+        return Evidence(self.feeds, list(network.outputs), rules, network.precision, dict(self.own), self.truth, exact)
 
 
 def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:

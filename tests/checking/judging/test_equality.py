@@ -1,283 +1,126 @@
-"""What counts as equal, by hand: figures, slices, torch's own error, exact values, integers."""
+"""What counts as equal: values by hand, and errors that are known."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from trtdsl.checking.judging.equality import Tolerance, compare, judge
-
-EPS = 2.0**-23
+from trtdsl.checking.judging.equality import LIMIT, Tolerance, allowed, compare, deviation, excess, judge
 
 
-def noisy(tensor, size, seed=0):
-    """The tensor in float32 with normal errors of ``size`` times its root mean square."""
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-    return (tensor + noise * size * tensor.square().mean().sqrt()).float()
-
-
-def normal(*shape, seed=9):
+def seeded(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_equal_values_pass_and_the_figures_are_right():
-    expected = torch.tensor([[1.0, -2.0], [4.0, 0.5]])
+def differs(got, expected, room=None):
+    return bool((excess(got, expected, allowed(expected, LIMIT, None) if room is None else room) > 1).any())
+
+
+@pytest.mark.parametrize("place", [(0, 0, 0, 0), (1, 2, 3, 4), (1, 0, 3, 0)])
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e6])
+def test_one_element_alone_is_seen_at_every_scale(place, scale):
+    expected = seeded(2, 3, 4, 5) * scale
+    expected[0] *= 1e-6
     got = expected.clone()
-    got[1, 0] += 2e-3
-    result = compare("y", got, expected)
-    assert not result.passed
-    assert (result.worst_index, result.wrong, result.elements) == ((1, 0), 1, 4)
-    assert result.max_abs == pytest.approx(2e-3, rel=1e-3)
-    assert result.max_rel == pytest.approx(5e-4, rel=1e-3)
-    assert result.scale == 4.0
-    assert result.snr_db == pytest.approx(10 * math.log10((1 + 4 + 16 + 0.25) / 4e-6), abs=0.01)
-    assert result.worst_expected == 4.0
-    assert result.cosine == pytest.approx(1, abs=1e-6)
-    assert compare("y", expected, expected).passed
-    assert compare("y", expected, expected).snr_db is None
+    assert not differs(got * (1 + 1e-12), expected)
+    got[place] *= 1 + 1e-6
+    assert differs(got, expected)
 
 
-def test_nan_and_inf_must_stand_where_the_reference_has_the_same():
-    nan, inf = float("nan"), float("inf")
-    reference = torch.tensor([nan, inf, -inf, 1.0])
-    assert compare("y", reference.clone(), reference).passed
-    for wrong in ([0.0, inf, -inf, 1.0], [nan, -inf, -inf, 1.0], [nan, 1.0, -inf, 1.0], [nan, inf, -inf, nan]):
-        assert not compare("y", torch.tensor(wrong), reference).passed
+def test_zeros_may_be_as_far_off_as_a_part_of_the_typical_element():
+    expected = torch.cat([torch.zeros(4), torch.ones(12)]).double()
+    got = expected.clone()
+    got[0] = 1e-13
+    assert not differs(got, expected)
+    got[0] = 1e-11
+    assert differs(got, expected)
 
 
-def test_dtype_rank_and_shape_must_match():
-    x = torch.ones(2, 3)
-    assert compare("y", x.double(), x).problem == "dtype float64, the reference has float32"
-    assert compare("y", x.reshape(3, 2), x).problem == "shape (3, 2), the reference has (2, 3)"
-    assert compare("y", x[None], x).problem == "shape (1, 2, 3), the reference has (2, 3)"
-    assert compare("y", torch.ones(0), torch.ones(0)).passed
-    assert not compare("y", torch.tensor([1, 2]), torch.tensor([1, 3])).passed
+def test_extreme_values_hide_nothing():
+    expected = torch.ones(8).double()
+    expected[:3] = torch.finfo(torch.float32).min
+    got = expected.clone()
+    got[-1] += 1e-8
+    assert differs(got, expected)
 
 
-def test_a_result_may_be_a_few_times_as_far_from_the_truth_as_torchs_own():
-    truth = normal(4, 8, 32)
-    own = noisy(truth, 1e-4, seed=1)
-    assert judge("y", noisy(truth, 1e-4, seed=2), own, truth).passed
-    assert judge("y", noisy(truth, 2e-4, seed=2), own, truth).passed
-    result = judge("y", noisy(truth, 5e-4, seed=2), own, truth)
-    assert not result.passed
-    assert result.own_part == pytest.approx(1e-4, rel=0.1)
-    assert not judge("y", noisy(truth, 1e-4, seed=2), truth.float(), truth).passed  # torch itself is exact here
+@pytest.mark.parametrize("values", [(math.nan, 1.0), (math.inf, -math.inf), (1.0, math.nan), (math.inf, math.nan)])
+def test_what_is_not_finite_is_exact(values):
+    got, expected = (torch.tensor([value, 1.0]).double() for value in values)
+    assert differs(got, expected)
+    assert not differs(expected, expected)
 
 
-def test_one_element_may_be_a_few_times_as_far_as_torchs_worst():
-    truth = normal(1024)
-    own = noisy(truth, 1e-4, seed=1)
-    worst = float((own - truth).abs().max())
-    for times, passes in ((5, True), (7, False)):
-        got = truth.float().clone()
-        got[234] += times * worst
-        result = judge("y", got, own, truth)
-        assert result.passed == passes
-        assert passes or (result.worst_index == (234,) and result.wrong == 1)
+def test_what_noise_moves_is_allowed_and_no_more():
+    expected = torch.ones(4).double()
+    moved = [expected + torch.tensor([1e-3, 0, 0, 0]), expected]
+    room = allowed(expected, LIMIT, None) + 30 * deviation(expected, moved)
+    assert not differs(expected + torch.tensor([2e-2, 0, 0, 0]), expected, room)
+    assert differs(expected + torch.tensor([0, 1e-6, 0, 0]), expected, room)
 
 
-@pytest.mark.parametrize(
-    ("axis", "label"), [(0, "sample 1"), (1, "channel 1"), (3, "last axis 1")], ids=["sample", "channel", "last"]
-)
-def test_every_slice_is_judged_by_its_own_scale(axis, label):
-    truth = normal(4, 5, 6, 7)
-    scale = torch.ones(truth.shape[axis], dtype=torch.float64)
-    scale[1] = 1e-6
-    shape = [1] * 4
-    shape[axis] = -1
-    truth = truth * scale.reshape(shape)
-    got = truth * (1 + 0.01 * (scale == 1e-6).reshape(shape))
-    result = judge("y", got.float(), truth.float(), truth)
-    assert not result.passed
-    assert result.part.startswith(label) or label.split()[0] in result.part
+def test_the_figures_are_right():
+    own = torch.tensor([3.0, 4.0])
+    found = judge("y", torch.tensor([3.0, 4.5]), own, own.double())
+    assert (found.max_abs, found.max_rel, found.scale, found.wrong) == (0.5, 0.125, 4.0, 2)
+    assert found.worst_index == (1,) and found.worst_value == 4.5 and found.worst_expected == 4.0
+    assert found.snr_db == pytest.approx(20.0)
+    assert found.cosine == pytest.approx((9 + 18) / (5 * math.hypot(3, 4.5)))
 
 
-def test_a_large_slice_hides_no_error_in_a_small_one():
-    truth = normal(16, 64)
-    truth[:, ::7] = -1e9 * normal(16, 10).abs() - 1e9
-    got = truth.float().clone()
-    got[:, 1::7] *= 1.001
-    assert not judge("y", got, truth.float(), truth).passed
-    assert judge("y", noisy(truth, 0), truth.float(), truth).passed
+def test_dtype_and_shape_must_match():
+    one = torch.ones(2)
+    assert "dtype float16, the reference has float32" in (judge("y", one.half(), one).problem or "")
+    assert "shape (1, 2), the reference has (2,)" in (judge("y", one[None], one).problem or "")
+    assert judge("y", one[:0], one[:0]).passed
 
 
-def test_a_repeated_extreme_value_is_exact():
-    truth = normal(16, 64)
-    truth[:, ::7] = -1e9
-    got = truth.float().clone()
-    assert judge("y", got, truth.float(), truth).passed
-    got[0, 0] = -1e9 + 64
-    assert not judge("y", got, truth.float(), truth).passed
+def test_a_row_may_be_a_hundred_times_as_far_off_as_torchs_own():
+    true = seeded(8, 64)
+    own = true + 1e-3 * seeded(8, 64, seed=1)
+    noise = seeded(8, 64, seed=2) * 1e-3
+    assert judge("y", (true + 20 * noise).float(), own.float(), true).passed
+    assert not judge("y", (true + 500 * noise).float(), own.float(), true).passed
 
 
-def test_the_true_value_passes_where_torch_overflows():
-    truth = torch.tensor([1e30, 2.0, 3.0, 1e39], dtype=torch.float64)
-    own = torch.tensor([float("inf"), 2.0, 3.0, float("inf")])
-    assert judge("y", own, own, truth).passed
-    assert judge("y", torch.tensor([1e30, 2.0, 3.0, float("inf")]), own, truth).passed
-    assert not judge("y", torch.tensor([5.0, 2.0, 3.0, float("inf")]), own, truth).passed
-    assert not judge("y", torch.tensor([1e30, 2.0, 3.0, 3e38]), own, truth).passed
-
-
-def test_integers_are_the_truth_or_torchs_own():
-    truth, own = torch.arange(100), torch.arange(100)
-    own[3] = 7
-    got = truth.clone()
-    assert judge("i", got, own, truth).passed
-    got[3] = 7
-    assert judge("i", got, own, truth).passed
-    got[[10, 11]] += 1  # torch has one wrong, and three times as many may be
-    assert judge("i", got, own, truth).passed
-    got[[12, 13]] += 1
-    assert not judge("i", got, own, truth).passed
-    assert not judge("i", truth + 1, truth, truth).passed
-    assert not judge("b", truth > 50, truth > 49).passed
-
-
-def test_perturbed_results_of_torch_widen_its_error():
-    truth = normal(4, 256)
-    own, got = truth.float(), noisy(truth, 1e-4, seed=2)
-    assert not judge("y", got, own, truth).passed
-    others = [noisy(truth, 1e-4, seed=seed) for seed in (3, 4, 5)]
-    result = judge("y", got, own, truth, others)
-    assert result.passed
-    assert result.truth == "perturbed"
-    assert judge("y", got, own, None, others).passed
-
-
-def test_a_tolerance_is_a_part_of_a_slice():
-    truth = normal(4, 256)
-    got = (truth * 1.001).float()
-    assert not judge("y", got, truth.float(), truth).passed
-    assert judge("y", got, truth.float(), truth, tolerance=Tolerance(floor=2e-3)).passed
-    assert Tolerance(floor=2e-3).relaxed("float32")
-    assert not Tolerance().relaxed("float32")
-    assert Tolerance(worst=7).relaxed("float16")
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    shape=st.lists(st.integers(1, 7), min_size=0, max_size=4),
-    scale=st.sampled_from([1e-20, 1e-3, 1.0, 1e6]),
-    seed=st.integers(0, 1000),
-)
-def test_a_result_rounded_once_passes(shape, scale, seed):
-    """Two orders of summation in float32, beside each other: numpy's sum is pairwise, the other one goes forward."""
-    generator = np.random.default_rng(seed)
-    terms = generator.standard_normal((*shape, 9)).astype(np.float32) * np.float32(scale)
-    truth = torch.as_tensor(terms.astype(np.float64).sum(-1))
-    forward = np.zeros(shape, np.float32)
-    for index in range(9):
-        forward = forward + terms[..., index]
-    backward = np.zeros(shape, np.float32)
-    for index in reversed(range(9)):
-        backward = backward + terms[..., index]
-    got, own = torch.as_tensor(forward), torch.as_tensor(backward)
-    moved = [torch.as_tensor((terms[..., order]).astype(np.float32).cumsum(-1)[..., -1]) for order in _orders(seed)]
-    assert judge("y", got, own, truth, moved).passed
-
-
-def _orders(seed):
-    generator = np.random.default_rng(seed)
-    return [generator.permutation(9) for _ in range(3)]
-
-
-@settings(max_examples=60, deadline=None)
-@given(shape=st.lists(st.integers(1, 9), min_size=1, max_size=4), seed=st.integers(0, 1000), data=st.data())
-def test_one_wrong_element_is_always_seen(shape, seed, data):
-    """An element that is off by a thousandth of itself, where torch is off by a rounding."""
-    truth = normal(*shape, seed=seed)
-    index = tuple(data.draw(st.integers(0, size - 1)) for size in shape)
-    truth[index] = truth[index].sign() * max(float(truth.abs().max()), 1e-3)  # a great one, so that it is no noise
-    got = truth.float().clone()
-    got[index] *= 1.001
-    assert not judge("y", got, truth.float(), truth).passed
-
-
-@pytest.mark.parametrize(("error", "passes"), [(7e-8, True), (1e-5, False)])
-def test_a_sum_that_cancels_has_the_error_of_its_terms(error, passes):
-    """Probabilities of 1e-5 beside coefficients of 0.2, of which one is small: its error is that of the others."""
-    torch.manual_seed(0)
-    truth = torch.cat([torch.rand(1, 30, 40) * 1e-5, 0.2 + 0.05 * torch.randn(1, 10, 40)], 1).double()
-    truth[0, 35, 7] = 0.003
-    noise = truth.abs() * 5e-8
-    own, *others = ((truth + noise * torch.randn(truth.shape)).float() for _ in range(8))
+def test_an_error_in_a_small_row_is_seen_beside_large_ones():
+    true = seeded(8, 64)
+    true[3] *= 1e-5
+    own = true.float()
     got = own.clone()
-    got[0, 35, 7] = truth[0, 35, 7] + error
-    assert judge("y", got, own, truth, others).passed == passes
+    got[3] *= 1.1
+    assert not judge("y", got, own, true).passed
 
 
-def _scales(shape, **of):
-    """Truth of order one, parts of it in another scale: the scale of the elements of an index, by its name."""
-    truth = normal(*shape)
-    for index, scale in of.values():
-        truth[index] *= scale
-    return truth
+def test_what_overflows_where_torch_does_not_is_refused():
+    true = seeded(4, 4) * 1e4
+    got = true.half().float()
+    assert judge("y", got, true.float(), true, precision=torch.float16).passed
+    got[1, 2] = math.inf
+    assert not judge("y", got, true.float(), true, precision=torch.float16).passed
 
 
-SAMPLE, CHANNELS, FEW = (3,), (0, slice(8, 16)), (slice(None), 20)
-ATTACKS = {
-    "a small sample beside great ones": (_scales((8, 32), a=(SAMPLE, 1e-2)), SAMPLE, 2e-5),
-    "a small sample of images": (_scales((8, 16, 4, 4), a=(SAMPLE, 1e-2)), SAMPLE, 2e-5),
-    "small channels of one sample": (_scales((4, 32, 64), a=(CHANNELS, 1e-2)), CHANNELS, 2e-5),
-    "a small place of the last axis": (_scales((2, 32, 64), a=((..., 9), 1e-2)), (..., 9), 2e-5),
-    "small rows beside a great last axis": (_scales((1, 64, 4), a=((0, 5), 1e-2)), (0, 5), 2e-4),
-    "the middle one of three scales": (
-        _scales((1, 100, 84), a=((0, slice(0, 60)), 1e-5), b=((0, slice(96, 100)), 500.0)),
-        (0, slice(60, 96)),
-        2e-5,
-    ),
-    "a channel of the greatest of three scales": (
-        _scales((1, 100, 84), a=((0, slice(0, 60)), 1e-5), b=((0, slice(96, 99)), 500.0)),
-        (0, 99),
-        2e-5,
-    ),
-    "a sample of what is much greater": (_scales((6, 40, 30), a=((slice(None), slice(0, 30)), 1e-5)), SAMPLE, 2e-5),
-    "a tenth of the tiny channels": (
-        _scales((1, 100, 84), a=((0, slice(0, 60)), 1e-5)),
-        (0, slice(0, 60), slice(0, 84, 10)),
-        2e-5,
-    ),
-    "one element of each channel": (_scales((1, 64, 16)), (0, slice(None), 3), 2e-5),
-    "one great element of each sample": (_scales((32, 40), a=(FEW, 30.0)), FEW, 2e-5),
-}
+def test_integers_may_be_wrong_where_torchs_own_are():
+    true = torch.arange(100)
+    own = true.clone()
+    own[:3] += 1
+    got = true.clone()
+    got[50:59] += 1
+    assert judge("y", got, own, true).passed
+    got[59] += 1
+    assert not judge("y", got, own, true).passed
+    assert not judge("y", true.clone().index_fill(0, torch.tensor([7]), 0), true, true).passed
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_no_scale_hides_an_error_in_another(name):
-    """Torch's own error is a rounding, and measured eight times; the network is off by many times that."""
-    truth, index, part = ATTACKS[name]
-    torch.manual_seed(1)
-    own, *others = ((truth * (1 + 5e-8 * torch.randn(truth.shape))).float() for _ in range(8))
-    got = truth.clone()
-    assert judge("y", got.float(), own, truth, others).passed
-    got[index] *= 1 + part
-    assert not judge("y", got.float(), own, truth, others).passed
-    assert not judge("y", got.float(), own, truth).passed
+def test_a_given_floor_relaxes_both():
+    expected = torch.ones(4).double()
+    assert Tolerance(floor=1e-3).relaxed("float32") and not Tolerance().relaxed("float16")
+    assert not bool((excess(expected * 1.0005, expected, allowed(expected, LIMIT, 1e-3)) > 1).any())
+    assert bool((excess(expected * 1.005, expected, allowed(expected, LIMIT, 1e-3)) > 1).any())
 
 
-def test_zeros_of_a_sparse_output_are_exact_in_their_slices():
-    """A sample, a channel and a channel of a sample that are 0 beside others that are not."""
-    for index in ((2,), (slice(None), 5), (1, 7)):
-        truth = torch.relu(normal(4, 12, 32))
-        truth[index] = 0
-        own, *others = ((truth * (1 + 5e-8 * torch.randn(truth.shape))).float() for _ in range(8))
-        got = truth.float().clone()
-        got[index] += 1e-7
-        assert not judge("y", got, own, truth, others).passed
-
-
-def test_every_element_is_judged_in_some_group():
-    """Where each great element's channel or column is great for the most part, and no ordinary one is left."""
-    truth = torch.full((1, 12, 12), torch.nan).double()
-    truth[0, :4, 4:7] = truth[0, 4:7, :4] = 1e-6
-    truth[0, :4, :4] = 1.0
-    got = truth.float()
-    assert judge("y", got, truth.float(), truth).passed
-    got[0, 1, 5] *= 1.5
-    assert not judge("y", got, truth.float(), truth).passed
+def test_two_results_without_a_truth():
+    x = torch.from_numpy(np.linspace(1, 2, 8, dtype=np.float32))
+    assert compare("y", x * (1 + 1e-6), x).passed
+    assert not compare("y", x * (1 + 1e-4), x).passed

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ...core.backend import Backend
 from ...core.errors import Location, MismatchError, TrtdslError, placed
 from ...core.lazy import torch
+from ...core.tensors.exact import Exact
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights import Source
@@ -160,6 +161,7 @@ def hunt_of(
     for place in sorted(range(len(plans)), key=fed.__getitem__):
         evidence = plans[place][2]() if hunt.has_room(fed[place]) else None
         if evidence is not None:
+            evidence.exact = hunt.exact
             hunt.add(_Case(evidence))
     return hunt
 
@@ -227,7 +229,9 @@ class Hunt:
 
     def __init__(self, network: Network, name: str):
         self.network, self.name = network, name
-        self.interpreter = Interpreter(network)
+        self.exact = Exact(known=network.exact.known)
+        with self.exact:
+            self.interpreter = Interpreter(network)
         self.sameness = Sameness(self.interpreter)
         self.cases: list[Judged] = []
         self.replays: list[Replay] = []
@@ -243,7 +247,8 @@ class Hunt:
 
     def add(self, case: Judged) -> None:
         """Evaluates the network for a case; MismatchError where the unchanged network does not pass."""
-        replay = Replay(self.interpreter, case.feeds)
+        with self.exact:
+            replay = Replay(self.interpreter, case.feeds)
         for result in case.compare(self._outputs(replay, {})):
             if not result.passed:
                 raise MismatchError(f"{self.name}: output {result.name!r} differs before anything is changed: check it")
@@ -283,10 +288,12 @@ class Hunt:
     def passes(self, place: int, mutant: Mutant) -> str | None:
         """Why a mutant passes every case; None for one that is caught."""
         try:
-            step, inside = self._step(place, mutant)
+            with self.exact:
+                step, inside = self._step(place, mutant)
             changes = []
             for case, replay in zip(self.cases, self.replays, strict=True):
-                changed = replay.changed(place, step, inside)
+                with self.exact:
+                    changed = replay.changed(place, step, inside)
                 if changed and not self._pass(case, replay, changed):
                     return None
                 changes.append(changed)

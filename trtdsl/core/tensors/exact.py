@@ -146,6 +146,11 @@ class Exact:
     def made(self, func: Any, args: Any, kwargs: Any) -> Any:
         """What an operation gives, with exact values beside."""
         name = func._schema.name.partition("::")[2]
+        if func is torch.ops.aten.view.dtype:  # the bits of other numbers, or the same
+            plain = func(*args, **kwargs)
+            if args[0].dtype == args[1] and _is_floating(plain):
+                self.keep(plain, self.of(args[0]))
+            return plain
         floating = any(_is_floating(value) for value in _tensors((args, kwargs)))
         if not floating and not _makes(func, kwargs):
             plain = func(*args, **kwargs)
@@ -173,6 +178,9 @@ class Exact:
             exact = self._made_wide(func, name, wide, args, kwargs, plain)
             if plain is None:
                 plain = _narrowed(exact, args)
+            jumps = name.removesuffix("_") in STEPS or (name == "_to_copy" and not _is_floating(plain))
+            if jumps and self.decide and _lost(args[0], wide[0][0]):  # integers that float32 does not have
+                return self._joined(plain, exact, "") if _is_floating(plain) else plain
             return self._joined(plain, exact, name.removesuffix("_"))
 
     def _widened(self, value: Any) -> Any:
@@ -190,9 +198,11 @@ class Exact:
                 return _gathered(func, args, kwargs, *wide)
             exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         except (RuntimeError, NotImplementedError, TypeError):
-            if plain is None or func._schema.is_mutable:
+            if plain is None:
                 raise
             self.rounded[name] = None
+            if func._schema.is_mutable:
+                return _each(plain, lambda x: self.of(x).copy_(x) if _is_floating(x) else x)
             rounded = _rounded(wide[0], args), {key: _rounded(value, kwargs[key]) for key, value in wide[1].items()}
             exact = _each(func(*rounded[0], **rounded[1]), lambda x: x.to(_wide(x.dtype)) if _is_floating(x) else x)
         if any(_is_narrow(value) for value in _tensors(exact)):  # of integers and numbers
@@ -286,6 +296,13 @@ def _pairs(plain: Any, joined: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor
     return zip(_tensors(plain), _tensors(joined), strict=True)
 
 
+def _lost(plain: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether these are integers that float32 does not have."""
+    if plain.dtype not in (torch.float32, torch.float64) or not plain.numel():
+        return False
+    return bool((exact == exact.round()).all() and ((plain - exact).abs() >= 0.5).any())
+
+
 def _each(value: Any, function: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return function(value)
@@ -336,12 +353,24 @@ def _faked(x: Any, scale: Any, zero: Any, *rest: int) -> Any:
     return (steps.clamp(low, high) - zero) * scale, (steps >= low) & (steps <= high)
 
 
+def _sorted(x: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
+    """A stable sort: of equal values torch's own gives any first."""
+    return torch.sort(x, dim=dim, descending=descending, stable=True)
+
+
+def _best(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    values, indices = _sorted(x, dim, largest) if x.ndim else (x, torch.zeros((), dtype=torch.int64))
+    return (values.narrow(dim, 0, k), indices.narrow(dim, 0, k)) if x.ndim else (values, indices)
+
+
 INSTEAD = {
+    "sort": _sorted,
+    "topk": _best,
     "_scaled_dot_product_flash_attention_for_cpu": _attended,
     "fake_quantize_per_tensor_affine_cachemask": _faked,
     "fake_quantize_per_channel_affine_cachemask": _faked,
 }
-"""What computes the exact values of operators whose own float64 kernels round."""
+"""What computes the exact values of operators that round in float64, or leave it open what they give."""
 
 
 def _gathered(func: Any, args: Any, kwargs: Any, wide: Any, how: Any) -> torch.Tensor:
@@ -443,6 +472,10 @@ def _modes() -> Any:
             return False  # otherwise torch imports its compiler, which takes a second
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(
+                type(x) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) for x in _tensors((args, kwargs))
+            ):
+                return NotImplemented  # the author's own class makes it of plain tensors
             return self.exact.made(func, args, kwargs or {})
 
     _classes.extend((Functions, Operations))
