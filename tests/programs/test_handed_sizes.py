@@ -210,8 +210,8 @@ def test_a_manifest_with_other_sizes(tmp_path):
     assert '"interpolate_shapeInput": "2*H"' in text
     for other, error in (
         ('"interpolate_shapeInput": 8', ManifestDamagedError),
-        ('"interpolate_shapeInput": "2*Z"', td.UsageError),
-        ('"interpolate_shapeInput": "H//0"', td.UsageError),
+        ('"interpolate_shapeInput": "2*Z"', td.CorruptFileError),
+        ('"interpolate_shapeInput": "H//0"', td.CorruptFileError),
     ):
         manifest.write_text(text.replace('"interpolate_shapeInput": "2*H"', other))
         with pytest.raises(error):
