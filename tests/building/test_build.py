@@ -162,7 +162,7 @@ def test_statistics_are_what_tensorrt_logs():
 def test_a_network_that_differs_is_not_built(spec, small, tmp_path):
     text = (small / "small.py").read_text()
     (small / "small.py").write_text(text.replace("F.relu(", "F.sigmoid("))
-    with pytest.raises(CheckFailedError, match=r"output 'scores' differs at N = 4: .*Nothing was built") as caught:
+    with pytest.raises(CheckFailedError, match=r"output 'scores' differs at N = \d: .*Nothing was built") as caught:
         td.build(load_spec(str(small / "small.py")), tmp_path / "out.engine")
     assert not caught.value.report.passed
     assert caught.value.exit_code == 1

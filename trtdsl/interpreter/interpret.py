@@ -94,9 +94,11 @@ class Interpreter:
         self.inputs = [definition.get_input(index) for index in range(definition.num_inputs)]
         self.outputs = [definition.get_output(index) for index in range(definition.num_outputs)]
         self.nodes = [Node(self.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
-        for node in self.nodes if self.network is not None else ():
-            used = self.network.plugins.get(node.name)
-            node.numbers = self.network.numbers.get(node.name, {})
+        network = self.network
+        for node in self.nodes if network is not None else ():
+            assert network is not None
+            used = network.plugins.get(node.name)
+            node.numbers = network.numbers.get(node.name, {})
             node.given = None if used is None else used.evaluate
         self.slots: dict[str, int] = {}
         for name in (*(t.name for t in self.inputs), *(name for node in self.nodes for name in node.makes)):

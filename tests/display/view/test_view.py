@@ -202,7 +202,7 @@ def test_the_folder_is_made_and_the_suffix_is_the_format(small, tmp_path):
         (["small.py", "-o", "small.py/v.html"], 2, "cannot make the folder"),
         (["small.py", "--format", "pdf"], 2, "--format is one of"),
         (["small.py", "--report", "nothing.json"], 2, "cannot read the report"),
-        (["small.py", "--report", "small.safetensors"], 7, "no report"),
+        (["small.py", "--report", "small.safetensors"], 7, "not a report"),
         (["small.py", "--report", "other.json"], 7, "no report"),
         (["small.py", "--device", "abacus"], 2, "no device"),
         (["small.py", "--check", "--report", "other.json"], 2, "give one of them"),
