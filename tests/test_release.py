@@ -39,7 +39,7 @@ def cpp_sources():
     """What the C++ library consists of, by places below cpp: all but its tests."""
     folder = ROOT / "cpp"
     paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    return {path.as_posix() for path in paths if path.parts[0] != "tests"}
+    return {path.as_posix() for path in paths if path.parts[0] != "tests" and path.name[0] != "."}
 
 
 @pytest.fixture(scope="module")

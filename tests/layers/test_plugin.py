@@ -6,6 +6,7 @@ is compared with TensorRT's own signatures in tests/test_api_surface.py.
 
 import types
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,7 @@ import trtdsl.layers as L
 from trtdsl.core.backend import get_backend
 from trtdsl.definition.wrap import PluginUse
 from trtdsl.engine.loading.loader import check_plugins
-from trtdsl.engine.loading.manifest import Reader, _plugins
+from trtdsl.engine.loading.manifest import Plugin
 from trtdsl.layers.evaluation import KINDS
 from trtdsl.layers.plugin import field_values, find_creator, make_plugin
 
@@ -129,7 +130,7 @@ def test_the_author_evaluates_the_layer():
 
 def test_a_manifest_names_the_plugins_and_loading_asks_for_them(backend, creator):
     used = [PluginUse("ScaleOfTest", "2", "", {}, None), PluginUse("Absent", "1", "", {}, None)]
-    plugins = tuple(_plugins(Reader({"plugins": [each.to_json() for each in used]}, "here")))
+    plugins = msgspec.convert([each.to_json() for each in used], tuple[Plugin, ...])
     check_plugins(types.SimpleNamespace(plugins=plugins[:1]), backend)
     with pytest.raises(td.EngineError, match="needs the plugin Absent"):
         check_plugins(types.SimpleNamespace(plugins=plugins), backend)

@@ -45,7 +45,6 @@ def test_yolo_keeps_the_boxes_of_several_images_as_torch_does(made_weights, prec
     dims = {"N": 2, "H32": 4, "W32": 5}
     report = td.check(NETWORKS / "yolo.py", weights=made_weights("yolo"), dims=dims, precision=precision, seed=seed)
     assert report.passed, str(report)
-    assert any(output.truth == "decided" for case in report.cases for output in case.outputs)
 
 
 @pytest.mark.heavy

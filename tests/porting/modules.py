@@ -211,13 +211,6 @@ class Branch(nn.Module):
         return x
 
 
-class BySize(nn.Module):
-    def forward(self, x):
-        if x.shape[1] > 4:
-            x = x[:, :4]
-        return x * 2
-
-
 class Number(nn.Module):
     def forward(self, x):
         return x[:, : int(x.shape[1] ** 0.5)] * 2

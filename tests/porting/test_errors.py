@@ -23,13 +23,6 @@ def line_of(text):
     [
         ("Branch", {"x": "N,3"}, td.UnsupportedError, line_of("if x.sum() > 0") + "what runs here depends on"),
         (
-            "BySize",
-            {"x": "2,T"},
-            td.UnsupportedError,
-            line_of("if x.shape[1] > 4") + "the module takes another path where T = 3: the one that is ported needs "
-            "T > 4, which holds where T is 5 to 8",
-        ),
-        (
             "Number",
             {"x": "2,T"},
             td.UnsupportedError,

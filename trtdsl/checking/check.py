@@ -152,6 +152,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
         self.exact = Exact(known=self.network.exact.known)
+        self.exact.rounded_constants = self.network.has_tensors
         self.execute: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
         if self.on == "engine":
             from ..engine.engine import engine_of
@@ -168,9 +169,20 @@ class _Run:
     def _exactly(self, interpreter: Interpreter) -> Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]:
         def execute(feeds: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
             with self.exact:
-                return interpreter({name: feed.clone() for name, feed in feeds.items()})
+                found = dict(interpreter({name: feed.clone() for name, feed in feeds.items()}))
+            if any(self._overflowed(value) for value in found.values()):  # in its precision it decides otherwise
+                for name, value in interpreter({name: feed.clone() for name, feed in feeds.items()}).items():
+                    if value.is_floating_point():
+                        self.exact.keep(value, self.exact.of(found[name]))
+                        found[name] = value
+            return found
 
         return execute
+
+    def _overflowed(self, value: torch.Tensor) -> bool:
+        if not value.is_floating_point() or bool(torch.isfinite(value).all()):
+            return False
+        return not torch.equal(torch.isfinite(value), torch.isfinite(self.exact.of(value)))
 
     # -- what is fed -----------------------------------------------------------------------------------------------
 

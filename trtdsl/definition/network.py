@@ -89,6 +89,8 @@ class Network:
         self.unsearched: Weights | None = None  # those in which check_weights has to look for NaN and Inf
         self.choices = Choices()
         """Which way each call is lowered that has several."""
+        self.has_tensors = False
+        """Whether floating-point tensors were given as constants: numbers that may have been rounded before."""
         self.exact = Exact(decide=False)
         """The exact values of its constants, beside the rounded ones that TensorRT has."""
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
@@ -179,6 +181,7 @@ class Network:
         if dtype is not None:
             tensor = tensor.to(as_dtype(dtype))
         if isinstance(given, (torch.Tensor, np.ndarray)):  # the caller may change his own
+            self.has_tensors |= tensor.is_floating_point()
             tensor = tensor.clone()
         elif isinstance(data, float):
             tensor = tensor.to(torch.float32)

@@ -15,6 +15,7 @@ from .isolate import Reference
 from .structure import Leaves, Other, leaves, match
 
 RUNS = 3  # with noise, after a difference in exact arithmetic
+SENSITIVE = 3.0  # times what noise of the network's precision makes of the reference's result
 CHAOTIC = 1e-6  # of the typical element: where noise excuses more, little is proven
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
 
@@ -67,8 +68,8 @@ class Evidence:
     """The exact results; None where there are none."""
     exact: Exact | None = None
     """What knows the network's exact results."""
-    moved: Callable[[int], Mapping[str, torch.Tensor]] | None = None
-    """What gives the exact results with noise; None where there is no reference to run."""
+    moved: Callable[[int, float], Mapping[str, torch.Tensor]] | None = None
+    """What gives the exact results with noise, by its seed and size; None where there is no reference to run."""
     chaotic: dict[str, float] = field(default_factory=dict)
     """Outputs that noise of 2**-52 alone moves by more than a millionth, and by how much."""
 
@@ -98,9 +99,14 @@ class Evidence:
         room = allowed(truth, ROUNDED if self.exact.rounded else LIMIT, tolerance.floor)
         over = excess(mine, truth, room)
         if bool((over > 1).any()) and self.moved is not None:
-            away = deviation(truth, [self.moved(seed)[name].double() for seed in range(RUNS)])
+            away = self._sensitivity(name, truth, 2.0**-52)
             over = excess(mine, truth, room + NOISY * away)
             self._note(name, truth, away)
+        if bool((over > 1).any()) and self.exact.rounded_constants and self.moved is not None:
+            coarse = excess(mine, truth, room + 10 * SENSITIVE * self._sensitivity(name, truth, 2.0**-24))
+            if not bool((coarse > 1).any()):
+                self.exact.rounded["constants that were rounded before the network had them"] = None
+                over = coarse
         if bool((over > 1).any()):
             found = described(name, mine, truth, truth, over > 1, float(over.max()), "meaning")
             return replace(found, dtype=dtype_name(got.dtype))
@@ -108,7 +114,26 @@ class Evidence:
         aside = torch.where((mine == truth) | ~torch.isfinite(mine - truth), 0.0, truth - mine)
         moved = (got.double() + aside).to(got.dtype) if bool(aside.any()) else got
         result = judge(name, moved, own, truth, tolerance=tolerance, precision=self.precision)
+        if not result.passed and self.moved is not None and got.is_floating_point():
+            own = self._as_sensitive(name, own, truth, tolerance)
+            result = judge(name, moved, own, truth, tolerance=tolerance, precision=self.precision)
         return replace(result, truth="meaning" if result.passed else "quality", meaning=_greatest(mine, truth))
+
+    def _as_sensitive(self, name: str, own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+        """torch's result, as far off as noise of the network's precision in each operation makes the exact one.
+
+        What is so sensitive, such as a softmax of great scores, says nothing about how well a network computes.
+        """
+        eps = torch.finfo(self.precision if self.precision is not None else own.dtype).eps
+        error, least = own.double() - truth, SENSITIVE * self._sensitivity(name, truth, eps) / tolerance.times
+        further = truth + torch.where(least > error.abs(), torch.copysign(least, error), error)
+        greatest = torch.finfo(own.dtype).max
+        return torch.where(torch.isfinite(own), further.nan_to_num(0.0).clamp(-greatest, greatest).to(own.dtype), own)
+
+    def _sensitivity(self, name: str, truth: torch.Tensor, size: float) -> torch.Tensor:
+        """How far noise of a size moves each element of the exact result."""
+        assert self.moved is not None
+        return deviation(truth, [self.moved(seed, size)[name].double() for seed in range(RUNS)])
 
     def _note(self, name: str, truth: torch.Tensor, away: torch.Tensor) -> None:
         size = truth.abs().nan_to_num(0.0, 0.0).median()
@@ -157,5 +182,5 @@ def gather(reference: Reference, feeds: Mapping[str, torch.Tensor], names: Seque
     found = Evidence(feeds, names, rules, reference.precision, own)
     if reference.not_exact is None:
         found.truth, found.exact = exact(own), reference.exact
-        found.moved = lambda seed: exact(named(reference(feeds, noise=seed)))
+        found.moved = lambda seed, size: exact(named(reference(feeds, noise=(seed, size))))
     return found

@@ -32,13 +32,13 @@ class Reference:
         self.watch: Callable[[], Any] | None = None
         """A context in which it runs."""
 
-    def __call__(self, feeds: Feeds, *, noise: int | None = None) -> Any:
-        """Torch's result in the network's precision, under autocast where the network has one; with noise by a seed."""
+    def __call__(self, feeds: Feeds, *, noise: tuple[int, float] | None = None) -> Any:
+        """Torch's result in the network's precision, under autocast where it has one; with noise by seed and size."""
         watch = self.watch() if self.watch and noise is None else nullcontext()
         with _copied(self.module, self._note) as module, _as_written(), self._autocast(), watch:
             if self.not_exact is None:
                 try:
-                    with self.exact, nullcontext() if noise is None else self.exact.noisy(noise):
+                    with self.exact, nullcontext() if noise is None else self.exact.noisy(*noise):
                         return self._called(module, feeds)
                 except Exception as error:  # of an operator that takes plain tensors alone, or of the author's code
                     failed = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".strip(": ")

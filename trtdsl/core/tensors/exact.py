@@ -76,7 +76,10 @@ class Exact:
         self.decide, self.known = decide, known if known is not None else {}
         self.rounded: dict[str, None] = {}
         """The operators that have no float64 kernel, and ran rounded."""
+        self.rounded_constants = False
+        """Whether the network has constants that may have been rounded before it had them."""
         self.noise: torch.Generator | None = None
+        self.size = 0.0
         self._entered: list[Any] = []
 
     def __deepcopy__(self, memo: Any) -> Exact:
@@ -120,9 +123,9 @@ class Exact:
         return vars(tensor).get("_exact", (None,))[0] is self
 
     @contextmanager
-    def noisy(self, seed: int) -> Iterator[None]:
-        """A context in which every computed value that is no float32 number is moved by up to 2**-52 of itself."""
-        self.noise = torch.Generator().manual_seed(seed)
+    def noisy(self, seed: int, size: float = 2.0**-52) -> Iterator[None]:
+        """A context in which every computed value that is no float32 number is moved by up to ``size`` of itself."""
+        self.noise, self.size = torch.Generator().manual_seed(seed), size
         try:
             yield
         finally:
@@ -196,6 +199,8 @@ class Exact:
         try:
             if name in NEAREST and plain is not None:
                 return _gathered(func, args, kwargs, *wide)
+            if self.noise is not None and name.startswith("_scaled_dot"):  # whose scores nobody else sees
+                wide = tuple(_each(value, self._shaken) for value in wide[0]), wide[1]
             exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         except (RuntimeError, NotImplementedError, TypeError):
             if plain is None:
@@ -243,8 +248,13 @@ class Exact:
 
     def _move(self, value: torch.Tensor) -> None:
         if value.dtype == torch.float64 and value.numel():
-            by = torch.rand(value.shape, generator=self.noise, dtype=torch.float64).mul_(2).sub_(1).mul_(2.0**-52)
-            value.copy_(torch.where(value == value.float(), value, value * (1 + by)))
+            value.copy_(torch.where(value == value.float(), value, self._shaken(value)))
+
+    def _shaken(self, value: torch.Tensor) -> torch.Tensor:
+        if value.dtype != torch.float64:
+            return value
+        by = torch.rand(value.shape, generator=self.noise, dtype=torch.float64).mul_(2).sub_(1).mul_(self.size)
+        return value * (1 + by)
 
     def _joined(self, plain: Any, exact: Any, name: str) -> Any:
         """The results, each with its exact value; indices and comparisons are those of the side that decides."""

@@ -118,8 +118,8 @@ amax, amin = family(
     _extreme,
     """The {} element over ``dim`` (all dimensions when empty).
 
-    IReduceLayer {key} (``lowering="reduce"``), another one and ISelectLayer for NaN; maxima may be an IPoolingLayer
-    (``"pooling"``, ``"by_use"``) as in :func:`mean`, which does not give NaN.
+    IReduceLayer {key} (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
+    (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
     >>> F.{name}(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)

@@ -36,7 +36,7 @@ def reduced_by_order(function: str, x: Tensor, op: str, axes: Sequence[int], kee
     spatial = op != "MIN" and tuple(axes) == tuple(range(2, x.ndim)) and x.ndim in (3, 4, 5)
     pooled = spatial and x.dtype.is_floating_point and not x.is_constant and is_static(x.shape[1:])
     if not pooled and lowering == AUTO:
-        return _with_nan(x, op, axes, keepdim, reduced)
+        return reduced(x, op, axes, keepdim)
     cannot = {} if pooled else {"pooling": NO_POOLING}
     if op != "AVG" or len(axes) != 1 or not is_static(x.shape) or not x.dtype.is_floating_point:
         cannot["product"] = "it is for the mean over one dimension, of static sizes, of floats"
@@ -44,33 +44,19 @@ def reduced_by_order(function: str, x: Tensor, op: str, axes: Sequence[int], kee
         cannot["by_use"] = NOT_LAST if pooled else NO_POOLING
     way = lowering_of(function, lowering, x, cannot=cannot)
     if way == "reduce":
-        return _with_nan(x, op, axes, keepdim, L.reduce)
+        return L.reduce(x, op, axes, keepdim)
     if way == "product":
         return _by_product(x, axes[0], keepdim)
     if way == "pooling":
         return _pooled(x, op, keepdim)
 
     def add(before_product: bool) -> Tensor:
-        return _pooled(x, op, keepdim) if before_product else _with_nan(x, op, axes, keepdim, L.reduce)
+        return _pooled(x, op, keepdim) if before_product else L.reduce(x, op, axes, keepdim)
 
     operation = x.network.current_operation
     assert operation is not None
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if keepdim else x.shape[:2]
     return PendingReduction(add, operation).as_tensor(x, shape)
-
-
-def _with_nan(x: Tensor, op: str, axes: Sequence[int], keepdim: bool, reduce: Callable[..., Tensor]) -> Tensor:
-    """The reduction; an extreme is NaN where an element is.
-
-    IReduceLayer skips NaN, and where a few elements become a chain of comparisons, their order decides. The second
-    reduction is in the first one's launch.
-    """
-    result = reduce(x, op, axes, keepdim)
-    if op == "AVG" or not x.dtype.is_floating_point:
-        return result
-    some = L.cast(reduce(L.cast(L.unary(x, "ISNAN"), torch.int32), "MAX", axes, keepdim), torch.bool)
-    nan = x.network.constant(torch.full((1,) * result.ndim, float("nan"), dtype=x.dtype))
-    return L.select(some, nan, result)
 
 
 def _pooled(x: Tensor, op: str, keepdim: bool) -> Tensor:
