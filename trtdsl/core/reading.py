@@ -59,7 +59,7 @@ def unpacked_limit(file: BinaryIO) -> int:
         with zipfile.ZipFile(file) as parts:
             if sum(part.file_size for part in parts.infolist()) > limit:
                 raise ValueError(f"unpacked, {TOO_MUCH}")
-    file.seek(0)
+    file.seek(0, os.SEEK_SET)
     return limit
 
 
