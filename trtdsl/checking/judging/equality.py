@@ -101,7 +101,7 @@ def allowed(expected: torch.Tensor, limit: float, given: float | None) -> torch.
     known = size[torch.isfinite(size) & (size > 0)]
     typical = min(float(known.median()), 1e30) if known.numel() else 0.0
     size = torch.where(torch.isfinite(size), size, 0.0)
-    room = limit * (size + LEAST * typical)
+    room = limit * (size + (LEAST if limit < ROUNDED else 1.0) * typical)  # what is rounded is so by what it is among
     return room if given is None else torch.maximum(room, given * (size + typical))
 
 
