@@ -156,7 +156,8 @@ def check_writable(path: str | os.PathLike[str], kind: Kind, reads: Reads, *, fo
     try:
         with _temporary(target) as (descriptor, name):
             os.close(descriptor)
-            os.unlink(name)
+            with suppress(FileNotFoundError):  # another writer removes what is not locked any more
+                os.unlink(name)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     return output
