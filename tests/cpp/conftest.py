@@ -12,6 +12,7 @@ from trtdsl.core.files import ARRAY, check_writable, write_atomically
 CPP = Path(__file__).parents[2] / "cpp"
 UNITY = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=30")  # a third of the time
 STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror")
+SUPPRESSED = Path(__file__).parents[2] / "cpp" / "tests" / "thread_sanitizer.supp"
 ADDRESS = "-fsanitize=address,undefined"
 
 
@@ -84,7 +85,7 @@ def running(request):
 
     def run(engine, case, *file, code=0, program="running", **environment):
         command = [folder / program, engine, case, *file]
-        environment = {**os.environ, "TSAN_OPTIONS": "exitcode=66", **environment}
+        environment = {**os.environ, "TSAN_OPTIONS": f"exitcode=66 suppressions={SUPPRESSED}", **environment}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr[-3000:])
         return done.stdout + done.stderr
