@@ -92,12 +92,12 @@ def test_the_versions_on_the_readme_are_those_that_were_looked_at():
     def shown(column, words):
         """The versions in the rows of the table that say so in a column."""
         rows = [line.strip("| ").split(" | ") for line in (ROOT / "README.md").read_text().split("\n")]
-        rows = [row for row in rows if row[0].startswith("TensorRT") and len(row) == 4 and words in row[column]]
+        rows = [row for row in rows if row[0].startswith("TensorRT") and len(row) == 5 and words in row[column]]
         return {
             (row[0].split()[0].lower(), version) for row in rows for version in re.findall(r"\d+\.\d+\.\d+", row[0])
         }
 
     stems = [path.stem.rpartition("-") for path in (ROOT / "tests/data/api").glob("*.json")]
-    assert shown(3, "yes") == {(product, ".".join(version.split(".")[:3])) for product, _, version in stems}
+    assert shown(4, "yes") == {(product, ".".join(version.split(".")[:3])) for product, _, version in stems}
     pinned = re.search(r"^tensorrt_rtx_cu13==(\d+\.\d+\.\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert shown(2, "in every run of the tests") == {("tensorrt-rtx", pinned[1])}
+    assert shown(3, "in every run of the tests") == {("tensorrt-rtx", pinned[1])}
