@@ -1068,8 +1068,8 @@ def floor(input: Tensor) -> Tensor:
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     """The greatest element over ``dim`` (all dimensions when empty).
 
-    IReduceLayer MAX (``lowering="reduce"``), another one and ISelectLayer for NaN; maxima may be an IPoolingLayer
-    (``"pooling"``, ``"by_use"``) as in :func:`mean`, which does not give NaN.
+    IReduceLayer MAX (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
+    (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
     >>> F.amax(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
@@ -1078,8 +1078,8 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str 
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     """The least element over ``dim`` (all dimensions when empty).
 
-    IReduceLayer MIN (``lowering="reduce"``), another one and ISelectLayer for NaN; maxima may be an IPoolingLayer
-    (``"pooling"``, ``"by_use"``) as in :func:`mean`, which does not give NaN.
+    IReduceLayer MIN (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
+    (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
     >>> F.amin(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
