@@ -26,7 +26,7 @@ NAVIGATION = {
     "Start": ["start", "writing-a-network", "notebooks/*", "troubleshooting"],
     "Guides": [
         "command-line", "porting", "checking", "program", "view", "lowerings", "tuning", "engines", "production",
-        "einsum", "sampling", "interpreter",
+        "einsum", "sampling", "interpreter", "engine-evaluated",
     ],
     "By task": ["cookbook/*"],
     "By trap": ["traps/*"],

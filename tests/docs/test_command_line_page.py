@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from trtdsl.core import exit_codes
 from trtdsl.engine.bench import BenchReport
@@ -47,13 +48,14 @@ def folder(small_folder, tmp_path_factory):
         ("einsum", 0, "explain einsum ij,jk->ik 2,3 3,4"),
         ("doctor", 0, "doctor"),
         ("stubs", 0, "stubs small.safetensors -o small.pyi"),
-        ("weights", 0, "weights convert small.safetensors copy.safetensors"),
+        ("weights", 0, "weights convert checkpoint.pt copy.safetensors"),
         ("export", 0, "export cpp small.engine service"),
         ("error", 2, "check nothing.py"),
     ],
 )
 def test_the_fields_of_each_kind_are_those_of_the_page(kind, code, line, folder, command_line):
     text = (folder / "small.py").read_text()
+    torch.save({"w": torch.ones(2)}, folder / "checkpoint.pt")
     (folder / "copy.py").write_text(re.sub(r"def small\b", "def copy", text))
     value = json.loads(command_line(folder)(*line.split(), "--json", code=code).stdout)
     assert (value["kind"], value["schema"]) == (kind, ROWS[kind][0])
