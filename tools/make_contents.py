@@ -37,7 +37,7 @@ FUNCTIONAL_HEAD = '''\
 FUNCTIONAL_PAGE = (
     FUNCTIONAL_HEAD
     + """
-from importlib import import_module
+from importlib import import_module as _import_module
 
 from .absent import absent as __getattr__  # noqa: F401
 
@@ -46,7 +46,7 @@ CONTENTS = {{
 {rows}}}
 
 for _file, _names in CONTENTS.items():
-    _module = import_module(f".{{_file}}", __name__)
+    _module = _import_module(f".{{_file}}", __name__)
     globals().update((_name, getattr(_module, _name)) for _name in _names.split())
 __all__ = sorted(" ".join(CONTENTS.values()).split())  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -1,6 +1,6 @@
 """torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
 
-from importlib import import_module
+from importlib import import_module as _import_module
 
 from .absent import absent as __getattr__  # noqa: F401
 
@@ -114,7 +114,7 @@ CONTENTS = {
 }
 
 for _file, _names in CONTENTS.items():
-    _module = import_module(f".{_file}", __name__)
+    _module = _import_module(f".{_file}", __name__)
     globals().update((_name, getattr(_module, _name)) for _name in _names.split())
 __all__ = sorted(" ".join(CONTENTS.values()).split())  # pyright: ignore[reportUnsupportedDunderAll]
 
