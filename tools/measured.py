@@ -7,6 +7,8 @@ import importlib
 import json
 import multiprocessing
 import platform
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,13 +76,15 @@ def alone(work: Callable[..., Any], *arguments: Any, seconds: int) -> Any:
     """What ``work(*arguments)`` gives in a process of its own, a copy of this one.
 
     What the work imports is imported here afterwards, so that the next process has it. Raises RuntimeError where the
-    process ends without a result or takes ten times its seconds.
+    process ends without a result, computes for more than its seconds, or takes ten times as long by the clock. The
+    system ends it: an exception that a timer raises in the middle of torch's own code can end a process in other ways.
     """
     before = set(sys.modules)
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
     def run() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))  # of this process, which begins at 0
         result = work(*arguments)
         sender.send((result, [name for name in sys.modules if name not in before]))
 
@@ -93,6 +97,8 @@ def alone(work: Callable[..., Any], *arguments: Any, seconds: int) -> Any:
         result, imported = receiver.recv()
     except EOFError:
         process.join()
+        if process.exitcode == -signal.SIGXCPU:
+            raise RuntimeError(f"more than {seconds} s") from None
         raise RuntimeError(f"its process ended with exit code {process.exitcode}") from None
     finally:
         process.kill()

@@ -25,7 +25,6 @@ import torch
 from measured import Results, alone, versions, write_part
 from surveyed import LIBRARIES, Subject
 from surveyed.subject import varied
-from time_limit import within
 
 import trtdsl as td
 
@@ -45,11 +44,11 @@ class Result:
     """Of the processor's time."""
 
 
-def judged(library: str, subject: Subject, seconds: int) -> Result:
+def judged(library: str, subject: Subject) -> Result:
     """Ports and checks one module."""
     version = getattr(importlib.import_module(library), "__version__", "").split("+")[0]
     start = time.process_time()
-    with within(seconds), warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         why = ""
@@ -117,7 +116,7 @@ def results_of(names: list[str], only: str, kept: Results, seconds: int, until: 
 def measured(library: str, subject: Subject, seconds: int) -> Result:
     """The verdict on a module, from a process of its own."""
     try:
-        return alone(judged, library, subject, seconds, seconds=seconds)
+        return alone(judged, library, subject, seconds=seconds)
     except RuntimeError as error:
         version = getattr(importlib.import_module(library), "__version__", "").split("+")[0]
         return Result(library, version, subject.name, str(error), 0.0)

@@ -97,7 +97,7 @@ def test_a_pattern_chooses_modules(survey, monkeypatch, capsys):
 
 def test_a_module_has_a_limit_of_time(survey):
     slow = survey.Subject("Slow", Slow, ["N,3"], {"N": (1, 2, 3)})
-    assert "more than 1 s" in survey.judged("torch", slow, 1).why
+    assert "more than 1 s" in survey.measured("torch", slow, 1).why
 
 
 def test_every_subject_of_torch_has_a_name_of_its_own(survey):
