@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
+import trtdsl as td
+import trtdsl.functional as F
 from trtdsl.core.author import load_module
 
 ROOT = Path(__file__).parents[2]
@@ -16,8 +19,8 @@ def tool():
 
 
 def figures(launches, moved, rearranged=0, memory=8, engine=9):
-    parts = {"launches": launches, "bytes": moved, "rearranged": rearranged, "memory": memory, "engine": engine}
-    return {"definition": 0.1, "build": 0.2, "floor": 0.3, **parts}
+    parts = {"launches": launches, "bytes": moved, "limit": moved / 1.25, "rearranged": rearranged, "memory": memory}
+    return {"definition": 0.1, "build": 0.2, "floor": 0.3, "engine": engine, **parts}
 
 
 ROWS = {
@@ -32,11 +35,25 @@ ROWS = {
 }
 
 
+def test_the_limit_is_what_products_and_residuals_move(tool):
+    network = td.Network()
+    image, other = network.input("image", (1, 8, 16, 16)), network.input("other", (1, 8, 16, 16))
+    kernel, weight = torch.ones(8, 8, 3, 3) / 72, torch.ones(8, 8, 1, 1) / 8
+    y = F.relu(F.conv2d(image, network.constant(kernel), padding=1) + other)  # the residual is part of its launch
+    y = F.interpolate(y, scale_factor=2)
+    network.output(F.conv2d(y, network.constant(weight)), "y")
+    small, large = 8 * 16 * 16 * 4, 8 * 32 * 32 * 4
+    program = td.program(network)
+    assert tool.limit(program) == (3 * small + 8 * 8 * 9 * 4) + (2 * large + 8 * 8 * 4)
+    moved = sum(launch.bytes for launch in program.launches if launch.kind in ("rearranging", "resize", "pointwise"))
+    assert program.bytes == tool.limit(program) + moved
+
+
 def test_ratios_are_to_the_least_of_each_figure_of_both_exporters(tool):
     lines = tool.ratios({"net": ROWS}, ("fp32", "all fp16", "all bf16")).splitlines()
-    assert lines[2] == "| net | fp32 | 0.750 | 0.900 | 2.000 | 1.000 | 10.0% |"  # 3/4, 90/100, 8/4, 9/9 and 9/90
-    assert lines[3] == "| net | all fp16 | 0.500 | 0.500 | 1.000 | 1.000 | 0.0% |"
-    assert lines[4] == "| net | all bf16 | refused | | | | |"
+    assert lines[2] == "| net | fp32 | 0.750 | 0.900 | 2.000 | 1.000 | 10.0% | 1.25 |"  # 3/4, 90/100, 8/4, 9/9 and 9/90
+    assert lines[3] == "| net | all fp16 | 0.500 | 0.500 | 1.000 | 1.000 | 0.0% | 1.25 |"
+    assert lines[4] == "| net | all bf16 | refused | | | | | |"
     alone = {"trtdsl, fp32": ROWS["trtdsl, fp32"], "torch.onnx, dynamo, fp32": {"refused": "no"}}
     assert "| net | fp32 | not measured" in tool.ratios({"net": alone}, ("fp32",))
     alone["torch.onnx, TorchScript, fp32"] = {"refused": "no"}
@@ -62,7 +79,7 @@ def test_a_run_goes_on_where_it_stopped_and_writes_whole_tables_only(tool, monke
     tool.main([*options, "--write"])
     written = document.read_text()
     assert "old" not in written
-    assert "| stn | fp32 | 0.500 | 0.500 | 1.000 | 1.000 | 0.0% |" in written
+    assert "| stn | fp32 | 0.500 | 0.500 | 1.000 | 1.000 | 0.0% | 1.25 |" in written
     assert len(results.read_text().splitlines()) == 11
     monkeypatch.setattr(tool.Networks, "measured", lambda *_: pytest.fail("it is measured already"))
     tool.main([*options, "--write"])

@@ -7,7 +7,8 @@
 Every road builds for the sizes that the network is tuned for, and those alone, in a process of its own. "fp16" and
 "bf16" are trtdsl's ``precision=``, which runs low what torch.autocast runs low; "all fp16" and "all bf16" have weights
 and inputs of that dtype too, as the exporters' ``.half()`` has them, and are what these compare with. No GPU is needed:
-launches, bytes and memory are read from the engines' programs (docs/program.md). Weights that are not in the
+launches, bytes and memory are read from the engines' programs (docs/program.md). The limit is what convolutions,
+products and fused attention move alone. Weights that are not in the
 repository are made by tools/make_weights.py. The dynamo-based exporter needs the package onnxscript.
 
 A row of trtdsl counts for the commit that it was measured on; an exporter's for its version, torch's and TensorRT's,
@@ -55,9 +56,11 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 OURS = ("fp32", "fp16", "bf16", "all fp16", "all bf16")
 HEADS = {
     "definition": "definition, s", "build": "build, s", "launches": "launches", "bytes": "bytes moved",
-    "rearranged": "rearranged", "memory": "activation memory", "engine": "engine, bytes", "floor": "floor, ms",
+    "limit": "limit", "rearranged": "rearranged", "memory": "activation memory", "engine": "engine, bytes",
+    "floor": "floor, ms",
 }  # fmt: skip
 COMPARED = ("launches", "bytes", "memory", "engine")
+PRODUCTS = ("convolution", "product", "attention")
 SECONDS = 90  # of a row; ten times as many by the clock
 
 
@@ -67,10 +70,20 @@ SECONDS = 90  # of a row; ten times as many by the clock
 def figures(program, definition, device):
     return {
         "definition": round(definition, 2), "build": round(program.build_seconds, 2),
-        "launches": program.launch_count, "bytes": program.bytes, "rearranged": program.rearranged_bytes,
+        "launches": program.launch_count, "bytes": program.bytes, "limit": limit(program),
+        "rearranged": program.rearranged_bytes,
         "memory": program.memory, "engine": program.engine_bytes,
         "floor": round(td.floor_of(program, device).seconds * 1e3, 3),
     }  # fmt: skip
+
+
+def limit(program):
+    """The bytes that the network would move if everything else were part of its products.
+
+    Those of convolutions, products and fused attention: each reads its operands and residuals once and writes its
+    result once, and nothing else is launched.
+    """
+    return sum(launch.bytes * launch.times for launch in program.launches if launch.kind in PRODUCTS)
 
 
 def refused(error):
@@ -239,18 +252,19 @@ def beside(rows, kind):
 
 def ratios(found, kinds):
     """Our figures divided by the better exporter's, one row for a network and a kind."""
-    heads = "launches | bytes moved | activation memory | engine | rearranged, of our bytes"
-    lines = [f"| network | | {heads} |", "|---" * 7 + "|"]
+    heads = "launches | bytes moved | activation memory | engine | rearranged, of our bytes | our bytes, of the limit"
+    lines = [f"| network | | {heads} |", "|---" * 8 + "|"]
     for name, rows in found.items():
         for kind in kinds:
             mine, theirs = beside(rows, kind)
             if "refused" in mine:
-                lines.append(f"| {name} | {kind} | refused | | | | |")
+                lines.append(f"| {name} | {kind} | refused | | | | | |")
                 continue
             tried = all(f"torch.onnx, {exporter}, {kind.removeprefix('all ')}" in rows for exporter in EXPORTERS)
             none = "no exporter" if tried else "not measured"
             cells = [f"{mine[key] / theirs[key]:.3f}" for key in COMPARED] if theirs else [none, "", "", ""]
-            lines.append(f"| {name} | {kind} | {' | '.join(cells)} | {mine['rearranged'] / mine['bytes']:.1%} |")
+            cells += [f"{mine['rearranged'] / mine['bytes']:.1%}", f"{mine['bytes'] / mine['limit']:.2f}"]
+            lines.append(f"| {name} | {kind} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
