@@ -76,6 +76,11 @@ def tokens_among_themselves(f, x):
     return x + f.linear(x.transpose(1, 2), low(x, SQUARE), low(x, SIDE[:49])).transpose(1, 2)
 
 
+def activated(name):
+    """A linear product of three dimensions and an activation at the end of a network."""
+    return lambda f, x: getattr(f, name)(f.linear(x, low(x, SQUARES[0]), low(x, BIASES[0])))
+
+
 def context_of_a_map(f, x):
     """GCNet: the sum of a map's pixels by weights of their own."""
     y = conv(f, x)
@@ -99,6 +104,8 @@ CASES = {
     "tokens of MLP-Mixer": (ODD, mixed_tokens, (7, 0.629), (7, 0.315)),  # 8, 0.655; 8, 0.315
     "tokens of ResMLP": ((2, 49, 128), tokens_among_themselves, (2, 0.262), (2, 0.131)),  # 2, 0.264; 2, 0.132
     "context of a map": (IMAGE, context_of_a_map, (10, 5.52), (10, 2.76)),  # 11, 6.38; 10, 2.76
+    "gelu of tokens": (TOKENS, activated("gelu"), (2, 0.591), (2, 0.296)),  # 2, 0.591; 2, 0.427
+    "silu of tokens": (TOKENS, activated("silu"), (2, 0.591), (2, 0.296)),  # 2, 0.591; 2, 0.427
     "heads of maps": (IMAGE, heads_of_maps, (5, 6.464), (5, 3.232)),  # 7, 9.905; 5, 3.232
 }
 

@@ -10,6 +10,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
+from ...definition.precision import is_low
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ..family import family
@@ -97,8 +98,9 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") -> Tensor:
     """``input * Phi(input)``: IActivationLayer GELU_ERF, or GELU_TANH for ``approximate="tanh"``.
 
-    Half precision takes it in float32, as torch does: the layer itself gives infinity for half of the greatest float16.
-    ``lowering="erf"`` is IUnaryLayer ERF and IElementWiseLayers, in float32.
+    Half precision takes it in float32, as torch does: the layer itself gives infinity for half of the greatest float16;
+    IActivationLayer LEAKY_RELU of slope 1 follows. ``lowering="erf"`` is IUnaryLayer ERF and IElementWiseLayers, in
+    float32.
 
     >>> F.gelu(td.Network().input("x", (2, 3)), approximate="tanh").shape
     (2, 3)
@@ -106,9 +108,19 @@ def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") ->
     if approximate not in ("none", "tanh"):
         raise UnsupportedError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
     cannot = {"erf": "it is exact, and approximate is 'tanh'"} if approximate == "tanh" else {}
+    wide = L.cast(input, torch.float32) if is_low(input) else input
     if lowering_of("gelu", lowering, input, cannot=cannot) == "erf":
-        return in_float32(_gelu_by_erf, input)
-    return in_float32(lambda x: L.activation(x, "GELU_ERF" if approximate == "none" else "GELU_TANH"), input)
+        return _rounded(_gelu_by_erf(wide), input.dtype)
+    return _rounded(L.activation(wide, "GELU_ERF" if approximate == "none" else "GELU_TANH"), input.dtype)
+
+
+def _rounded(wide: Tensor, dtype: torch.dtype) -> Tensor:
+    """What is computed in float32 in ``dtype``, by a layer in that dtype at last, which changes nothing.
+
+    A linear product's result of three dimensions is reshaped in a second launch where an output or a sum reads it. The
+    builder begins that launch at the last layer, and would hand over float32 where it is the cast.
+    """
+    return wide if dtype == wide.dtype else L.activation(L.cast(wide, dtype), "LEAKY_RELU", alpha=1.0)
 
 
 def _gelu_by_erf(x: Tensor) -> Tensor:
@@ -139,7 +151,7 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     if way == "float32":
         return L.cast(L.elementwise(wide, L.activation(wide, "SIGMOID"), "PROD"), input.dtype)
     powers = L.unary(L.unary(wide, "NEG"), "EXP")
-    return L.cast(L.elementwise(wide, binary(powers, 1.0, "SUM", torch.float32), "DIV"), input.dtype)
+    return _rounded(L.elementwise(wide, binary(powers, 1.0, "SUM", torch.float32), "DIV"), input.dtype)
 
 
 @operation
