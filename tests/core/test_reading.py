@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from msgspec import Meta, Struct
+from safetensors.torch import save_file
 
 import trtdsl as td
 from trtdsl.building.manifest import read_earlier_manifest
@@ -175,9 +176,59 @@ def test_a_sample_of_another_kind_is_refused(tmp_path, values):
 def test_names_that_tensorrt_or_a_terminal_does_not_keep(name):
     net = td.Network()
     x = net.input("x", (2,))
-    for define in (lambda: net.input(name, (2,)), lambda: net.output(x * 2, name), lambda: td.Network(name)):
+    given = (
+        *(lambda: net.input(name, (2,)), lambda: net.output(x * 2, name), lambda: td.Network(name)),
+        *(lambda: net.weights({name: torch.ones(2)}), lambda: net.scope(name).__enter__()),
+    )
+    for define in given:
         with pytest.raises(td.UsageError, match="has control characters"):
             define()
+
+
+def test_a_header_with_a_name_that_a_terminal_does_not_keep(tmp_path):
+    save_file({"a\x1b[2J": torch.ones(2)}, tmp_path / "w.safetensors")
+    with pytest.raises(CorruptFileError, match=r"the header of .*w\.safetensors: must be printable text") as caught:
+        Weights(tmp_path / "w.safetensors")
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [7, None, b"w", [1], {"a": 3}, {3: torch.ones(1)}])
+def test_what_is_no_source_of_weights(given):
+    with pytest.raises(td.UsageError, match="^weights are .*tensors by name.* not "):
+        Weights(given)
+
+
+def test_headers_that_are_too_large(tmp_path):
+    """One byte of a hole in a file costs nothing, and reading it would."""
+    header = (20 << 20).to_bytes(8, "little")
+    for name, head in (("w.safetensors", header), ("x.npy", b"\x93NUMPY\x02\0" + header[:4])):
+        with open(tmp_path / name, "wb") as file:
+            file.write(head)
+            file.truncate(1 << 30)
+    with pytest.raises(CorruptFileError, match="larger than the 16 MiB"):
+        Weights(tmp_path / "w.safetensors")
+    with pytest.raises(td.FeedError, match="its header has 20,971,520 bytes"):
+        read_array("x", tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("shape", ["(-1,)", "(2, -3)", "(10**30,)", "(999999999999,)", "(7, 0, 9)", "(True,)", "3"])
+def test_an_array_whose_header_says_more_than_the_file_has(tmp_path, shape):
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text)
+    if shape == "(7, 0, 9)":
+        assert read_array("x", tmp_path / "x.npy").shape == (7, 0, 9)
+        return
+    with pytest.raises(td.FeedError, match="is not an .npy file"):
+        read_array("x", tmp_path / "x.npy")
+
+
+def test_a_timing_cache_that_cannot_be_read(tmp_path):
+    net = td.Network()
+    net.output(net.input("x", (2,)) * 2, "y")
+    os.mkfifo(tmp_path / "cache")
+    for path in (tmp_path / "cache", tmp_path, "/dev/stdin"):
+        with pytest.raises(td.UsageError, match="cannot write .*: it is"):
+            td.build(net, tmp_path / "a.engine", run_check=False, config=td.BuildConfig(timing_cache=path))
 
 
 def test_a_newer_tensorrt_rtx_is_announced():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 from ..core.errors import CorruptFileError, MismatchError
 from ..core.html import folded, preformatted, table
+from ..core.reading import as_struct, check_schema
 from .judging.equality import OutputComparison, Tolerance, describe
 
 SCHEMA = 2
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class CheckReport:
 
     network: str
     backend: str
-    on: str
+    on: Literal["interpreter", "program", "engine"]
     cases: list[Case]
     seed: int
     tolerances: dict[str, Tolerance] = field(default_factory=dict)
@@ -131,18 +131,10 @@ class CheckReport:
 
         Raises CorruptFileError for anything else.
         """
-        try:
-            if (facts["kind"], facts["schema"]) != ("check", SCHEMA):
-                raise ValueError(f"it is a {facts['kind']} of schema {facts['schema']}, not a check of schema {SCHEMA}")
-            cases = [
-                Case(dict(case["dims"]), [_made(OutputComparison, output) for output in case["outputs"]], case["draw"])
-                for case in facts["cases"]
-            ]
-            tolerances = {name: _made(Tolerance, each) for name, each in facts["tolerances"].items()}
-            return _made(cls, {**facts, "cases": cases, "tolerances": tolerances})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise CorruptFileError(f"{label} is no report of `trtdsl check --json`: {reason}") from None
+        if not isinstance(facts, dict) or facts.get("kind") != "check":
+            raise CorruptFileError(f"{label} is no report of `trtdsl check --json`")
+        check_schema(facts, (SCHEMA,), label, CorruptFileError)
+        return as_struct(_with_numbers(facts), cls, label, CorruptFileError)
 
     def problems(self) -> Iterator[str]:
         """One line for each output that differs, with its worst case, and one for each finding."""
@@ -164,6 +156,14 @@ def _badness(output: OutputComparison) -> tuple[bool, bool, float]:
     return not output.passed, output.problem is not None, output.ratio
 
 
-def _made(kind: type[T], facts: dict[str, Any]) -> T:
-    """A dataclass from a mapping that may have more entries."""
-    return kind(**{each.name: facts[each.name] for each in fields(kind) if each.name in facts})  # type: ignore[arg-type]
+NUMBERS = {each.name for kind in (OutputComparison, Tolerance) for each in fields(kind) if "float" in str(each.type)}
+
+
+def _with_numbers(value: Any) -> Any:
+    """What JSON says of a report, with numbers where the command writes ``"nan"`` and ``"inf"``."""
+    if isinstance(value, dict):
+        return {
+            name: float(item) if name in NUMBERS and item in ("nan", "inf", "-inf") else _with_numbers(item)
+            for name, item in value.items()
+        }
+    return [_with_numbers(item) for item in value] if isinstance(value, (list, tuple)) else value

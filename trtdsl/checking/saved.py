@@ -8,15 +8,19 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from ..core.caller import option
-from ..core.errors import FeedError, UsageError
-from ..core.files import Output, is_file, write_atomically
+from ..core.errors import FeedError, TrtdslError, UsageError
+from ..core.files import Output, write_atomically
 from ..core.lazy import torch
+from ..core.reading import Count, Text, as_struct, check_schema, parse_json
 from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
+from ..definition.weights import Weights
 from ..interpreter.feeds import read_array
 from ..interpreter.interpret import dims_of
 from .judging.evidence import Evidence, Rules
@@ -65,6 +69,25 @@ def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tu
     write_atomically(output, as_bytes(tensors, {"trtdsl_check": json.dumps(facts)}))
 
 
+class DrawEntry(Struct, forbid_unknown_fields=True):
+    """One set of feeds."""
+
+    draw: Text
+    sizes: dict[str, Count]
+
+
+class Facts(Struct, forbid_unknown_fields=True):
+    """What a file says of its tensors."""
+
+    schema: int
+    network: str
+    precision: str
+    reference: dict[str, str] | None
+    draws: Annotated[tuple[DrawEntry, ...], Meta(min_length=1)]
+    torch: str
+    sha256: str
+
+
 def _digest(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
     """A hash of everything that a saved check holds besides this hash."""
     rest = {name: value for name, value in facts.items() if name != "sha256"}
@@ -85,13 +108,13 @@ def load(
     output; outputs in ``trivial`` need not be finite.
     """
     facts, tensors = _read(path)
-    if facts.get("sha256") != _digest(facts, tensors):
+    if facts["sha256"] != _digest(facts, tensors):
         raise UsageError(f"{path} is not as it was saved: its tensors or what it says of them were changed. Save again")
-    if facts.get("network") != network.name:
+    if facts["network"] != network.name:
         raise UsageError(f"{path} was saved for the network {facts.get('network')!r}, not {network.name!r}")
-    if facts.get("precision") != str(network.precision):
+    if facts["precision"] != str(network.precision):
         raise UsageError(f"{path} was saved in precision {facts.get('precision')}, not {network.precision}")
-    known, here = facts.get("reference"), reference_facts(spec)
+    known, here = facts["reference"], reference_facts(spec)
     if here is not None and known is not None and here != known:
         raise UsageError(f"{path} was saved with another reference, or another state of its files: save it again")
     cases = []
@@ -103,11 +126,11 @@ def load(
         if set(kinds["feeds"]) != set(network.inputs):
             given, wanted = ", ".join(kinds["feeds"]), ", ".join(network.inputs)
             raise UsageError(f"{path} was saved for other inputs: {given}, not {wanted}")
-        if not isinstance(fact, dict) or fact.get("sizes") != sizes_of(network, kinds["feeds"]):
+        if fact["sizes"] != sizes_of(network, kinds["feeds"]):
             raise UsageError(f"{path} is not as it was saved: the feeds have other sizes than it says")
-        cases.append(SavedCase(str(fact.get("draw")), kinds["feeds"], kinds["torch"], kinds["float64"] or None))
-    if tensors or not cases:
-        raise UsageError(f"{path} is not as it was saved: it says nothing of {min(tensors, default='any draw')!r}")
+        cases.append(SavedCase(fact["draw"], kinds["feeds"], kinds["torch"], kinds["float64"] or None))
+    if tensors:
+        raise UsageError(f"{path} is not as it was saved: it says nothing of {min(tensors)!r}")
     problem = next(_problems(cases, trivial), None)
     if problem is not None:
         raise UsageError(f"{path} proves nothing: {problem}")
@@ -116,19 +139,16 @@ def load(
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """What a file says, and its tensors. UsageError for one that is no saved check."""
-    from safetensors import SafetensorError, safe_open
-
     try:
-        if not is_file(path):  # opening a pipe would wait for ever
-            raise FileNotFoundError("there is no such file")
-        with safe_open(os.fspath(path), "pt") as file:
-            facts = json.loads((file.metadata() or {}).get("trtdsl_check", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (OSError, SafetensorError, ValueError, RecursionError, AttributeError, RuntimeError) as error:
-        raise UsageError(f"{path} is not a saved check: {error}") from None
-    if not isinstance(facts, dict) or facts.get("schema") != SCHEMA or not isinstance(facts.get("draws"), list):
-        raise UsageError(f"{path} is not a saved check: a check with {option('save', str(path))} makes one")
-    return facts, tensors
+        opened = Weights(path)
+        text = (opened.metadata() or {}).get("trtdsl_check", "")
+        facts = parse_json(text.encode(), "what it says of itself", "saved check's", UsageError)
+        check_schema(facts, (SCHEMA,), "it", UsageError)
+        as_struct(facts, Facts, "", UsageError)
+        return facts, {name: opened.get(name) for name in opened.shapes}
+    except TrtdslError as error:
+        made = f"a check with {option('save', str(path))} makes one"
+        raise UsageError(f"{path} is not a saved check, or damaged ({error.message}): {made}") from None
 
 
 def _problems(cases: Sequence[SavedCase], trivial: Collection[str]) -> Iterator[str]:

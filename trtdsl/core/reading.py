@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
@@ -16,8 +16,8 @@ import msgspec
 T = TypeVar("T")
 Error = Callable[[str], Exception]
 
-LARGEST = 64 << 20
-"""Bytes of the largest JSON file that is read."""
+LARGEST = 16 << 20
+"""Bytes of the largest JSON that is read."""
 DEEPEST = 100
 """Levels of lists and objects in JSON."""
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -91,6 +91,19 @@ def written(pattern: str, what: str) -> msgspec.Meta:
     return msgspec.Meta(pattern=pattern)
 
 
+UNPRINTED = "\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+Text = Annotated[str, written(rf"\A[^{UNPRINTED}]*\Z", "printable text")]
+"""What is shown to a reader as it is."""
+
+
+def check_schema(facts: Mapping[str, Any], known: Sequence[int], label: str, error: Error) -> None:
+    """``error`` where a file is of another schema than those that are read."""
+    schema = facts.get("schema")
+    if type(schema) is not int or schema not in known:
+        read = " and ".join(map(str, known))
+        raise error(f"{label} has schema {ascii(schema)[:20]}, and this trtdsl reads {read}: use the one that wrote it")
+
+
 def as_struct(facts: Any, kind: type[T], label: str, error: Error) -> T:
     """Values of JSON as the ``kind`` that they must have. ``error`` names the entry that is of another."""
     try:
@@ -98,8 +111,10 @@ def as_struct(facts: Any, kind: type[T], label: str, error: Error) -> T:
     except msgspec.ValidationError as found:
         reason, _, place = str(found).partition(" - at ")
         where = _place(facts, kind, str(found), place.rpartition("$")[2])
-        words = _PATTERNS.get(reason) or reason[:1].lower() + reason[1:200].replace("`", "")
-        raise error(f"{label}: {where}{': ' * bool(where)}{words}") from None
+        words = _PATTERNS.get(reason) or re.sub(
+            f"[{UNPRINTED}]", "?", reason[:1].lower() + reason[1:200].replace("`", "")
+        )
+        raise error(": ".join(filter(None, (label, where, words)))) from None
 
 
 def _place(facts: Any, kind: Any, message: str, path: str) -> str:

@@ -216,6 +216,7 @@ class Network:
         if not isinstance(name, str) or not name:
             hint = ": weights are net.weights(…)" if isinstance(name, (Mapping, PathLike)) else f": {name!r}"
             raise UsageError(f"net.scope takes a module's name, such as 'head', not {type(name).__name__}{hint}")
+        check_characters(name, "a module's name")
         outer, self._scope = self._scope, f"{self._scope}.{name}" if self._scope else name
         try:
             yield

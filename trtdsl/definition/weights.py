@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,12 +9,14 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from msgspec import Struct
+
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError, WeightsDamagedError, WeightsError, nearest
-from ..core.files import WEIGHTS, Snapshot, check_writable, write_atomically
+from ..core.files import WEIGHTS, Snapshot, check_characters, check_writable, write_atomically
 from ..core.lazy import torch
-from ..core.reading import TOO_MUCH, open_regular, unpacked_limit
+from ..core.reading import LARGEST, TOO_MUCH, Count, Text, as_struct, open_regular, parse_json, unpacked_limit
 from ..sizes.shape import shape_text
 from .operation import author_location
 from .tensor import Tensor
@@ -69,6 +70,9 @@ class Weights:
         else:
             if isinstance(source, Weights):
                 self.snapshot, self._header = source.snapshot, source._header
+            elif not isinstance(source, (str, os.PathLike)):
+                kind = type(source).__name__
+                raise UsageError(f"weights are a safetensors file, tensors by name or td.Weights, not {kind}")
             else:
                 self.snapshot = _opened(Path(source))
                 self._header = _header(self.snapshot)
@@ -263,8 +267,11 @@ def _may_be_nonfinite(tensor: torch.Tensor) -> bool:
     return any(part.max() >= infinity or part.view(f"u{size}").max() >= negative for part in parts)
 
 
-def _plain(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of a state_dict, detached; UsageError for one that is not on the CPU."""
+def _plain(name: Any, tensor: Any) -> torch.Tensor:
+    """A tensor of a state_dict, detached; UsageError for what is none, and for one that is not on the CPU."""
+    if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+        raise UsageError(f"weights are tensors by name, not {type(tensor).__name__} by {type(name).__name__}")
+    check_characters(name, "a weight's name")
     if not tensor.is_cpu:
         raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
     return tensor.detach()
@@ -289,6 +296,14 @@ class Header(NamedTuple):
     metadata: Mapping[str, str] | None
 
 
+class TensorEntry(Struct):
+    """What a header says of a tensor."""
+
+    dtype: Text
+    shape: tuple[Count, ...]
+    data_offsets: tuple[Count, Count]
+
+
 def _opened(path: Path) -> Snapshot:
     """The file as it is now, when safetensors takes it."""
     from safetensors import SafetensorError, safe_open
@@ -297,6 +312,8 @@ def _opened(path: Path) -> Snapshot:
     try:
         snapshot = Snapshot(path)
         head = snapshot.read(8, 0)
+        if LARGEST < int.from_bytes(head, "little") < snapshot.version.size:
+            raise WeightsDamagedError(f"the header of {path} is larger than the {LARGEST >> 20} MiB that are read")
         with safe_open(path, "pt"):
             change = snapshot.change()
         if change is not None:  # it is another file that was taken
@@ -318,14 +335,17 @@ def _opened(path: Path) -> Snapshot:
 
 def _header(snapshot: Snapshot) -> Header:
     """The header of a file that safetensors has taken: its length in 8 bytes, then JSON."""
+    label = f"the header of {snapshot.path}"
     length = int.from_bytes(snapshot.read(8, 0), "little")
-    entries = json.loads(snapshot.read(length, 8))
-    header = Header(8 + length, {}, {}, {}, entries.pop("__metadata__", None))
-    for name, entry in sorted(entries.items()):
-        kind: str = entry["dtype"]
-        header.shapes[name] = tuple(entry["shape"])
-        header.dtypes[name] = SAFETENSORS_DTYPES.get(kind, kind)
-        header.places[name] = tuple(entry["data_offsets"])
+    facts = parse_json(snapshot.read(length, 8), label, "safetensors file's", WeightsDamagedError)
+    metadata = facts.pop("__metadata__", None)
+    if metadata is not None:
+        as_struct(metadata, dict[str, str], f"{label}: its metadata", WeightsDamagedError)
+    header = Header(8 + length, {}, {}, {}, metadata)
+    for name, entry in sorted(as_struct(facts, dict[Text, TensorEntry], label, WeightsDamagedError).items()):
+        header.shapes[name] = entry.shape
+        header.dtypes[name] = SAFETENSORS_DTYPES.get(entry.dtype, entry.dtype)
+        header.places[name] = entry.data_offsets
     return header
 
 

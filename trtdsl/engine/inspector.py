@@ -6,14 +6,16 @@ fields are those that NVIDIA documents and shows (TensorRT 8.4 to 11); this has 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from ..core.caller import option
 from ..core.errors import ProgramDamagedError, UnreadableProgramError, UsageError
+from ..core.reading import Count, Int, as_struct, parse_json
 from ..programs.launches import Kind, places_of
 from ..programs.plan import BITS, DTYPES
 from ..programs.program import Launch, Operand, Program, ProgramTensor
@@ -38,6 +40,53 @@ KINDS: tuple[tuple[str, Kind], ...] = (
 QUIET = ("noop", "constant", "signal", "wait", "shapehosttodevice", "shape_call")
 
 
+class Tensor(Struct):
+    """An operand of a layer. Its dtype is in one of several entries, by TensorRT's version."""
+
+    name: str = field(name="Name")
+    location: str = field(name="Location", default="Device")
+    dimensions: tuple[Int, ...] | None = field(name="Dimensions", default=None)
+    dtype: str = field(name="DataType", default="")
+    dtype_9: str = field(name="Datatype", default="")
+    dtype_and_format: str = field(name="Format/Datatype", default="")
+    format: str = field(name="Format", default="")
+
+
+class Constants(Struct):
+    """The constants of a layer."""
+
+    type: str = field(name="Type", default="")
+    count: Count = field(name="Count", default=0)
+
+
+class Layer(Struct):
+    """A layer of an engine that was built with detailed verbosity."""
+
+    name: str = field(name="Name")
+    type: str = field(name="LayerType", default="")
+    inputs: tuple[Tensor, ...] = field(name="Inputs", default=())
+    outputs: tuple[Tensor, ...] = field(name="Outputs", default=())
+    weights: Constants | Literal[""] | None = field(name="Weights", default=None)
+    bias: Constants | Literal[""] | None = field(name="Bias", default=None)
+    metadata: str | None = field(name="Metadata", default=None)
+    stream: Count | None = field(name="StreamId", default=None)
+
+
+class Bound(Struct):
+    """An input or an output, since TensorRT 11."""
+
+    name: str = field(name="Name")
+    mode: str = field(name="IOMode", default="")
+
+
+class Report(Struct):
+    """What ``IEngineInspector`` says."""
+
+    layers: tuple[str | Layer, ...] = field(name="Layers")
+    bound: tuple[Bound, ...] | None = field(name="I/O Tensors", default=None)
+    bindings: tuple[str, ...] = field(name="Bindings", default=())
+
+
 def program_of_inspector(engine: Any, trt: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Program:
     """The program of a deserialized ``ICudaEngine``; ``shapes`` are those of its dynamic inputs.
 
@@ -60,12 +109,12 @@ def program_of_report(report: str, *, network: str = "", backend: str = "tensorr
     Raises ProgramDamagedError for anything but such JSON, UnreadableProgramError for a report of names alone,
     UsageError where sizes are not known.
     """
-    try:
-        facts = json.loads(report)
-        layers = facts["Layers"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ProgramDamagedError("the inspector's report is not the JSON that TensorRT documents") from None
-    if not isinstance(layers, list) or not all(isinstance(layer, dict) and "Name" in layer for layer in layers):
+    label = "the inspector's report"
+    facts = as_struct(
+        parse_json(report.encode(), label, "report", ProgramDamagedError), Report, label, ProgramDamagedError
+    )
+    layers = [layer for layer in facts.layers if isinstance(layer, Layer)]
+    if len(layers) != len(facts.layers):
         raise UnreadableProgramError(
             "the engine tells only the names of its layers: build it with " + option("profiling_verbosity", "detailed")
         )
@@ -73,19 +122,23 @@ def program_of_report(report: str, *, network: str = "", backend: str = "tensorr
     tensors: dict[str, ProgramTensor] = {}
     launches: list[Launch] = []
     for layer in layers:
-        named = str(layer.get("LayerType", "")).lower().replace("_", "")
+        named = layer.type.lower().replace("_", "")
         if any(word.replace("_", "") in named for word in QUIET):
             continue
-        reads = [_operand(tensor, bound, tensors) for tensor in _listed(layer, "Inputs")]
-        writes = [_operand(tensor, bound, tensors) for tensor in _listed(layer, "Outputs")]
-        reads += [operand for key in ("Weights", "Bias") if (operand := _weights(layer, key, tensors)) is not None]
-        lines, scopes = places_of(str(layer.get("Metadata") or ""))
+        reads, writes = (
+            [_operand(tensor, bound, tensors) for tensor in part if tensor.location.lower() == "device"]
+            for part in (layer.inputs, layer.outputs)
+        )
+        for what, constants in (("weights", layer.weights), ("bias", layer.bias)):
+            if isinstance(constants, Constants) and constants.count > 1:
+                reads.append(_constants(f"{layer.name}.{what}", constants, tensors))
+        lines, scopes = places_of(layer.metadata or "")
         first = next((tensors[operand.tensor].dtype for operand in (*reads, *writes)), "")
         kind: Any = next((found for word, found in KINDS if word in named), "other")
         launches.append(
             Launch(
-                len(launches), kind, str(layer["Name"]),
-                tuple(reads), tuple(writes), 1, None, first, (), (), int(layer.get("StreamId") or 0), lines, scopes,
+                len(launches), kind, layer.name,
+                tuple(reads), tuple(writes), 1, None, first, (), (), layer.stream or 0, lines, scopes,
             )
         )  # fmt: skip
     inputs = {name: tensors[name].shape for name in bound if name in tensors and bound[name] != "output"}
@@ -97,28 +150,18 @@ def program_of_report(report: str, *, network: str = "", backend: str = "tensorr
     )  # fmt: skip
 
 
-def _bound(facts: Mapping[str, Any]) -> dict[str, str]:
+def _bound(facts: Report) -> dict[str, str]:
     """The network's inputs and outputs: ``I/O Tensors`` since TensorRT 11, names alone in ``Bindings`` before."""
-    told = facts.get("I/O Tensors")
-    if isinstance(told, list):
-        return {str(each["Name"]): str(each.get("IOMode", "")).lower() for each in told if isinstance(each, dict)}
-    bindings = facts.get("Bindings")
-    return {str(name): "" for name in bindings} if isinstance(bindings, list) else {}
+    if facts.bound is not None:
+        return {each.name: each.mode.lower() for each in facts.bound}
+    return dict.fromkeys(facts.bindings, "")
 
 
-def _listed(layer: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = layer.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(tensor, dict) for tensor in found):
-        raise ProgramDamagedError(f"the inspector's report has no list of tensors where {key} is one")
-    return [tensor for tensor in found if str(tensor.get("Location", "Device")).lower() == "device"]
-
-
-def _operand(tensor: Mapping[str, Any], bound: Mapping[str, str], tensors: dict[str, ProgramTensor]) -> Operand:
-    name = str(tensor.get("Name", ""))
-    shape = tensor.get("Dimensions")
-    words = " ".join(str(tensor.get(key, "")) for key in ("DataType", "Datatype", "Format/Datatype", "Format"))
+def _operand(tensor: Tensor, bound: Mapping[str, str], tensors: dict[str, ProgramTensor]) -> Operand:
+    name, shape = tensor.name, tensor.dimensions
+    words = " ".join((tensor.dtype, tensor.dtype_9, tensor.dtype_and_format, tensor.format))
     dtype = WORD.search(words)
-    if not isinstance(shape, list) or not all(isinstance(size, int) for size in shape) or dtype is None:
+    if shape is None or dtype is None:
         raise ProgramDamagedError(f"the inspector's report does not tell the shape and the dtype of {name!r}")
     if any(size < 0 for size in shape):
         raise UsageError(f"the size of {name!r} is open: give the shapes of the engine's inputs")
@@ -136,16 +179,11 @@ def _operand(tensor: Mapping[str, Any], bound: Mapping[str, str], tensors: dict[
     return Operand(name, size)
 
 
-def _weights(layer: Mapping[str, Any], key: str, tensors: dict[str, ProgramTensor]) -> Operand | None:
-    """The constants of a layer, ``{"Type": "Float", "Count": 864}``."""
-    told = layer.get(key)
-    if not isinstance(told, dict) or not isinstance(told.get("Count"), int) or told["Count"] <= 1:
-        return None
-    dtype = WORD.search(str(told.get("Type", "")))
+def _constants(name: str, told: Constants, tensors: dict[str, ProgramTensor]) -> Operand:
+    dtype = WORD.search(told.type)
     word = WORDS[dtype[0].lower()] if dtype else "float"
-    name, count = f"{layer['Name']}.{key.lower()}", told["Count"]
-    size = (count * BITS[word] + 7) // 8
+    size = (told.count * BITS[word] + 7) // 8
     tensors[name] = ProgramTensor(
-        name, (count,), (str(count),), DTYPES.get(word, word), (0,), size, "device", "", 0, None, True, False
+        name, (told.count,), (str(told.count),), DTYPES.get(word, word), (0,), size, "device", "", 0, None, True, False
     )
     return Operand(name, size)

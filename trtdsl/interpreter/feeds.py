@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from os import PathLike, fspath
+from typing import BinaryIO
 
 from ..core.author import authors_errors
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, TrtdslError, UsageError
 from ..core.files import is_file
 from ..core.lazy import np, torch
+from ..core.reading import open_regular
 from ..definition.input import Input
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
@@ -155,12 +159,18 @@ def _from_file(name: str, file: str | PathLike[str], shape: tuple[int, ...], dty
     return tensor.contiguous()
 
 
+LONGEST_HEADER = 10_000
+"""Bytes, which numpy reads without being told that a file is trusted."""
+
+
 def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
     """The array in a .npy file. Raises UsageError for a file that is not there, FeedError for one that is no array."""
     if not is_file(path):
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: there is no such file")
     try:
-        loaded = np.load(path, allow_pickle=False)
+        with open_regular(path) as file:
+            _check_length(file)
+            loaded = np.load(file, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # its header is Python text that numpy parses: there are many ways to be wrong
@@ -169,6 +179,22 @@ def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
     if not isinstance(loaded, np.ndarray):
         raise FeedError(f"input {name}: {fspath(path)} is an archive of several arrays, not an .npy file")
     return loaded
+
+
+def _check_length(file: BinaryIO) -> None:
+    """ValueError for an .npy file with a header or an array that would take more memory than the file has."""
+    head = file.read(12)
+    if head[:6] == np.lib.format.MAGIC_PREFIX:
+        length = int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
+        if length > LONGEST_HEADER:
+            raise ValueError(f"its header has {length:,} bytes")
+        file.seek(8)
+        reader = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
+        shape, _, dtype = reader(file)
+        wanted = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or wanted > os.fstat(file.fileno()).st_size - file.tell():
+            raise ValueError(f"it has not the {wanted:,} bytes of shape {shape}")
+    file.seek(0)
 
 
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:

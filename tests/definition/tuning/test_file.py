@@ -68,7 +68,7 @@ def test_an_entry_that_no_tuning_has_is_named():
     for place in (lambda f: f, lambda f: f["variants"][0], lambda f: f["variants"][0]["calls"][1]):
         wrong = json.loads(dump(tuning_of(spec)))
         place(wrong)["lowerng"] = "layer"
-        with pytest.raises(ValueError, match="it has an entry 'lowerng'.*, which no tuning has") as caught:
+        with pytest.raises(ValueError, match="object contains unknown field lowerng") as caught:
             parse(wrong)
         assert str(caught.value).isprintable()
 
@@ -157,13 +157,13 @@ def test_an_invalid_entry_of_a_tuning_is_named():
         for name, value in entries:
             wrong = facts()
             place(wrong)[name] = value
-            with pytest.raises(ValueError, match="is not a|has") as caught:
+            with pytest.raises(ValueError, match=rf"\b{name}\b.*: (expected|must be)") as caught:
                 parse(wrong)
             assert str(caught.value).isprintable()
     for name, value in WRONG_CALL:
         wrong = facts()
         wrong["variants"][0]["calls"][1][name] = value
-        with pytest.raises(ValueError, match=f"'{name}' is not a"):
+        with pytest.raises(ValueError, match=rf"^variants\[0\]\.calls\[1\]\.{name}.*: (expected|must be)"):
             parse(wrong)
     twice = facts()
     twice["variants"][0]["calls"][1] = twice["variants"][0]["calls"][0]

@@ -240,8 +240,58 @@ def test_a_network_of_five_thousand_calls():
     assert max(children.values()) <= 150 and model["items"][0]["count"] == 5000
 
 
+NOT_FINITE = """
+import torch
+
+import trtdsl as td
+
+
+class Log(torch.nn.Module):
+    def forward(self, x):
+        return torch.log(x)
+
+
+@td.network(inputs={"x": td.Input((3,), sample=(0.5, 1.0))}, reference=Log)
+def net(x):
+    return {"y": (x - 2).log()}
+"""
+
+
 def test_reports_survive_json(small):
     report = td.check(small / "small.py", sizes="quick")
     again = td.CheckReport.from_json(json.loads(json.dumps(report.to_json())))
     assert repr(again) == repr(report) and again.worst().keys() == report.worst().keys()
     assert torch.equal(torch.tensor(again.seed), torch.tensor(report.seed))
+
+
+def test_a_report_of_what_is_not_finite_is_read_as_it_is_printed(tmp_path, command_line):
+    """JSON has neither NaN nor Inf: the command writes words for them."""
+    (tmp_path / "net.py").write_text(NOT_FINITE)
+    run = command_line(tmp_path)
+    (tmp_path / "report.json").write_text(run("check", "net.py", "--json", code=1).stdout)
+    facts = json.loads((tmp_path / "report.json").read_text())
+    assert any(
+        value in ("nan", "inf") for case in facts["cases"] for each in case["outputs"] for value in each.values()
+    )
+    report = td.CheckReport.from_json(facts)
+    assert not report.passed
+    assert "DIFFERS" in repr(report)
+    run("view", "net.py", "--report", "report.json", "-o", "page.html")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.update(on="paper"), "on: invalid enum value 'paper'"),
+        (lambda f: f["cases"][0]["outputs"][0].update(ratio="much"), r"cases\[0\].outputs\[0\].ratio: expected float"),
+        (lambda f: f["cases"][0].update(dims=[1]), r"cases\[0\].dims: expected object"),
+        (lambda f: f.update(findings="none"), "findings: expected array"),
+        (lambda f: f.update(schema=True), "has schema True, and this trtdsl reads 2"),
+        (lambda f: f["cases"][0].pop("outputs"), r"cases\[0\]: object missing required field outputs"),
+    ],
+)
+def test_a_report_with_a_wrong_entry(small, change, words):
+    facts = json.loads(json.dumps(td.check(small / "small.py", sizes="quick").to_json()))
+    change(facts)
+    with pytest.raises(td.CorruptFileError, match=words):
+        td.CheckReport.from_json(facts)

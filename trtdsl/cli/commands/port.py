@@ -95,5 +95,5 @@ def _value(text: str) -> Any:
     """JSON, or the text itself."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text

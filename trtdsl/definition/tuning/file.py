@@ -10,14 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from ...core.backend import Backend
 from ...core.dtypes import dtype_name
-from ...core.errors import TrtdslError, TuningWarning, UsageError, nearest
+from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files import file_name, is_file
 from ...core.lazy import torch
-from ...core.reading import parse_json, read_file
+from ...core.reading import LARGEST, Int, Text, as_struct, check_schema, parse_json, read_file
 from ...core.version import __version__
 from ...sizes.dim import Dim
 from ...sizes.shape import shape_text
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from ..network import Network
 
 SCHEMA = 1
-LARGEST = 16 << 20
-"""Bytes of the largest file that is read: one of 40,000 calls."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +238,50 @@ def _call(call: Tuned) -> dict[str, Any]:
     return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), "lowering": call.lowering}
 
 
+class CallEntry(Struct, forbid_unknown_fields=True):
+    """A call, as the file has it."""
+
+    file: Text
+    within: Text
+    operation: Text
+    function: Text
+    ordinal: Int
+    line: Int
+    operands: tuple[Text, ...]
+    lowering: Text
+
+    @property
+    def key(self) -> SiteKey:
+        """What names the call."""
+        return SiteKey(self.file, self.within, self.operation, self.function, self.ordinal)
+
+
+class VariantEntry(Struct, forbid_unknown_fields=True):
+    """The calls of one case, as the file has them."""
+
+    precision: Text
+    inputs: dict[Text, Text]
+    dims: dict[Text, Annotated[list[Int], Meta(min_length=3, max_length=3)] | None]
+    settings: dict[Text, Any]
+    measured: dict[str, Any]
+    calls: tuple[CallEntry, ...]
+
+    def __post_init__(self) -> None:
+        if len({call.key for call in self.calls}) != len(self.calls):
+            raise ValueError("'calls' has a call twice")
+
+
+class TuningEntry(Struct, forbid_unknown_fields=True):
+    """A file."""
+
+    schema: int
+    kind: Literal["tuning"]
+    network: Text
+    backend: Text
+    trtdsl: Text
+    variants: tuple[VariantEntry, ...]
+
+
 def read_tuning(path: Path) -> Tuning:
     """A tuning from its file. ValueError, in one line, where it is not one that trtdsl wrote."""
     try:
@@ -247,54 +291,18 @@ def read_tuning(path: Path) -> Tuning:
     return parse(parse_json(data, "it", "tuning", ValueError))
 
 
-def parse(facts: Any) -> Tuning:
+def parse(facts: dict[str, Any]) -> Tuning:
     """A tuning from what its file says; ValueError naming the entry that is wrong."""
-    if not isinstance(facts, dict) or facts.get("kind") != "tuning":
+    if facts.get("kind") != "tuning":
         raise ValueError("it is not a tuning")
-    schema = facts.get("schema")
-    if type(schema) is not int or schema != SCHEMA:
-        raise ValueError(f"it has schema {str(schema)[:20]}, and this trtdsl reads {SCHEMA}")
-    _check_names(facts, ("kind", "schema", "network", "backend", "trtdsl", "variants"))
-    network, backend, made_by = (_entry(facts, name, str) for name in ("network", "backend", "trtdsl"))
-    return Tuning(network, backend, made_by, tuple(_variant(variant) for variant in _entry(facts, "variants", list)))
-
-
-def _variant(facts: Any) -> Variant:
-    _check_names(facts, ("precision", "inputs", "dims", "settings", "measured", "calls"))
-    inputs, dims = _entry(facts, "inputs", dict), _entry(facts, "dims", dict)
-    if not all(isinstance(text, str) for text in inputs.values()):
-        raise ValueError("'inputs' is not an object of strings")
-    for sizes in dims.values():
-        if sizes is not None and not (isinstance(sizes, list) and [type(size) for size in sizes] == [int] * 3):
-            raise ValueError("'dims' is not an object of ranges")
-    case = Case(_entry(facts, "precision", str), inputs, dims, _entry(facts, "settings", dict))
-    calls = tuple(_tuned(call) for call in _entry(facts, "calls", list))
-    if len({call.key for call in calls}) != len(calls):
-        raise ValueError("'calls' has a call twice")
-    return Variant(case, calls, _entry(facts, "measured", dict))
-
-
-def _tuned(facts: Any) -> Tuned:
-    _check_names(facts, (*SiteKey._fields, "line", "operands", "lowering"))
-    operands = _entry(facts, "operands", list)
-    if not all(isinstance(text, str) and text.isprintable() for text in operands):
-        raise ValueError("'operands' is not a list of strings")
-    file, within, operation, function = (_entry(facts, name, str) for name in SiteKey._fields[:4])
-    key = SiteKey(file, within, operation, function, _entry(facts, "ordinal", int))
-    return Tuned(key, _entry(facts, "line", int), tuple(operands), _entry(facts, "lowering", str))
-
-
-def _check_names(facts: Any, names: Sequence[str]) -> None:
-    """ValueError for an entry that no tuning has, such as one that is misspelt."""
-    for name in facts if isinstance(facts, dict) else ():
-        if name not in names:
-            raise ValueError(f"it has an entry {ascii(name)[:40]}{nearest(name, names)}, which no tuning has")
-
-
-def _entry(facts: Any, name: str, kind: type) -> Any:
-    """An entry of an object; ValueError where it is missing or of another type."""
-    value = facts.get(name) if isinstance(facts, dict) else None
-    if type(value) is not kind or (isinstance(value, str) and not value.isprintable()):
-        words = {str: "a string of printable characters", int: "a number", list: "a list", dict: "an object"}
-        raise ValueError(f"{name!r} is not {words[kind]}")
-    return value
+    check_schema(facts, (SCHEMA,), "it", ValueError)
+    file = as_struct(facts, TuningEntry, "", ValueError)
+    variants = (
+        Variant(
+            Case(each.precision, each.inputs, each.dims, each.settings),
+            tuple(Tuned(call.key, call.line, call.operands, call.lowering) for call in each.calls),
+            each.measured,
+        )
+        for each in file.variants
+    )
+    return Tuning(file.network, file.backend, file.trtdsl, tuple(variants))

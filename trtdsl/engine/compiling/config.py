@@ -144,10 +144,17 @@ class BuildConfig:
 
     def _timing_cache(self, config: Any) -> Callable[[], None]:
         from ...core.files import TIMING_CACHE, check_writable, write_atomically
+        from ...core.reading import read_file
 
         assert self.timing_cache is not None
         output, path = check_writable(self.timing_cache, TIMING_CACHE, ()), Path(self.timing_cache)
-        cache = config.create_timing_cache(path.read_bytes() if path.is_file() else b"")
+        try:
+            before = read_file(path)
+        except FileNotFoundError:
+            before = b""
+        except OSError as error:
+            raise UsageError(f"the timing cache {path} cannot be read: {error.strerror}") from None
+        cache = config.create_timing_cache(before)
         if cache is None or not config.set_timing_cache(cache, False):
             raise UsageError(f"TensorRT does not take the timing cache {path}: delete it, and it is measured anew")
 

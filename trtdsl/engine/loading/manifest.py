@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from ...core.backend import DTYPES as TENSORRT_DTYPES
 from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
-from ...core.reading import LARGEST, Count, Int, as_struct, parse_json, read_file, written
+from ...core.reading import LARGEST, Count, Int, as_struct, check_schema, parse_json, read_file, written
 from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 
@@ -246,10 +246,5 @@ def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:
 
 def manifest_of(facts: dict[str, Any], label: str = "the manifest") -> Manifest:
     """A manifest from the values of its JSON; ManifestDamagedError."""
-    schema = facts.get("schema")
-    if type(schema) is not int or schema not in READ_SCHEMAS:
-        raise ManifestDamagedError(
-            f"{label} has schema {str(schema)[:20]}, and this trtdsl reads {' and '.join(map(str, READ_SCHEMAS))}: use "
-            "the one that built it"
-        )
+    check_schema(facts, READ_SCHEMAS, label, ManifestDamagedError)
     return as_struct(facts, Manifest, label, ManifestDamagedError)

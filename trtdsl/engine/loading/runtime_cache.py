@@ -10,19 +10,34 @@ import hashlib
 import json
 import os
 import warnings
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from ...core.errors import RuntimeCacheWarning
 from ...core.files import RUNTIME_CACHE, check_writable, write_atomically
-from ...core.reading import read_file
+from ...core.reading import Count, as_struct, parse_json, read_file
 
-MARK = "trtdsl-runtime-cache"
 LINE = 4096  # more than the first line ever has
+
+
+class Head(Struct, rename={"made_for": "for"}):
+    """The first line."""
+
+    kind: Literal["trtdsl-runtime-cache"]
+    made_for: Any
+    sha256: str
+    bytes: Count
 
 
 def write_runtime_cache(path: str | os.PathLike[str], data: bytes, made_for: dict[str, Any]) -> None:
     """Writes a cache whole or not at all. ``made_for`` must be equal when it is read. Raises UsageError."""
-    head = {"kind": MARK, "for": made_for, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    head = {
+        "kind": "trtdsl-runtime-cache",
+        "for": made_for,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "bytes": len(data),
+    }
     output = check_writable(path, RUNTIME_CACHE, ())
     write_atomically(output, json.dumps(head, sort_keys=True).encode() + b"\n" + data)
 
@@ -38,14 +53,14 @@ def read_runtime_cache(path: str | os.PathLike[str], made_for: dict[str, Any]) -
         return None
     line, _, data = content.partition(b"\n")
     try:
-        head = json.loads(line) if len(line) < LINE else None
-    except (ValueError, RecursionError):
-        head = None
-    if not isinstance(head, dict) or head.get("kind") != MARK:
+        facts = parse_json(line if len(line) < LINE else b"", "it", "runtime cache", ValueError)
+        head = as_struct(facts, Head, "", ValueError)
+    except ValueError:
         discard(path, "it is not a runtime cache")
-    elif len(data) != head.get("bytes") or hashlib.sha256(data).hexdigest() != head.get("sha256"):
+        return None
+    if len(data) != head.bytes or hashlib.sha256(data).hexdigest() != head.sha256:
         discard(path, "it is damaged")
-    elif head.get("for") != made_for:
+    elif head.made_for != made_for:
         discard(path, "it was made by another version or for another GPU")
     else:
         return data
