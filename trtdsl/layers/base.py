@@ -151,7 +151,10 @@ def _merge(dims: tuple[int, ...], shape: Sequence[Any] | None, tensor: Tensor) -
 
 @contextmanager
 def folding(network: Network) -> Iterator[None]:
-    """Inside, every layer on constants alone is folded, however large its result: for grids of coordinates."""
+    """Inside, every layer on constants alone is folded, however large its result.
+
+    For products, whose result is read where their operands would be, and grids of coordinates.
+    """
     before, network.fold_limit = network.fold_limit, sys.maxsize
     try:
         yield

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike
-from .base import add_layer
+from .base import add_layer, folding
 from .evaluation import Evaluate, Node, Shapes, evaluates
 
 Labels = list[str]
@@ -36,7 +37,9 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     def add(target, *handles):
         return target.definition.add_einsum(list(handles), equation)
 
-    return add_layer(add, *operands, shape=tuple(sizes[label] for label in output))
+    summed = [size for label, size in sizes.items() if label not in output and size != 1]
+    with folding(operands[0].network) if summed else nullcontext():  # as matrix_multiply
+        return add_layer(add, *operands, shape=tuple(sizes[label] for label in output))
 
 
 def parse(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:

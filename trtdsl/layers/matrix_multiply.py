@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ..core.errors import ShapeError
 from ..core.lazy import np, torch
 from ..core.tensors.exact import beside
@@ -9,7 +11,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike
-from .base import add_layer, broadcast, member, require_match
+from .base import add_layer, broadcast, folding, member, require_match
 from .evaluation import Evaluate, Node, Shapes, evaluates
 from .mistakes import mistakes
 
@@ -20,7 +22,8 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
 
     ``op_a`` and ``op_b`` (``trt.MatrixOperation``): NONE; TRANSPOSE swaps the last two dimensions first; VECTOR takes
     the last dimension alone as a vector. The dimensions before them have one rank and are broadcast.
-    Floating-point only.
+    Floating-point only. A product of constants is computed at once, however large it is, unless nothing is summed:
+    that one is part of whatever reads it.
 
     Raises ShapeError for ranks or sizes that do not match.
 
@@ -47,7 +50,9 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
 
     ops = op_a.upper(), op_b.upper()
     plain = a.dtype == b.dtype == torch.float32 and set(ops) <= {"NONE", "TRANSPOSE"}
-    return add_layer(add, a, b, shape=shape, evaluate=(lambda a, b: _of_constants(a, b, *ops)) if plain else None)
+    evaluate = (lambda a, b: _of_constants(a, b, *ops)) if plain else None
+    with nullcontext() if inner_a == 1 else folding(a.network):
+        return add_layer(add, a, b, shape=shape, evaluate=evaluate)
 
 
 def _of_constants(a: torch.Tensor, b: torch.Tensor, op_a: str, op_b: str) -> torch.Tensor:
