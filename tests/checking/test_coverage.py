@@ -61,12 +61,15 @@ def test_choices_of_torch_in_place_see_what_was_there_before():
     assert missed_by_torch(lambda x: x.clone().relu_(), MIXED) == []
 
 
-def test_torchs_operations_are_named():
-    called = set()
-    with watching_torch(Coverage(), called):
-        MIXED.argmax()
-        MIXED.topk(2)
-    assert {"argmax", "topk"} <= called
+@pytest.mark.parametrize("ask", [torch.isnan, torch.nan_to_num, torch.Tensor.isfinite, lambda x: x != x])
+def test_an_author_who_asks_for_nan_is_noted(ask):
+    asking = set()
+    with watching_torch(Coverage(), asking):
+        MIXED.quantile(0.5)  # which asks inside
+    assert not asking
+    with watching_torch(Coverage(), asking):
+        ask(MIXED)
+    assert len(asking) == 1
 
 
 def test_choices_that_depend_on_sizes_alone_are_ignored():

@@ -94,8 +94,8 @@ def test_check_prints_a_table_and_a_sentence(trtdsl):
     done = trtdsl("check", "small.py")
     row = r"^equal +N=\d +(?:\w+ +)?scores +\d×6 +[\d.e-]+ +[\d.e-]+$"
     assert len(re.findall(row, done.stdout, re.M)) == 1
-    assert "tried: N = 1; N = 2; N = 3; N = 4, with normal, small, large, ties, sparse values" in done.stdout
-    assert len(re.findall(row, trtdsl("check", "small.py", "-v").stdout, re.M)) == 8
+    assert "tried: N = 1; N = 2; N = 3; N = 4, with normal, small, large, offset, ties, sparse values" in done.stdout
+    assert len(re.findall(row, trtdsl("check", "small.py", "-v").stdout, re.M)) == 9
     assert trtdsl("check", "small.py", "-q").stdout.count("\n") == 1
     assert "equals its torch reference. The network was interpreted on the CPU" in done.stdout
     report = json.loads(trtdsl("check", "small.py", "--json").stdout)
@@ -130,7 +130,7 @@ def test_a_mismatch_exits_with_1(trtdsl, small):
     done = trtdsl("check", "small.py", code=1)
     assert "DIFFERS" in done.stdout
     said = (
-        r"^output 'scores' differs at N = \d.*: in exact arithmetic, \d+ of \d+ elements are out.*and in 7 other cases"
+        r"^output 'scores' differs at N = \d.*: in exact arithmetic, \d+ of \d+ elements are out.*and in 8 other cases"
     )
     assert len(re.findall(said, done.stdout, re.M)) == 1
     assert "DIFFERS" in trtdsl("check", "small.py", "-q", code=1).stdout
@@ -156,7 +156,7 @@ def test_the_table_of_a_check_fits_80_columns(trtdsl, small, monkeypatch):
     (small / "wide.py").write_text(WIDE)
     lines = trtdsl("check", "wide.py", "-v").stdout.splitlines()
     rows = [line for line in lines if line.startswith("equal")]
-    assert len(rows) == 12
+    assert len(rows) == 13
     assert all(re.fullmatch(r"equal +N=\d+ H8=\d+ W8=\d+ +(\w+ +)?flow +[\d×]+( +\S+){2}", row) for row in rows)
     assert max(len(line.rstrip()) for line in rows) <= 80
 

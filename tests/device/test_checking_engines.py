@@ -26,7 +26,7 @@ def test_an_engine_is_executed_at_every_size_and_kind_of_values(machine):
     assert report.on == "engine"
     assert "The engine itself was executed" in report.statement
     assert sorted(size["N"] for size in report.sizes) == [1, 2, 3, 4, 5]
-    assert report.draws == ["normal", "small", "large", "ties", "sparse"]
+    assert report.draws == ["normal", "small", "large", "offset", "ties", "sparse"]
 
 
 def test_an_engine_that_differs(machine):

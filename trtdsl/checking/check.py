@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.author import authors_errors
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError, UsageError
+from ..core.errors import DefinitionError, TrtdslError, UsageError
 from ..core.files import SAVED_CHECK, check_writable
 from ..core.lazy import torch
 from ..core.tensors.exact import Exact
@@ -19,16 +19,17 @@ from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source, Weights
 from ..engine.compiling.compiler import Progress
-from ..interpreter.feeds import DRAWS, has_draw, make_feeds
+from ..interpreter.feeds import DRAWS, NONFINITE, has_draw, make_feeds
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
 from .coverage import Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
+from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.evidence import Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
 from .report import Case, CheckReport
-from .tried_sizes import Sizes, sizes_to_try
+from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
 
 UNREPEATED = 1e-3  # of an output's scale: what two runs of a reference with the same inputs may differ by
@@ -101,10 +102,12 @@ def check(
     elif feeds is not None:
         cases = run.given_cases(saved.given_feeds(network, feeds))
     else:
-        cases = run.drawn_cases(sizes_to_try(network, sizes))
+        cases = run.drawn_cases(sizes)
     results = run.judged(cases, keep=target is not None)
     if target is not None:
         saved.save(target, spec, network, run.kept)
+    if feeds is None and against is None and on != "engine":
+        results += run.with_other_weights(sizes)
     return run.report(results, (*spec.trivial, *trivial))
 
 
@@ -121,7 +124,7 @@ def planned(
     """The sizes and kinds of values that :func:`check` would try, each with what makes the evidence for it."""
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
     run = _Run(spec, network, "interpreter", seed, rules, spec.open_weights(weights), lambda phase, done, total: None)
-    return list(run.drawn_cases(sizes_to_try(network, sizes)))
+    return list(run.drawn_cases(sizes))
 
 
 Planned = tuple[dict[str, int], str, Callable[[], Evidence | None]]
@@ -140,7 +143,8 @@ class _Run:
     tell: Progress
     coverage: Coverage = field(default_factory=Coverage)
     torch_coverage: Coverage = field(default_factory=Coverage)
-    called: set[str] = field(default_factory=set)
+    asking: set[str] = field(default_factory=set)
+    """The reference's operations that ask for NaN and infinities."""
     exercise: Exercise = field(default_factory=Exercise)
     kept: list[tuple[str, Evidence]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -186,29 +190,24 @@ class _Run:
 
     # -- what is fed -----------------------------------------------------------------------------------------------
 
-    def drawn_cases(self, points: Sequence[dict[str, int]]) -> Iterator[Planned]:
-        """Normal values at every size, the cheapest first, then the other kinds of values at the cheapest one."""
+    def drawn_cases(self, sizes: Sizes) -> Iterator[Planned]:
+        """Normal values at every size, the cheapest first, then the other kinds of values where they show most."""
         self._open_reference()
+        points = sizes_to_try(self.network, sizes)
         corners = points[:3]
-        for env in sorted(points, key=self._elements):
+        for env in sorted(points, key=lambda env: elements(self.network, env)):
             yield env, "normal", lambda env=env: self._drawn(env, "normal", corner=env in corners)
-        cheapest = min(points, key=self._elements)
+        wide = for_special_values(self.network, points, sizes)
         draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
         for draw in draws or ["again"] * bool(self.network.inputs):
-            yield cheapest, draw, lambda draw=draw: self._drawn(cheapest, draw)
-        wider = [env for env in points if all(size > 1 for size in env.values()) and env != cheapest]
-        if wider and self.exercise.constant(self.network):  # a softmax over one element is 1 for every feed
-            point = min(wider, key=self._elements)
-            yield point, "large", lambda: self._drawn(point, "large" if "large" in draws else "again")
-
-    def _elements(self, env: Mapping[str, int]) -> int:
-        shapes = [self.network.input_shape(name, env) for name in self.network.inputs]
-        return sum(torch.Size(shape).numel() for shape in shapes)
+            yield wide, draw, lambda draw=draw: self._drawn(wide, draw)
+        if self.asking and has_draw(self.spec.inputs, NONFINITE):
+            yield wide, NONFINITE, lambda: self._drawn(wide, NONFINITE)
 
     def _drawn(self, env: Mapping[str, int], draw: str, *, corner: bool = False) -> Evidence | None:
         """The evidence for drawn feeds; None where the reference does not run; at a corner this raises."""
         seed = self.seed + (draw == "again")
-        kind = draw if draw in DRAWS else "normal"
+        kind = draw if draw in (*DRAWS, NONFINITE) else "normal"
         feeds = make_feeds(self.spec.inputs, self.network, env, torch.Generator().manual_seed(seed), kind)
         try:
             return self._evidence(feeds, env, draw)
@@ -239,7 +238,7 @@ class _Run:
             return self.spec.reference_module(self.spec.open_weights(self.weights))
 
         self.reference = RunningReference(make, self.network.precision, self.exact)
-        self.reference.watch = lambda: watching_torch(self.torch_coverage, self.called)
+        self.reference.watch = lambda: watching_torch(self.torch_coverage, self.asking)
 
     def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str) -> Evidence:
         assert self.reference is not None
@@ -250,6 +249,34 @@ class _Run:
                 again = gather(self.reference, feeds, list(self.network.outputs), self.rules)
                 self.unsteady = [name for name, own in found.own.items() if not _repeats(own, again.own.get(name))]
             return found
+
+    def with_other_weights(self, sizes: Sizes) -> list[Case]:
+        """One case more where some weights distinguish nothing, with drawn ones in their place on both sides.
+
+        What the network means is compared alone: how well it computes with such weights says nothing.
+        """
+        weights, network = self.weights, self.network
+        other = drawn_weights(self.spec, weights, torch.Generator().manual_seed(self.seed)) if weights else {}
+        if not other or self.reference is None or self.reference.not_exact is not None:
+            return []
+        env = for_special_values(network, sizes_to_try(network, sizes), sizes)
+        ranges = {name: dim.range for name, dim in network.dims.items() if dim.range is not None}
+        how: dict[str, Any] = {"precision": network.precision, "backend": network.backend, "allow_nonfinite": True}
+        try:
+            changed = self.spec.define(
+                weights=other, dims={**network.fixed, **ranges}, profiles=network.profiles, **how
+            )
+            run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), self.tell)
+            run._open_reference()
+            evidence = run._drawn(env, "normal", corner=True)
+            assert evidence is not None
+            outputs = evidence.compare(run._executed(evidence.feeds, env))
+        except TrtdslError as error:  # of a module or a network that decides by its weights
+            self.notes[f"with other weights for those that are all equal: {error.message}"] = None
+            return []
+        if evidence.truth is None:
+            return []
+        return [Case(env, [replace(each, passed=each.passed or each.truth == "quality") for each in outputs], OTHER)]
 
     # -- judging ---------------------------------------------------------------------------------------------------
 

@@ -185,17 +185,22 @@ _ATEN: dict[str, Callable[..., Sides]] = {
     "minimum": lambda out, a, b: _of_order(a, b),
     **{name: lambda out, a, b: _of_condition(out) for name in ("gt", "lt", "ge", "le", "eq", "ne")},
 }
-TIES = {"topk", "sort", "argsort", "kthvalue", "median", "mode", "_unique2"}
-"""Operations of which torch does not say what they make of equal values, if they are not asked to be stable.
-
-argmax, argmin, max and min give the first of them.
-"""
+ABOUT = {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nansum", "nanmean", "nanmedian"}
+"""Functions by which an author says what becomes of NaN and infinities."""
 
 
 @contextmanager
-def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
-    """A context in which torch's choices are noted, and the names of all operations are added to ``called``."""
+def watching_torch(coverage: Coverage, asking: set[str]) -> Iterator[None]:
+    """A context in which torch's choices are noted, and what asks for NaN or infinities is added to ``asking``."""
+    from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Asked(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = getattr(func, "__name__", "")
+            if name in ABOUT or (name in ("ne", "eq", "__ne__", "__eq__") and args[0] is args[1]):
+                asking.add(name)
+            return func(*args, **(kwargs or {}))
 
     class Watch(TorchDispatchMode):
         @classmethod
@@ -206,8 +211,6 @@ def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
             name = func._schema.name.partition("::")[2]
             in_place = name.endswith("_") and not name.startswith("_")
             plain = name.rstrip("_") if in_place else name
-            if not (kwargs or {}).get("stable"):
-                called.add(plain)
             sides = _ATEN.get(plain)
             if sides is None or _is_small(args):
                 return func(*args, **(kwargs or {}))
@@ -220,7 +223,7 @@ def watching_torch(coverage: Coverage, called: set[str]) -> Iterator[None]:
                 coverage.note(plain, plain, location, lambda: sides(out, *before, **(kwargs or {})))
             return out
 
-    with Watch():
+    with Asked(), Watch():
         yield
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..core.errors import CorruptFileError, MismatchError
 from ..core.html import folded, preformatted, table
 from ..core.reading import as_struct, check_schema
+from .judging.drawn_weights import OTHER
 from .judging.equality import OutputComparison, Tolerance, describe
 
 SCHEMA = 2
@@ -30,7 +31,8 @@ class Case:
     def at(self) -> str:
         """The sizes and the values in words; empty for the one shape and normal values."""
         sizes = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
-        return ", ".join(filter(None, (sizes, "" if self.draw == "normal" else f"{self.draw} values")))
+        kind = {"normal": "", OTHER: f"with {OTHER}"}.get(self.draw, f"{self.draw} values")
+        return ", ".join(filter(None, (sizes, kind)))
 
 
 RAN = {"interpreter": "interpreted", "program": "interpreted and its engine's program evaluated", "engine": "executed"}
@@ -83,7 +85,7 @@ class CheckReport:
         return f"equals its torch reference{', within relaxed tolerances' if self.relaxed else ''}"
 
     def __repr__(self) -> str:
-        tried = f"{len(self.sizes)} size{'s' * (len(self.sizes) != 1)}, with {', '.join(self.draws) or 'no'} values"
+        tried = f"{len(self.sizes)} size{'s' * (len(self.sizes) != 1)}, with {self.values}"
         head = f"{self.network} {self.verdict}, {RAN[self.on]} at {tried}"
         return f"CheckReport({'; '.join([head, *self.problems()])})"
 
@@ -108,7 +110,13 @@ class CheckReport:
     @property
     def draws(self) -> list[str]:
         """The kinds of values that were fed."""
-        return list(dict.fromkeys(case.draw for case in self.cases))
+        return list(dict.fromkeys(case.draw for case in self.cases if case.draw != OTHER))
+
+    @property
+    def values(self) -> str:
+        """The kinds of values in words, and whether other weights were tried."""
+        other = f", and with {OTHER}" * any(case.draw == OTHER for case in self.cases)
+        return f"{', '.join(self.draws) or 'no'} values{other}"
 
     def worst(self) -> dict[str, tuple[Case, OutputComparison]]:
         """For each output, the case in which its error is largest against the allowed error."""

@@ -18,6 +18,7 @@ SMALL = 6  # sizes of a range that are all tried
 FURTHER = 16  # points besides every profile's min, opt and max
 MOST = 64  # sizes of a range that `all` tries
 FACTORS = 10  # dimensions whose corners are all weighed
+SEVERAL = 4  # rows, samples and so on that special values need to differ in
 
 
 def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
@@ -51,6 +52,29 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
             at = ", ".join(f"{name} = {size}" for name, size in point.items())
             raise UsageError(f"{network.name} does not serve {at}: it requires {required}")
     return points
+
+
+def for_special_values(network: Network, points: Sequence[Point], sizes: Sizes = None) -> Point:
+    """The cheapest size at which every dimension is at least four, or its greatest; of ``sizes`` that are given, one.
+
+    Where a dimension is 1, any over the batch is any of a sample, and the first of equal values is the last.
+    """
+    own = [
+        {name: min(high, max(low, SEVERAL)) for name, (low, _, high) in profile.ranges.items()}
+        for profile in network.profiles
+    ]
+    wide = list(points)
+    if sizes in (None, "auto", "all"):
+        wide = _served(network, own)
+    else:
+        least = {name: min(point[name] for point in own) for name in network.dims}
+        wide = [point for point in points if all(point[name] >= size for name, size in least.items())] or wide
+    return min(wide, key=lambda point: elements(network, point))
+
+
+def elements(network: Network, env: Mapping[str, int]) -> int:
+    """How many elements all inputs have together."""
+    return sum(math.prod(network.input_shape(name, env)) for name in network.inputs)
 
 
 def _served(network: Network, points: Sequence[Point]) -> list[Point]:

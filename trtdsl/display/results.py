@@ -56,7 +56,7 @@ def print_check(report: CheckReport, *, verbose: bool = False) -> None:
     if len(shown) < len(report.unproven):
         print_line(f"not proven: {len(report.unproven) - len(shown)} more (-v prints them)")
     sizes = "; ".join(", ".join(f"{name} = {size}" for name, size in point.items()) for point in report.sizes if point)
-    print_line(f"tried: {sizes or 'the one shape'}, with {', '.join(report.draws)} values")
+    print_line(f"tried: {sizes or 'the one shape'}, with {report.values}")
     print_verdict(report)
 
 

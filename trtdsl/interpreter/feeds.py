@@ -20,8 +20,9 @@ from ..definition.spec.spec import NetworkSpec
 from ..sizes.shape import shape_text
 from ..sizes.size import value
 
-DRAWS = ("normal", "small", "large", "ties", "sparse")
+DRAWS = ("normal", "small", "large", "offset", "ties", "sparse")
 """The kinds of values that a check feeds, what they are for each input: see :func:`make_feeds`."""
+NONFINITE = "nonfinite"
 
 
 def make_feeds(
@@ -34,9 +35,11 @@ def make_feeds(
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
 
     ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` the same
-    times 1e-2 to 1e-7, each row another, ``large`` times 30, ``ties`` halves from -1.5 to 1.5, ``sparse`` mostly zeros
-    with a part that is all zeros. For bool: even chances, all False, even, all True, one in ten with a part all False.
-    For a range: uniform, uniform, its ends, few values, its low end mostly. A callable and a file have one kind.
+    times 1e-2 to 1e-7, each row another, ``large`` times 30 to 150, ``offset`` plus or minus 3 to 600 (both 30 at most
+    in half precision), ``ties`` halves from -1.5 to 1.5, ``sparse`` mostly zeros with a part that is all zeros,
+    ``nonfinite`` with a NaN in the first row, an infinity in the second, the other one in the third, and a fourth row
+    of infinities. For bool: even chances, all False, even, even, all True, one in ten with a part all False. For a
+    range: uniform, uniform, its ends, uniform, few values, its low end mostly. A callable and a file have one kind.
 
     Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
     DefinitionError for one that fails, TrtdslError where there is not the memory for one.
@@ -44,7 +47,7 @@ def make_feeds(
     feeds = {}
     for name, tensor in network.inputs.items():
         shape = tuple(value(size, env) for size in tensor.shape)
-        feeds[name] = _draw(name, inputs[name], shape, generator, draw)
+        feeds[name] = _draw(name, inputs[name], shape, generator, draw, network.precision)
     return feeds
 
 
@@ -53,15 +56,24 @@ def has_draw(inputs: Mapping[str, Input], draw: str) -> bool:
     for spec in inputs.values():
         dtype, sample = as_dtype(spec.dtype), spec.sample
         if isinstance(sample, tuple):
-            if draw != "small" and (draw == "normal" or float(sample[1]) - float(sample[0]) > 1):
+            if draw not in ("small", "offset", NONFINITE) and (
+                draw == "normal" or float(sample[1]) - float(sample[0]) > 1
+            ):
                 return True
-        elif sample is None and (dtype.is_floating_point or dtype == torch.bool):
+        elif sample is None and (
+            dtype.is_floating_point or (dtype == torch.bool and draw not in ("offset", NONFINITE))
+        ):
             return True
     return draw == "normal"
 
 
 def _draw(
-    name: str, spec: Input, shape: tuple[int, ...], generator: torch.Generator, draw: str = "normal"
+    name: str,
+    spec: Input,
+    shape: tuple[int, ...],
+    generator: torch.Generator,
+    draw: str = "normal",
+    precision: torch.dtype | None = None,
 ) -> torch.Tensor:
     dtype, sample = as_dtype(spec.dtype), spec.sample
     if isinstance(sample, (str, PathLike)):
@@ -79,15 +91,17 @@ def _draw(
         raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
     try:
         if sample is None:
-            return _values(dtype, shape, generator, draw)
+            return _values(dtype, shape, generator, draw, dtype.itemsize < 4 or precision is not None)
         return _in_range(dtype, sample, shape, generator, draw)
     except RuntimeError as error:  # of torch's allocator, which has no MemoryError
         reason = str(error).split("\n")[0]
         raise TrtdslError(f"input {name!r} of shape {shape_text(shape)} cannot be drawn: {reason}") from error
 
 
-def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator, draw: str) -> torch.Tensor:
-    """Values of an input without ``sample``."""
+def _values(
+    dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator, draw: str, half: bool
+) -> torch.Tensor:
+    """Values of an input without ``sample``: no exponential overflows float64, no square fp16."""
     if dtype == torch.bool:
         if draw in ("small", "ties"):
             return torch.full(shape, draw == "ties")
@@ -98,9 +112,19 @@ def _values(dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generat
         values = _with_empty_part(values * (torch.rand(shape, generator=generator) < 0.3))
     elif draw == "ties":
         values = (values * 2).round().clamp(-3, 3) / 2  # so that the greatest repeats
-    elif draw == "small":
-        values = values * 10 ** (-2 - 5 * _spread((*shape[:-1], 1) if shape else (), generator))
-    return (values * (30.0 if draw == "large" else 1.0)).to(dtype)
+    elif draw in ("small", "large", "offset"):
+        spread = _spread((*shape[:-1], 1) if shape else (), generator)
+        if draw == "offset":
+            sign = torch.where(torch.rand(spread.shape, generator=generator) < 0.5, -1.0, 1.0)
+            values = values + 3 * (10 if half else 200) ** spread * (sign if spread.numel() > 1 else 1)
+        else:
+            values = values * (10 ** (-2 - 5 * spread) if draw == "small" else 30 * (1 if half else 5) ** spread)
+    elif draw == NONFINITE and values.numel():
+        rows = values.reshape(-1, shape[-1] if shape else 1)
+        for row, special in zip(rows, (torch.nan, torch.inf, -torch.inf), strict=False):
+            row[0] = special
+        rows[3:4] = torch.inf
+    return values.to(dtype)
 
 
 def _spread(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

@@ -192,11 +192,11 @@ def _rows(
         return (total / number.clamp(min=1)).sqrt()
 
     error, noise, size = rms(got - true), rms(own - true), rms(true)
-    there = size > 0
+    tiny = 6e-6 if working == "float16" else 0.0  # what underflows there
+    there = size > max(tiny, torch.finfo(torch.float32).tiny)
     typical = float((noise[there] / size[there]).median()) if bool(there.any()) else 0.0
     eps = torch.finfo(getattr(torch, working)).eps if working in FLOORS else 0.0
     whole = float(size.square().mean().sqrt())
-    tiny = 6e-6 if working == "float16" else 0.0  # what underflows there
     size = size.clamp(min=among * whole)
     room = tolerance.times * noise + (tolerance.floor_of(working) + TYPICAL * typical) * size + eps * whole + tiny
     return torch.where(error == 0, 0.0, error / room.clamp(min=1e-300)).expand(true.shape)

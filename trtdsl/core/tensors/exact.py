@@ -17,6 +17,7 @@ from ..lazy import np, torch
 ROUNDED = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
 STEPS = {"floor", "ceil", "round", "trunc", "sign", "sgn", "frac", "remainder", "fmod", "floor_divide", "heaviside"}
 """Operations whose floating-point result jumps: it is taken from the exact value, as indices and comparisons are."""
+REMAINDERS = {"frac", "remainder", "fmod"}
 NEAREST = {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"}
 NEAREST |= {"_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"}
 MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor"}
@@ -78,6 +79,8 @@ class Exact:
         """The operators that have no float64 kernel, and ran rounded."""
         self.rounded_constants = False
         """Whether the network has constants that may have been rounded before it had them."""
+        self.numbers: dict[float, float] = {}
+        """Numbers that torch rounds to float32 in the call that is running, and their exact ones."""
         self.noise: torch.Generator | None = None
         self.size = 0.0
         self._entered: list[Any] = []
@@ -191,6 +194,8 @@ class Exact:
             return self.of(value) if _is_floating(value) else value
         if isinstance(value, torch.dtype):
             return _wide(value) or value
+        if self.numbers and type(value) is float:
+            return self.numbers.get(value, value)
         if type(value) in (list, tuple):
             return type(value)(self._widened(item) for item in value)
         return value
@@ -201,6 +206,8 @@ class Exact:
                 return _gathered(func, args, kwargs, *wide)
             if self.noise is not None and name.startswith("_scaled_dot"):  # whose scores nobody else sees
                 wide = tuple(_each(value, self._shaken) for value in wide[0]), wide[1]
+            if name.rstrip("_") == "nan_to_num":  # whose greatest number is that of the dtype
+                wide = (wide[0][0], *_finite(args[0].dtype, *args[1:], **kwargs)), {}
             exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         except (RuntimeError, NotImplementedError, TypeError):
             if plain is None:
@@ -262,6 +269,8 @@ class Exact:
             if _is_floating(plain):
                 if plain.shape != exact.shape:
                     plain = exact.to(plain.dtype)
+                elif self.decide and name in REMAINDERS:  # only a jump is taken, not the precision of the rest
+                    plain.copy_(torch.where((plain - exact).abs() > exact.abs().max() / 2, exact, plain))
                 elif self.decide and name in STEPS:
                     plain.copy_(exact)
                 if plain.stride() != exact.stride() and plain.numel() > 1 and 0 not in plain.stride():
@@ -383,6 +392,12 @@ INSTEAD = {
 """What computes the exact values of operators that round in float64, or leave it open what they give."""
 
 
+def _finite(dtype: torch.dtype, nan: Any = None, posinf: Any = None, neginf: Any = None) -> tuple[Any, Any, Any]:
+    """What ``nan_to_num`` writes for NaN and the infinities of a dtype."""
+    known = torch.finfo(dtype)
+    return nan, known.max if posinf is None else posinf, known.min if neginf is None else neginf
+
+
 def _gathered(func: Any, args: Any, kwargs: Any, wide: Any, how: Any) -> torch.Tensor:
     """The nearest elements that torch takes in float32: in float64 it takes others for some sizes."""
     shape = args[0].shape[2:]
@@ -452,6 +467,12 @@ def _modes() -> Any:
                     return func(*args, **kwargs)
                 finally:
                     torch._C._set_mkldnn_enabled(before)
+            if name == "rms_norm" and isinstance(eps := kwargs.get("eps", args[3] if len(args) > 3 else None), float):
+                self.exact.numbers = {float(np.float32(eps)): eps}
+                try:
+                    return func(*args, **kwargs)
+                finally:
+                    self.exact.numbers = {}
             if name == "tolist" and self.exact.decide and _is_floating(args[0]):
                 return self.exact.of(args[0]).tolist()
             if name == "__setitem__" and type(args[2]) is float and _is_floating(args[0]):

@@ -188,11 +188,18 @@ class NetworkSpec:
             return None
         if "expected" not in self._state:
             with self._reference() as module:
-                state = module.state_dict()
+                state = module.state_dict(keep_vars=True)
+            firsts: dict[int, str] = {}
+            self._state["first"] = {name: firsts.setdefault(id(tensor), name) for name, tensor in state.items()}
             self._state["expected"] = {
                 name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in state.items()
             }
         return self._state["expected"]
+
+    def first_names(self) -> Mapping[str, str]:
+        """For every weight of the reference the first name of that tensor, which it may share with others."""
+        self.expected_weights()
+        return self._state.get("first", {})
 
     def reference_class(self) -> Callable[[], torch.nn.Module]:
         """What makes the reference module; imported the first time. Raises UsageError when it is not there."""

@@ -1,0 +1,66 @@
+"""Mistakes of everyday work are refused, and the same networks without them pass; with ``-m heavy`` in halves, too."""
+
+import dataclasses
+
+import pytest
+from support.mistakes import MISTAKES
+
+EACH = {f"{mistake.group}: {mistake.name}": mistake for mistake in MISTAKES}
+UNSEEN = {
+    # A row's errors are judged together, and beside great distances (or probabilities of 1) what is small is lost.
+    "quality: distances by products",
+    "quality: one minus a sigmoid",
+    "quality: erfc by erf",
+}
+UNSEEN_IN_HALVES = UNSEEN | {
+    # Where a hundredth of a row is allowed, and values have offsets of up to 30.
+    "quality: log1p as it is written",
+    "quality: logsigmoid as it is written",
+    "quality: the square of the mean",
+    "quality: a norm of moments",
+    "values: a mean above 200",
+}
+UNSEEN |= {  # sizes of a branch that no check tries
+    f"sizes: {name}"
+    for name in (
+        *("three dimensions at once", "three dimensions, each in a band", "a size that is odd and great"),
+        *("one size exactly", "a multiple of seven", "between two sizes", "a sum of sizes", "a band of a long range"),
+        *("a band for one sample only", "few samples of many"),
+    )
+}
+SAMPLE = [name for index, name in enumerate(EACH) if index % 10 == 0]
+
+
+def is_told_apart(name, precision=None):
+    mistake = EACH[name]
+    if precision is not None:
+        mistake = dataclasses.replace(mistake, precision=precision)
+    mistake.check(mistake.right).raise_for_mismatch()
+    passed = mistake.check(mistake.wrong).passed
+    if precision is None:
+        assert passed == (name in UNSEEN)
+    else:
+        assert not passed or name in UNSEEN_IN_HALVES
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_mistake_is_told_apart(name):
+    is_told_apart(name)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", EACH)
+def test_each_mistake_is_told_apart(name):
+    is_told_apart(name)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("name", [name for name, mistake in EACH.items() if mistake.precision is None])
+def test_each_mistake_is_told_apart_in_half_precision(name, precision):
+    is_told_apart(name, precision)
+
+
+def test_every_mistake_has_a_name_of_its_own():
+    assert len(EACH) == len(MISTAKES)
+    assert set(EACH) >= UNSEEN
