@@ -80,7 +80,7 @@ def test_a_measurement_that_fails_is_a_row_with_its_error(tool, machine, small):
 
 def test_lowerings(tool, machine):
     facts = tool.measured({"kind": "einsum", "index": 2}, 2)
-    assert facts["medians"].keys() == {"matmul", "native", "broadcast"}
+    assert facts["medians"].keys() == {"matmul", "native"}
     assert "| `bij,bjk->bik`" in tool.tables([facts])
 
 

@@ -29,7 +29,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("lowering", ["matmul", "broadcast"])
+@pytest.mark.parametrize("lowering", ["matmul", "row_major"])
 @pytest.mark.parametrize(("equation", "dims", "constants"), ROWS, ids=[row[0] for row in ROWS])
 def test_equations(equation, dims, constants, lowering):
     torch.manual_seed(0)

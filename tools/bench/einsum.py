@@ -1,4 +1,4 @@
-"""F.einsum in its three lowerings: what the GPU would run of each, side by side; latencies where there is a GPU.
+"""F.einsum as planned, by TensorRT's layer and multiplied out: what the GPU would run of each, and latencies on one.
 
     python tools/bench/einsum.py
 
@@ -11,13 +11,20 @@ torch.compile.
 import os
 import platform
 import statistics
+import sys
+from pathlib import Path
 
 import torch
 
-import trtdsl as td
-import trtdsl.functional as F
-from trtdsl.engine.compiling.compiler import compile_engine
-from trtdsl.engine.program import program_of_plan
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "bench")]
+
+from compared import multiplied_out  # noqa: E402
+
+import trtdsl as td  # noqa: E402
+import trtdsl.functional as F  # noqa: E402
+from trtdsl.engine.compiling.compiler import compile_engine  # noqa: E402
+from trtdsl.engine.program import program_of_plan  # noqa: E402
 
 LOWERINGS = ("matmul", "native", "broadcast")
 N, B = td.Dim("N", min=1, opt=8, max=16), td.Dim("B", min=1, opt=4, max=8)
@@ -52,7 +59,11 @@ def define(equation, shapes, constants, lowering):
         net.constant(torch.randn(shape)) if index in constants else net.input(f"x{index}", shape)
         for index, shape in enumerate(shapes)
     ]
-    net.output(F.einsum(equation, *operands, lowering=lowering), "y")
+    with net.current():
+        if lowering == "broadcast":
+            net.output(multiplied_out(equation, *operands), "y")
+        else:
+            net.output(F.einsum(equation, *operands, lowering=lowering), "y")
     return net
 
 

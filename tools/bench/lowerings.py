@@ -2,14 +2,15 @@
 
     python tools/bench/lowerings.py [NAME …] [--write]
 
-The ways are those of trtdsl/functional/lowerings.py, which ``lowering=`` and ``--tune`` choose from. The bytes are
-those of all launches' operands; operations and loads are counted in the source of the kernels that the builder
-generated. The way that F takes by default is marked in each context. ``--write`` puts the tables into
-docs/lowerings.md, in the place of those of the same names: the page can be made in several runs, of one version of
-TensorRT.
+The ways are those that stand under ``@way`` in trtdsl/functional, which ``lowering=`` and ``--tune`` choose from, and
+those of tools/bench/compared.py, which nothing chooses. The bytes are those of all launches' operands; operations and
+loads are counted in the source of the kernels that the builder generated. The way that F takes by default is marked in
+each context. ``--write`` puts the tables into docs/lowerings.md, in the place of those of the same names: the page can
+be made in several runs, of one version of TensorRT.
 """
 
 import argparse
+import functools
 import re
 import sys
 from pathlib import Path
@@ -17,10 +18,13 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "bench")]
+
+import compared  # noqa: E402
 
 import trtdsl as td  # noqa: E402
 import trtdsl.functional as F  # noqa: E402
+from trtdsl import layers as L  # noqa: E402
 from trtdsl.engine.compiling.compiler import compile_engine  # noqa: E402
 from trtdsl.engine.program import program_of_plan  # noqa: E402
 from trtdsl.functional.lowerings import LOWERINGS  # noqa: E402
@@ -103,14 +107,14 @@ def sampled(mode):
     return sample
 
 
-def graph_product(x, **how):
+def graph_product(x, einsum=F.einsum, **how):
     y = conv(x, 192, 1).reshape(2, 3, 64, 56, 60)
-    return F.einsum("nkctv,kvw->nctw", y, constant(x, 3, 60, 60), **how)
+    return einsum("nkctv,kvw->nctw", y, constant(x, 3, 60, 60), **how)
 
 
-def embedded(x, **how):
+def embedded(x, embedding=F.embedding):
     ids = x.network.input("ids", (4, 200), "int64")
-    return x + F.embedding(ids, constant(x, 512, 192), **how)
+    return x + embedding(ids, constant(x, 512, 192))
 
 
 def doubled(x, **how):
@@ -198,15 +202,41 @@ CHOICES = {
     "grid_sample, bicubic": ("grid_sample", IMAGES, sampled("bicubic")),
     "selective_scan": ("selective_scan", HEADS, scan),
 }
+# name of a choice -> the ways that are for comparison alone
+COMPARED = {
+    "leaky_relu": {"maximum": lambda x: L.elementwise(x, x * 0.1, "MAX")},
+    "hardswish": {"clip": lambda x: x * (F.clamp(x + 3.0, 0.0, 6.0) * (1 / 6))},
+    "gelu": {"erf": compared.gelu_by_erf},
+    "glu": {"gather": compared.glu_by_gather},
+    "softmax": {"exp": compared.softmax_by_powers(2)},
+    "softmax over channels": {"exp": compared.softmax_by_powers(1)},
+    "layer_norm": {"means": lambda x: compared.layer_norm_by_means(x, constant(x, 192), constant(x, 192))},
+    "mean over channels": {"product": compared.mean_by_product},
+    "mean over tokens": {"product": compared.mean_by_product},
+    "pixel_shuffle": {"deconvolution": lambda x: compared.pixel_shuffle_by_deconvolution(x, 2)},
+    "concatenation": {"padded": lambda x: compared.cat_as_sum([conv(x, 64, 1), F.relu(x)], 1)},
+    "embedding": {"one_hot": lambda x: embedded(x, compared.embedding_by_ones)},
+    "linear and gelu": {
+        "convolution": lambda x: F.gelu(compared.linear_by_convolution(x, constant(x, 768, 192), constant(x, 768))),
+    },
+    "einsum of a graph": {"broadcast": lambda x: graph_product(x, compared.multiplied_out)},
+}
 
 
-def written(call, context, dtype, lowering):
+def calls_of(name):
+    """Each way of a choice by its name: those of the function, or what F does where it has one, and the compared."""
+    function, _, call = CHOICES[name]
+    ways = {way: functools.partial(call, lowering=way) for way in LOWERINGS.get(function, ())}
+    return (ways or {"F": call}) | COMPARED.get(name, {})
+
+
+def written(call, context, dtype):
     """The network of a call in a context; None where this way cannot express it."""
     before, after, shape = context
     net = td.Network()
     try:
         with net.current():
-            net.output(after(call(before(net.input("x", shape, dtype)), lowering=lowering)), "y")
+            net.output(after(call(before(net.input("x", shape, dtype)))), "y")
     except td.TrtdslError as error:
         print(f"  refused: {error}", file=sys.stderr)
         return None
@@ -236,15 +266,15 @@ def taken(net, values):
 def table(name):
     """The lines of one choice's table, and where another way moves fewer bytes in no more launches than the default."""
     function, contexts, call = CHOICES[name]
-    ways = list(LOWERINGS[function])
+    ways = calls_of(name)
     lines = [f"\n## {name}\n", "| " + " | ".join(["`" + function + "`", *ways]) + " |", "|---" * (1 + len(ways)) + "|"]
     better = []
     for context, dtype in ((context, dtype) for context in contexts for dtype in DTYPES):
         values = {}
-        for way in ways:
-            net = written(call, contexts[context], dtype, way)
+        for way, one in ways.items():
+            net = written(one, contexts[context], dtype)
             values[way] = None if net is None else measure(net)
-        default = taken(written(call, contexts[context], dtype, "auto"), values)
+        default = taken(written(call, contexts[context], dtype), values)
         cells = [f"**{_cell(values[way])}**" if way == default else _cell(values[way]) for way in ways]
         lines.append(f"| {context}, {_short(dtype)} | " + " | ".join(cells) + " |")
         mine = values[default]
@@ -269,12 +299,13 @@ def _short(dtype):
 
 TEXT = f"""\
 Functions that can be written in several ways with TensorRT's layers, in their usual contexts: the ways that `lowering=`
-and `--tune` choose from, a column each. What `trtdsl.functional` does by default in a context is in bold. A cell has
-the launches that the GPU would get, the bytes of their operands, and the operations and loads in the source of the
-kernels that the builder generates; a dash stands where a way cannot express the call. Images are {IMAGE}, tokens
-{TOKENS}; with half precision the whole network is in it. Where another way moves fewer bytes in no more launches
-somewhere, a line below the table says so: it is no default because it is worse where something else is around it, less
-exact, has been wrong in some version of TensorRT, or takes more memory or time that the bytes do not show."""
+and `--tune` choose from ("F" where a function has one), and others for comparison, a column each. What
+`trtdsl.functional` does by default in a context is in bold. A cell has the launches that the GPU would get, the bytes
+of their operands, and the operations and loads in the source of the kernels that the builder generates; a dash stands
+where a way cannot express the call. Images are {IMAGE}, tokens {TOKENS}; with half precision the whole network is in
+it. Where another way moves fewer bytes in no more launches somewhere, a line below the table says so: it is no default
+because it is worse where something else is around it, less exact, has been wrong in some version of TensorRT, or takes
+more memory or time that the bytes do not show."""
 
 
 def head():

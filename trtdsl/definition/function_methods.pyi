@@ -755,9 +755,7 @@ class FunctionMethods:
         IConcatenationLayer.
         """
 
-    def softmax(
-        self, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None, *, lowering: str = "auto"
-    ) -> Tensor:
+    def softmax(self, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
         """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer."""
 
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Selected:

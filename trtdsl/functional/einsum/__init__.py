@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from ...core.errors import DefinitionError
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ..lowerings import way
+
+
+def _late(name: str) -> Callable[..., Any]:
+    """A function of contract.py, which with the search takes a tenth of what importing trtdsl takes."""
+    return lambda *tensors, **how: getattr(import_module(".contract", __name__), name)(*tensors, **how)
+
+
+way(
+    "einsum",
+    "merged",
+    "as matmul, with the weights of the pointwise convolution before it as an operand",
+    unless=_late("why_not_merged"),
+)(_late("merged"))
+way("einsum", "matmul", "a plan of matrix products in the order in which the operands lie in memory")(
+    _late("as_they_lie")
+)
+way("einsum", "row_major", "the plan for operands that lie in memory as their dimensions are written")(
+    _late("as_written")
+)
+way("einsum", "native", "one IEinsumLayer", unless=_late("why_not_native"))(_late("native"))
 
 
 @operation
@@ -20,8 +43,7 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
     ``lowering="matmul"``, the default, emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer
     PROD and IReduceLayer SUM, with an IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints
     the plan. ``"row_major"`` plans as if all operands lay in memory in the order of their dimensions. ``"native"`` is
-    one IEinsumLayer, ``"broadcast"`` multiplies everything out: both for comparison. Sums in another order than torch's
-    have NaN elsewhere where an operand is infinite.
+    one IEinsumLayer. Sums in another order than torch's have NaN elsewhere where an operand is infinite.
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
 
@@ -29,7 +51,7 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
     >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
     (N, 7, 5, 4)
     """
-    from .contract import contract, contract_sublists  # with the search, a tenth of what importing trtdsl takes
+    from .contract import contract, contract_sublists
 
     if not isinstance(equation, str):
         return contract_sublists((equation, *operands), lowering)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from string import ascii_lowercase
 from typing import Any
 
@@ -15,13 +15,15 @@ from ...definition.operation import require_network
 from ...definition.tensor import Tensor
 from ...sizes.shape import Shape
 from ...sizes.size import is_static
-from ..lowerings import lowering_of
+from ..lowerings import lowered
 from ..operands import as_tensor, result_type
 from .emit import emit
 from .equation import Equation, expand, label_sizes, parse, sublists
 from .factors import Given, merge_of
 from .plan import EinsumPlan
-from .search import Order, make_plan, naive_plan
+from .search import Order, make_plan
+
+Merge = Callable[[], Tensor] | None
 
 
 def contract(equation: str, operands: Sequence[Any], lowering: str, *, names: bool | None = None) -> Tensor:
@@ -49,20 +51,30 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     tensors = [L.cast(tensor, dtype) for tensor in tensors]
     shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
     merge = merge_of(Given(equation, tuple(shapes), tuple(constants), tuple(map(_order, tensors))), tensors)
-    cannot = {} if merge else {"merged": "no pointwise convolution that it could take in for less gives an operand"}
-    no_layer = _why_not_native(equation, tensors)
-    lowering = lowering_of("einsum", lowering, *tensors, cannot={**cannot, "native": no_layer} if no_layer else cannot)
-    if lowering == "merged":
-        assert merge is not None
-        return merge()
-    orders = [None if lowering == "row_major" else _order(tensor) for tensor in tensors]
-    if lowering == "native":
-        return _native(equation, tensors)
-    if lowering == "broadcast":
-        plan = naive_plan(equation, shapes, constants)
-    else:
-        plan = _plan(tensors[0].network, equation, shapes, constants, not dtype.is_floating_point, orders)
-    return emit(plan, tensors)
+    return lowered("einsum", lowering, *tensors, equation=equation, merge=merge)
+
+
+def why_not_merged(*tensors: Tensor, equation: Equation, merge: Merge) -> str | None:
+    return None if merge else "no pointwise convolution that it could take in for less gives an operand"
+
+
+def merged(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
+    assert merge is not None
+    return merge()
+
+
+def as_they_lie(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
+    return _planned(equation, tensors, [_order(tensor) for tensor in tensors])
+
+
+def as_written(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
+    return _planned(equation, tensors, [None for _ in tensors])
+
+
+def _planned(equation: Equation, tensors: Sequence[Tensor], orders: Sequence[Order | None]) -> Tensor:
+    shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
+    integers = not tensors[0].dtype.is_floating_point
+    return emit(_plan(tensors[0].network, equation, shapes, constants, integers, orders), tensors)
 
 
 def _order(x: Tensor) -> Order | None:
@@ -99,7 +111,7 @@ def _static_plan(
     return make_plan(equation, shapes, constants, integers=integers, orders=orders)
 
 
-def _why_not_native(equation: Equation, tensors: Sequence[Tensor]) -> str | None:
+def why_not_native(*tensors: Tensor, equation: Equation, merge: Merge) -> str | None:
     """Why IEinsumLayer cannot express an equation; None where it can."""
     if not all(tensor.dtype.is_floating_point for tensor in tensors):
         return "IEinsumLayer takes no integers and no bool"
@@ -109,7 +121,7 @@ def _why_not_native(equation: Equation, tensors: Sequence[Tensor]) -> str | None
     return None
 
 
-def _native(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
+def native(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
     """One IEinsumLayer."""
     label_sizes(equation, [tensor.shape for tensor in tensors])
     labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))

@@ -15,7 +15,7 @@ from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest
 from .paths import paths as paths_of
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
-from .ways import MatrixProduct, Value, Way, kinds_of, merge, ways_of
+from .ways import MatrixProduct, Value, Way, kinds_of, ways_of
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 Order = tuple[int, ...]
@@ -264,23 +264,6 @@ def _finished(
         largest=draft.largest,
         cost=draft.cost,
     )
-
-
-def naive_plan(equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]) -> EinsumPlan:
-    """The usual rewrite, for comparison: all operands reshaped to all labels, multiplied, and summed at the end."""
-    draft, values, want = _start(equation, _known(equation, shapes), constants)
-    summed = {label for value in values for label in draft.labels(value)} - set(equation.output)
-    order = merge((equation.output, *(draft.labels(value) for value in values)))
-    order = tuple(label for label in order if label not in summed) + tuple(label for label in order if label in summed)
-    order = tuple(label for label in order if any(label in draft.labels(value) for value in values))
-    recorder = _Recorder(draft, "multiply everything and sum", tuple(values), contracted=tuple(sorted(summed)))
-    result = values[0]
-    for value in values[1:]:
-        result = draft.multiply(result, value, order, wide=bool(summed))
-    result = draft.reduce(result, summed) if summed else result
-    result = draft.arrange(result, want)
-    recorder.done(result)
-    return _finished(draft, result, equation, shapes, constants)
 
 
 # -- one operand alone -------------------------------------------------------------------------------------------------

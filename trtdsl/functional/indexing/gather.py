@@ -13,7 +13,6 @@ from ...definition.tensor import Tensor
 from ...layers.base import broadcast
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, product
-from ..lowerings import lowering_of
 from ..operands import align, as_tensor, axis_of, binary, choose, stretch
 from ..shaping.create import filled, indices_of
 from .index import advanced, as_indices
@@ -123,12 +122,8 @@ def embedding(
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-    *,
-    lowering: str = "auto",
 ) -> Tensor:
     """The rows of ``weight`` (classes, features) that ``input`` names: IGatherLayer.
-
-    ``lowering="one_hot"`` is IMatrixMultiplyLayer of ones and zeros with ``weight``, whose elements must be finite.
 
     ``padding_idx``, ``scale_grad_by_freq`` and ``sparse`` concern gradients alone. ``max_norm`` (with ``norm_type``)
     shortens rows in place, which a network cannot: it is refused.
@@ -139,13 +134,7 @@ def embedding(
     """
     if max_norm is not None:
         raise UnsupportedError("embedding(max_norm=…) changes the weight in place: apply it to the weight beforehand")
-    ids = _integers(input, "embedding")
-    cannot = {} if isinstance(weight.shape[0], int) and ids.ndim else {"one_hot": "the number of rows is not known"}
-    if lowering_of("embedding", lowering, input, weight, cannot=cannot) == "one_hot":
-        rows = input.network.constant(torch.arange(int(weight.shape[0])).to(ids.dtype).reshape(*(1,) * ids.ndim, -1))
-        chosen = L.cast(L.elementwise(L.unsqueeze(ids, [ids.ndim]), rows, "EQUAL"), weight.dtype)
-        return L.matrix_multiply(chosen, L.unsqueeze(weight, range(ids.ndim - 1)))
-    return L.gather(weight, ids, 0)
+    return L.gather(weight, _integers(input, "embedding"), 0)
 
 
 @operation

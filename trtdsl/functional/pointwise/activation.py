@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ... import layers as L
@@ -14,7 +13,7 @@ from ...definition.precision import is_low
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ..family import family
-from ..lowerings import lowering_of
+from ..lowerings import lowered, way
 from ..operands import (
     axis_of,
     binary,
@@ -68,18 +67,13 @@ sigmoid, tanh, softsign = family(
 
 
 @operation
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU.
-
-    ``lowering="maximum"`` is the greater of the two (the lesser, for a slope above 1): two IElementWiseLayers. For a
-    slope of 0 it gives -inf for -inf, where torch gives NaN.
 
     >>> F.leaky_relu(td.Network().input("x", (2, 3)), 0.2).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
-    if lowering_of("leaky_relu", lowering, input) == "maximum":
-        return L.elementwise(input, scaled(input, negative_slope), "MAX" if negative_slope <= 1 else "MIN")
     return L.activation(input, "LEAKY_RELU", alpha=negative_slope)
 
 
@@ -95,22 +89,18 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 @operation
-def gelu(input: Tensor, approximate: str = "none", *, lowering: str = "auto") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``input * Phi(input)``: IActivationLayer GELU_ERF, or GELU_TANH for ``approximate="tanh"``.
 
     Half precision takes it in float32, as torch does: the layer itself gives infinity for half of the greatest float16;
-    IActivationLayer LEAKY_RELU of slope 1 follows. ``lowering="erf"`` is IUnaryLayer ERF and IElementWiseLayers, in
-    float32.
+    IActivationLayer LEAKY_RELU of slope 1 follows.
 
     >>> F.gelu(td.Network().input("x", (2, 3)), approximate="tanh").shape
     (2, 3)
     """
     if approximate not in ("none", "tanh"):
         raise UnsupportedError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
-    cannot = {"erf": "it is exact, and approximate is 'tanh'"} if approximate == "tanh" else {}
     wide = L.cast(input, torch.float32) if is_low(input) else input
-    if lowering_of("gelu", lowering, input, cannot=cannot) == "erf":
-        return _rounded(_gelu_by_erf(wide), input.dtype)
     return _rounded(L.activation(wide, "GELU_ERF" if approximate == "none" else "GELU_TANH"), input.dtype)
 
 
@@ -121,11 +111,6 @@ def _rounded(wide: Tensor, dtype: torch.dtype) -> Tensor:
     builder begins that launch at the last layer, and would hand over float32 where it is the cast.
     """
     return wide if dtype == wide.dtype else L.activation(L.cast(wide, dtype), "LEAKY_RELU", alpha=1.0)
-
-
-def _gelu_by_erf(x: Tensor) -> Tensor:
-    share = binary(L.unary(scaled(x, math.sqrt(0.5)), "ERF"), 1.0, "SUM", x.dtype)
-    return L.elementwise(scaled(x, 0.5), share, "PROD")
 
 
 @operation
@@ -144,14 +129,24 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     if not input.dtype.is_floating_point:
         raise UnsupportedError(f"silu takes floating-point numbers, not {dtype_name(input.dtype)}")
     default = "exp" if is_linear(input) else "float32" if is_convolution(input) else "sigmoid"
-    way = lowering_of("silu", lowering, input, default=default)
-    if way == "sigmoid":
-        return L.elementwise(input, L.activation(input, "SIGMOID"), "PROD")
-    wide = L.cast(input, torch.float32)  # exp(12) is beyond float16
-    if way == "float32":
-        return L.cast(L.elementwise(wide, L.activation(wide, "SIGMOID"), "PROD"), input.dtype)
+    return lowered("silu", lowering, input, default=default)
+
+
+@way("silu", "sigmoid", "x * sigmoid(x), which the builder makes part of a convolution or a group norm")
+def _silu_by_sigmoid(x: Tensor) -> Tensor:
+    return L.elementwise(x, L.activation(x, "SIGMOID"), "PROD")
+
+
+@way("silu", "exp", "x / (1 + exp(-x)) in float32, which the builder makes part of a matrix product")
+def _silu_by_exp(x: Tensor) -> Tensor:
+    wide = L.cast(x, torch.float32)  # exp(12) is beyond float16
     powers = L.unary(L.unary(wide, "NEG"), "EXP")
-    return _rounded(L.elementwise(wide, binary(powers, 1.0, "SUM", torch.float32), "DIV"), input.dtype)
+    return _rounded(L.elementwise(wide, binary(powers, 1.0, "SUM", torch.float32), "DIV"), x.dtype)
+
+
+@way("silu", "float32", "x * sigmoid(x) in float32, rounded once")
+def _silu_in_float32(x: Tensor) -> Tensor:
+    return L.cast(_silu_by_sigmoid(L.cast(x, torch.float32)), x.dtype)
 
 
 @operation
@@ -207,18 +202,12 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @operation
-def hardswish(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Tensor:
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
-
-    ``lowering="clip"`` is IActivationLayer CLIP of ``input + 3``, and IElementWiseLayers.
 
     >>> F.hardswish(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
-    if lowering_of("hardswish", lowering, input) == "clip":
-        _refuse_inplace(inplace)
-        clipped = L.activation(binary(input, 3.0, "SUM", input.dtype), "CLIP", alpha=0.0, beta=6.0)
-        return L.elementwise(input, scaled(clipped, 1 / 6), "PROD")
     return L.elementwise(input, hardsigmoid(input, inplace), "PROD")
 
 
@@ -272,10 +261,18 @@ def prelu(input: Tensor, weight: Tensor, *, lowering: str = "auto") -> Tensor:
         )
     else:
         slopes = L.shuffle(weight, reshape=(1, weight.shape[0], *(1,) * (input.ndim - 2)))
-    if lowering_of("prelu", lowering, input) == "layer":
-        return L.parametric_relu(input, slopes)
-    negative = L.elementwise(slopes, binary(input, 0.0, "MIN", input.dtype), "PROD")
-    return L.elementwise(L.activation(input, "RELU"), negative, "SUM")
+    return lowered("prelu", lowering, input, slopes=slopes)
+
+
+@way("prelu", "fused", "relu(x) + weight * min(x, 0), which the builder makes part of a convolution")
+def _prelu_fused(x: Tensor, slopes: Tensor) -> Tensor:
+    negative = L.elementwise(slopes, binary(x, 0.0, "MIN", x.dtype), "PROD")
+    return L.elementwise(L.activation(x, "RELU"), negative, "SUM")
+
+
+@way("prelu", "layer", "IParametricReLULayer")
+def _prelu_by_layer(x: Tensor, slopes: Tensor) -> Tensor:
+    return L.parametric_relu(x, slopes)
 
 
 @operation
@@ -366,10 +363,10 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @operation
-def glu(input: Tensor, dim: int = -1, *, lowering: str = "auto") -> Tensor:
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of ``dim`` times the sigmoid of the second.
 
-    ISliceLayers (IGatherLayers for ``lowering="gather"``), IActivationLayer SIGMOID, IElementWiseLayer PROD.
+    ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
 
     >>> F.glu(td.Network().input("x", ("N", 6))).shape
     (N, 3)
@@ -379,12 +376,7 @@ def glu(input: Tensor, dim: int = -1, *, lowering: str = "auto") -> Tensor:
     axis = normalize_axis(dim, input.ndim)
     if input.shape[axis] % 2 != 0:
         raise ShapeError(f"glu: dimension {dim} of {shape_text(input.shape)} does not divide into halves")
-    cannot = {} if isinstance(input.shape[axis], int) else {"gather": "the halves are of a dynamic size"}
-    if lowering_of("glu", lowering, input, cannot=cannot) == "gather":
-        places = torch.arange(int(input.shape[axis])).chunk(2)
-        first, second = (L.gather(input, input.network.constant(half), axis) for half in places)
-    else:
-        first, second = chunk(input, 2, axis)
+    first, second = chunk(input, 2, axis)
     return L.elementwise(first, L.activation(second, "SIGMOID"), "PROD")
 
 
@@ -424,12 +416,8 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 @operation
-def softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None, *, lowering: str = "auto"
-) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
-
-    ``lowering="exp"`` is IReduceLayer MAX and SUM, IUnaryLayer EXP and IElementWiseLayers.
 
     >>> F.softmax(td.Network().input("x", (2, 3)), dim=-1).shape
     (2, 3)
@@ -441,17 +429,9 @@ def softmax(
     axis = axis_of(dim, input.ndim)
     if input.numel() == 0:
         return input
-    cannot = {} if input.ndim else {"exp": "a scalar has no dimension to reduce"}
-    if lowering_of("softmax", lowering, input, cannot=cannot) == "exp":
-        return sum_in_float32(lambda x: _softmax_by_powers(x, axis), input, [axis])
     if input.ndim < 2:  # ISoftMaxLayer has two dimensions at least
         return L.shuffle(L.softmax(L.shuffle(input, reshape=(1, input.numel())), 1), reshape=input.shape)
     return L.softmax(input, axis)
-
-
-def _softmax_by_powers(x: Tensor, axis: int) -> Tensor:
-    powers = L.unary(L.elementwise(x, L.reduce(x, "MAX", [axis], True), "SUB"), "EXP")
-    return L.elementwise(powers, L.reduce(powers, "SUM", [axis], True), "DIV")
 
 
 def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

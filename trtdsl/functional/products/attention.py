@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -11,7 +13,7 @@ from ...definition.operation import operation
 from ...definition.precision import is_low
 from ...definition.tensor import Tensor
 from ...layers.shuffle import behind_shuffles
-from ..lowerings import lowering_of
+from ..lowerings import lowered, way
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax
 from ..pointwise.logic import ne
@@ -77,24 +79,31 @@ def scaled_dot_product_attention(
     # Unmasked attention in half precision is one kernel either way, with better ways to and from it for the products.
     sharpness = _sharpness(query, scale) if is_low(query) else 0
     plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
-    reason = _against_layer(query, key, value, mask, enable_gqa, lowering)
-    way = lowering_of(
-        "scaled_dot_product_attention",
-        lowering,
-        query,
-        key,
-        value,
-        cannot={} if reason is None else {"layer": reason},
-        default="products" if plain or inside or wide or sharpness == 2 else "layer",
-    )
-    if way == "layer":
-        return opened(_by_layer(scaled(query, factor), key, value, mask, is_causal), shown)
-    key, value = (repeat_interleave(x, n, -3) if n > 1 else x for x, n in zip((key, value), groups, strict=True))
-    if sharpness:  # scores in float32, as torch has them
-        query, key = L.cast(query, torch.float32), L.cast(key, torch.float32)
     within = None if is_low(value) and not inside else shown  # a choice there keeps products from being fused
-    result = _by_products(scaled(query, factor), key, value, attn_mask, is_causal, within)
-    return result if within is shown else opened(result, shown)
+    how = _Attention(
+        attn_mask, mask, is_causal, factor, groups if enable_gqa else None, sharpness > 0, within, lowering
+    )
+    default = "products" if plain or inside or wide or sharpness == 2 else "layer"
+    result, hides = lowered("scaled_dot_product_attention", lowering, query, key, value, how=how, default=default)
+    return result if hides else opened(result, shown)
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """What the ways are told."""
+
+    mask: Tensor | None
+    added: Tensor | None
+    """The mask as it is added, where it can be."""
+    is_causal: bool
+    factor: float | Tensor
+    groups: Sequence[int] | None
+    """How many heads of the query share one of key and value, where several may."""
+    sharp: bool
+    """Whether scores stay in float32."""
+    within: Tensor | None
+    """The rows that are not hidden wholly, where that is chosen between products."""
+    lowering: str
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> None:
@@ -216,35 +225,39 @@ def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     )
 
 
-def _against_layer(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, enable_gqa: bool, lowering: str
-) -> str | None:
+def _against_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> str | None:
     """Why IAttention is out of the question; None where it is not."""
-    if not _is_for_layer(query, key, value, mask, enable_gqa):
+    if not _is_for_layer(query, key, value, how.added, how.groups is not None):
         return "IAttention takes floats of one width in one batch, and a mask that is added"
     network, choices = query.network, query.network.choices
     several = max(network.regions, choices.regions) > 1
     choices.by_regions = choices.by_regions or not several
-    if several and lowering == "auto":
+    if several and how.lowering == "auto":
         return "TensorRT-RTX 1.7 may crash where it builds it beside several loops or branches"
     return None
 
 
-def _by_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """One IAttention, which has four dimensions."""
+@way("scaled_dot_product_attention", "layer", "one IAttention", unless=_against_layer, needs="add_attention_v2")
+def _by_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> tuple[Tensor, bool]:
+    """One IAttention, which has four dimensions; and that rows that are hidden wholly are not 0."""
+    query, mask = scaled(query, how.factor), how.added
     rank = query.ndim
-    heads = [L.unsqueeze(x, [0]) if x.ndim == 3 else x for x in (query, key, value)]
+    query, key, value = (L.unsqueeze(x, [0]) if rank == 3 else x for x in (query, key, value))
     if mask is not None:
         mask = L.unsqueeze(L.cast(mask, query.dtype), range(4 - mask.ndim))
-    query, key, value = heads
-    result = L.attention(query, key, value, mask, causal="UPPER_LEFT" if is_causal else "NONE")
-    return L.squeeze(result, [0]) if rank == 3 else result
+    result = L.attention(query, key, value, mask, causal="UPPER_LEFT" if how.is_causal else "NONE")
+    return L.squeeze(result, [0]) if rank == 3 else result, False
 
 
-def _by_products(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, shown: Tensor | None
-) -> Tensor:
-    """Two IMatrixMultiplyLayers and ISoftMaxLayer; the query is scaled already, and may be wider than the values."""
+@way("scaled_dot_product_attention", "products", "two IMatrixMultiplyLayers and ISoftMaxLayer")
+def _by_products(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> tuple[Tensor, bool]:
+    """The result, and whether its rows that are hidden wholly are 0."""
+    mask, is_causal, shown = how.mask, how.is_causal, how.within
+    groups = how.groups or [1, 1]
+    key, value = (repeat_interleave(x, n, -3) if n > 1 else x for x, n in zip((key, value), groups, strict=True))
+    if how.sharp:  # as torch has them
+        query, key = L.cast(query, torch.float32), L.cast(key, torch.float32)
+    query = scaled(query, how.factor)
     keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
     scores = matmul(query, keys)
     if is_causal:
@@ -255,7 +268,7 @@ def _by_products(
     elif mask is not None:
         scores = binary(scores, mask, "SUM", scores.dtype)
     weights = L.cast(softmax(scores, -1), value.dtype)
-    return matmul(opened(weights, shown), value)
+    return matmul(opened(weights, shown), value), shown is not None
 
 
 def _default_scale(query: Tensor) -> float | Tensor:

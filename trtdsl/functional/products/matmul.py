@@ -12,7 +12,6 @@ from ...definition.tensor import Tensor
 from ...layers.shuffle import PendingShuffle
 from ...sizes.shape import shape_text
 from ...sizes.size import bounds, is_static, product
-from ..lowerings import lowering_of
 from ..operands import align, binary, promote
 from .folding import PendingProduct, deferred
 
@@ -62,37 +61,22 @@ def _by_sums(a: Tensor, b: Tensor) -> Tensor:
 
 
 @operation
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, lowering: str = "auto") -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias`` for ``weight`` (out, in): IMatrixMultiplyLayer and IElementWiseLayer SUM.
 
     The layer transposes the weight, which stays as it lies in its file: but where ``input`` is flattened otherwise than
     it lies in memory, as it is after a convolution, the weight's columns are put in the order of memory instead.
-    ``lowering="convolution"`` is IConvolutionLayer over (rows, in, 1, 1).
 
     >>> net = td.Network()
     >>> F.linear(net.input("x", ("N", 3)), net.constant(torch.ones(5, 3))).shape
     (N, 5)
     """
-    cannot = {} if weight.is_constant and weight.ndim == 2 else {"convolution": "the weight is no constant matrix"}
-    if lowering_of("linear", lowering, input, weight, cannot=cannot) == "convolution":
-        return _by_convolution(input, weight, bias)
     if weight.ndim == 1 or not input.dtype.is_floating_point:  # torch: weight (in,) gives a dot product
         result = matmul(input, weight if weight.ndim == 1 else L.shuffle(weight, (1, 0)))
         return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")
     x = L.unsqueeze(input, [0]) if input.ndim == 1 else input
     result = _LinearProduct(*(_merged_as_it_lies(x, weight) or (x, weight))).result(bias)
     return L.squeeze(result, [0]) if input.ndim == 1 else result
-
-
-def _by_convolution(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    points = L.shuffle(x, reshape=(product(x.shape[:-1]), x.shape[-1], 1, 1))
-    kernel, none = L.shuffle(weight, reshape=(*weight.shape, 1, 1)), (0, 0)
-    constant = bias if bias is None or bias.is_constant else None
-    result = L.convolution(
-        points, kernel, constant, stride=(1, 1), pre_padding=none, post_padding=none, dilation=(1, 1), groups=1
-    )
-    result = L.shuffle(result, reshape=(*x.shape[:-1], weight.shape[0]))
-    return result if constant is bias or bias is None else L.elementwise(*promote(result, bias), op="SUM")
 
 
 class _LinearProduct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -11,7 +12,7 @@ from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, product
-from ..lowerings import lowering_of
+from ..lowerings import lowered, way
 from ..operands import binary, scaled
 from ..products.folding import folded, scaled_by
 from ..products.fusion import affine
@@ -65,13 +66,23 @@ def batch_norm(
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
     within = folded(input, given, scale, shift)
-    cannot = {"folded": "no convolution that nothing else uses gives its input"} if within is None else {}
-    if lowering_of("batch_norm", lowering, input, cannot=cannot) == "folded":
-        assert within is not None
-        return within
-    x = L.shuffle(input, reshape=(*input.shape, *(1,) * (4 - input.ndim))) if input.ndim < 4 else input
-    result = scaled_by(x, given, scale, shift)
-    return L.shuffle(result, reshape=input.shape) if input.ndim < 4 else result
+    return lowered("batch_norm", lowering, input, within=within, statistics=given, by=(scale, shift))
+
+
+def _why_not_folded(x: Tensor, within: Tensor | None, **_: Any) -> str | None:
+    return None if within is not None else "no convolution that nothing else uses gives its input"
+
+
+@way("batch_norm", "folded", "no layer: the weights of the convolution before it take it in", unless=_why_not_folded)
+def _norm_in_weights(x: Tensor, within: Tensor, **_: Any) -> Tensor:
+    return within
+
+
+@way("batch_norm", "scale", "IScaleLayer")
+def _norm_as_scale(x: Tensor, statistics: Sequence[Tensor], by: tuple[Any, Any], **_: Any) -> Tensor:
+    wide = L.shuffle(x, reshape=(*x.shape, *(1,) * (4 - x.ndim))) if x.ndim < 4 else x
+    result = scaled_by(wide, statistics, *by)
+    return L.shuffle(result, reshape=x.shape) if x.ndim < 4 else result
 
 
 def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
@@ -119,12 +130,10 @@ def layer_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
-    *,
-    lowering: str = "auto",
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions, which are ``normalized_shape``.
 
-    INormalizationLayer; IReduceLayers in float32 for ``lowering="means"``.
+    INormalizationLayer.
 
     Raises ShapeError where the last dimensions are others.
 
@@ -134,8 +143,6 @@ def layer_norm(
     axes = _last(input, normalized_shape)
     lead = range(len(axes) and axes[0])
     weight, bias = (None if value is None else L.unsqueeze(value, lead) for value in (weight, bias))
-    if lowering_of("layer_norm", lowering, input) == "means":
-        return _weighed(L.cast(_standardized(input, axes, eps), input.dtype), weight, bias)
     return _normalized(input, axes, weight, bias, eps)
 
 
@@ -188,16 +195,24 @@ def group_norm(
     channels = input.shape[1]
     if not isinstance(channels, int) or channels % num_groups:
         raise ShapeError(f"{channels} channels do not divide into {num_groups} groups")
-    scale, shift = _channels(input, weight), _channels(input, bias)
-    if lowering_of("group_norm", lowering, input) == "rows":
-        rows = (input.shape[0] * num_groups, channels // num_groups * product(input.shape[2:]))
-        result = L.shuffle(_standardized(L.shuffle(input, reshape=rows), [1], eps), reshape=input.shape)
-        return _weighed(L.cast(result, input.dtype), scale, shift)
-    if num_groups == 1:
-        return _normalized(input, list(range(1, input.ndim)), scale, shift, eps)
-    if input.ndim == 2:
-        return L.squeeze(group_norm(L.unsqueeze(input, [2]), num_groups, weight, bias, eps), [2])
-    return _normalized(input, list(range(2, input.ndim)), scale, shift, eps, num_groups)
+    return lowered("group_norm", lowering, input, groups=num_groups, weight=weight, bias=bias, eps=eps)
+
+
+@way("group_norm", "layer", "INormalizationLayer")
+def _groups_by_layer(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    if groups > 1 and x.ndim == 2:
+        return L.squeeze(_groups_by_layer(L.unsqueeze(x, [2]), groups, weight, bias, eps), [2])
+    scale, shift = _channels(x, weight), _channels(x, bias)
+    if groups == 1:
+        return _normalized(x, list(range(1, x.ndim)), scale, shift, eps)
+    return _normalized(x, list(range(2, x.ndim)), scale, shift, eps, groups)
+
+
+@way("group_norm", "rows", "the moments of each group as a row, in float32")
+def _groups_as_rows(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    rows = (x.shape[0] * groups, x.shape[1] // groups * product(x.shape[2:]))
+    result = L.shuffle(_standardized(L.shuffle(x, reshape=rows), [1], eps), reshape=x.shape)
+    return _weighed(L.cast(result, x.dtype), _channels(x, weight), _channels(x, bias))
 
 
 @operation
@@ -231,13 +246,9 @@ def instance_norm(
         raise UnsupportedError("instance_norm updates running statistics: leave them out, or use_input_stats=False")
     if input.ndim < 3:
         raise ShapeError(f"instance_norm takes (N, C, L, …), not {shape_text(input.shape)}")
-    cannot = {"blocks": "a row of one dimension has no parts"} if input.ndim == 3 else {}
     default = "rows" if _at_once(product(input.shape[:2]), product(input.shape[2:])) else "blocks"
-    used = lowering_of("instance_norm", lowering, input, cannot=cannot, default=default)
     scale, shift = _channels(input, weight), _channels(input, bias)
-    if used == "layer":
-        return _normalized(input, list(range(2, input.ndim)), scale, shift, eps, by_channel=True)
-    return _normalized_rows(input, scale, shift, eps, in_blocks=used == "blocks")
+    return lowered("instance_norm", lowering, input, weight=scale, bias=shift, eps=eps, default=default)
 
 
 def _at_once(rows: SizeLike, length: SizeLike) -> bool:
@@ -252,17 +263,32 @@ def _at_once(rows: SizeLike, length: SizeLike) -> bool:
     return length <= most
 
 
-def _normalized_rows(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, in_blocks: bool = False
-) -> Tensor:
-    """Every channel normalized as a row; ``weight`` and ``bias`` have the rank of ``x``."""
+@way("instance_norm", "rows", "the moments of each channel as a row, in float32")
+def _channels_as_rows(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    moments = _moments(L.shuffle(x, reshape=(product(x.shape[:2]), product(x.shape[2:]))))
+    return _by_moments(x, *moments, weight, bias, eps)
+
+
+def _why_not_blocks(x: Tensor, **_: Any) -> str | None:
+    return "a row of one dimension has no parts" if x.ndim == 3 else None
+
+
+@way("instance_norm", "blocks", "the moments of parts of each row, put together", unless=_why_not_blocks)
+def _channels_in_blocks(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     channels, (height, *rest) = product(x.shape[:2]), x.shape[2:]
-    if in_blocks:
-        means, variances = _moments(L.shuffle(x, reshape=(channels * height, product(rest))))
-        parts = (channels, height)
-        mean, var = _moments(L.shuffle(means, reshape=parts), L.shuffle(variances, reshape=parts))
-    else:
-        mean, var = _moments(L.shuffle(x, reshape=(channels, product(x.shape[2:]))))
+    parts = (channels, height)
+    means, variances = _moments(L.shuffle(x, reshape=(channels * height, product(rest))))
+    moments = _moments(L.shuffle(means, reshape=parts), L.shuffle(variances, reshape=parts))
+    return _by_moments(x, *moments, weight, bias, eps)
+
+
+@way("instance_norm", "layer", "INormalizationLayer")
+def _channels_by_layer(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    return _normalized(x, list(range(2, x.ndim)), weight, bias, eps, by_channel=True)
+
+
+def _by_moments(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """Every channel normalized by its own moments; ``weight`` and ``bias`` have the rank of ``x``."""
     each = (*x.shape[:2], *(1,) * (x.ndim - 2))
     scale = _reciprocal_root(var, eps)
     scale, mean = (L.shuffle(values, reshape=each) for values in (scale, mean))

@@ -12,7 +12,7 @@ from ...layers.base import channels_last
 from ...layers.shuffle import behind_shuffles
 from ...sizes.shape import Shape
 from ...sizes.size import is_static, product
-from ..lowerings import AUTO, lowering_of
+from ..lowerings import AUTO, lowered, way
 
 NO_POOLING = "IPoolingLayer is for all dimensions after (N, C), of static sizes, of floats, and has no minimum"
 NOT_LAST = "the channels are not the fastest dimension in memory, or it is bfloat16"
@@ -33,25 +33,31 @@ def reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
 
 def reduced_by_order(function: str, x: Tensor, op: str, axes: Sequence[int], keepdim: bool, lowering: str) -> Tensor:
     """An average ("AVG") or an extreme ("MAX", "MIN") over ``axes``, in one of the ways of ``function``."""
-    spatial = op != "MIN" and tuple(axes) == tuple(range(2, x.ndim)) and x.ndim in (3, 4, 5)
-    pooled = spatial and x.dtype.is_floating_point and not x.is_constant and is_static(x.shape[1:])
-    if not pooled and lowering == AUTO:
+    if lowering == AUTO and _why_not_pooled(x, op, axes) is not None:
         return reduced(x, op, axes, keepdim)
-    cannot = {} if pooled else {"pooling": NO_POOLING}
-    if op != "AVG" or len(axes) != 1 or not is_static(x.shape) or not x.dtype.is_floating_point:
-        cannot["product"] = "it is for the mean over one dimension, of static sizes, of floats"
-    if not pooled or x.dtype == torch.bfloat16 or x.order != channels_last(x.ndim):
-        cannot["by_use"] = NOT_LAST if pooled else NO_POOLING
-    way = lowering_of(function, lowering, x, cannot=cannot)
-    if way == "reduce":
-        return L.reduce(x, op, axes, keepdim)
-    if way == "product":
-        return _by_product(x, axes[0], keepdim)
-    if way == "pooling":
-        return _pooled(x, op, keepdim)
+    return lowered(function, lowering, x, op=op, axes=axes, keepdim=keepdim)
 
+
+def _why_not_pooled(x: Tensor, op: str, axes: Sequence[int], keepdim: bool = False) -> str | None:
+    spatial = op != "MIN" and tuple(axes) == tuple(range(2, x.ndim)) and x.ndim in (3, 4, 5)
+    fits = spatial and x.dtype.is_floating_point and not x.is_constant and is_static(x.shape[1:])
+    return None if fits else NO_POOLING
+
+
+def _why_not_by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> str | None:
+    last = x.dtype != torch.bfloat16 and x.order == channels_last(x.ndim)
+    return _why_not_pooled(x, op, axes) or (None if last else NOT_LAST)
+
+
+BY_USE = "IPoolingLayer where a convolution or a linear product uses it, otherwise IReduceLayer"
+POOLED = "IPoolingLayer, which wants the channels fastest in memory"
+
+
+@way("amax", "by_use", BY_USE, unless=_why_not_by_use)
+@way("mean", "by_use", BY_USE, unless=_why_not_by_use)
+def _by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     def add(before_product: bool) -> Tensor:
-        return _pooled(x, op, keepdim) if before_product else L.reduce(x, op, axes, keepdim)
+        return _pooled(x, op, axes, keepdim) if before_product else L.reduce(x, op, axes, keepdim)
 
     operation = x.network.current_operation
     assert operation is not None
@@ -59,21 +65,21 @@ def reduced_by_order(function: str, x: Tensor, op: str, axes: Sequence[int], kee
     return PendingReduction(add, operation).as_tensor(x, shape)
 
 
-def _pooled(x: Tensor, op: str, keepdim: bool) -> Tensor:
+@way("amax", "reduce", "IReduceLayer")
+@way("mean", "reduce", "IReduceLayer")
+def _reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
+    return L.reduce(x, op, axes, keepdim)
+
+
+@way("amax", "pooling", POOLED, unless=_why_not_pooled)
+@way("mean", "pooling", POOLED, unless=_why_not_pooled)
+def _pooled(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     flat = L.unsqueeze(x, [2]) if x.ndim == 3 else x  # pooling needs two spatial dimensions
     windows, none = [int(size) for size in flat.shape[2:]], [0] * (flat.ndim - 2)
     kind = "AVERAGE" if op == "AVG" else op
     result = L.pooling(flat, kind, windows, stride=windows, pre_padding=none, post_padding=none)
     gone = range(2, flat.ndim) if not keepdim else [2] if x.ndim == 3 else []
     return L.squeeze(result, gone) if gone else result
-
-
-def _by_product(x: Tensor, axis: int, keepdim: bool) -> Tensor:
-    """The mean over one dimension, as a product with a row of equal weights."""
-    before, length, after = product(x.shape[:axis]), int(x.shape[axis]), product(x.shape[axis + 1 :])
-    row = x.network.constant(torch.full((1, 1, length), 1 / length, dtype=x.dtype))
-    result = L.matrix_multiply(row, L.shuffle(x, reshape=(before, length, after)))
-    return L.shuffle(result, reshape=(*x.shape[:axis], *[1] * keepdim, *x.shape[axis + 1 :]))
 
 
 class PendingReduction:

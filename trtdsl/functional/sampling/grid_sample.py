@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
@@ -13,7 +15,7 @@ from ...definition.tensor import Tensor
 from ...layers.base import folding
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, is_static, product
-from ..lowerings import lowering_of
+from ..lowerings import lowered, way
 from ..operands import as_tensor, binary
 from .separable import resized_by_layer, separable, transformation_of, why_not
 from .taps import Taps, make_taps, number
@@ -62,25 +64,61 @@ def grid_sample(
         points = pixels() if grid.is_constant and grid.numel() and is_static(sizes) else None
         reason = why_not(input, points)
         transformation = None if points is None or reason else transformation_of(input, points, mode, padding_mode)
-        lowering = lowering_of(
-            "grid_sample",
-            lowering,
-            input,
-            grid,
-            cannot={"resize": reason} if reason else {},
-            default="taps" if transformation is None else "resize",
-        )
-        if lowering == "native":
-            # The layer computes in the dtype of its operands, and half precision is too coarse for coordinates.
-            x, wide = L.cast(input, torch.float32), L.cast(grid, torch.float32)
-            return L.cast(L.grid_sample(x, wide, MODES[mode], PADDINGS[padding_mode], align), input.dtype)
-        points = points or pixels()
-        if lowering == "resize":
-            if transformation is not None:
-                return resized_by_layer(input, points, mode, transformation)
-            return separable(input, points, mode, padding_mode, align)
-        taps = [make_taps(point, size, mode, padding_mode, align) for point, size in zip(points, sizes, strict=True)]
-        return gather_taps(input, taps, apart=lowering != "gather")
+        how = _Sampling(mode, padding_mode, align, lambda: points or pixels(), reason, transformation)
+        default = "taps" if transformation is None else "resize"
+        return lowered("grid_sample", lowering, input, grid, how=how, default=default)
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """What the ways are told."""
+
+    mode: str
+    padding_mode: str
+    align: bool
+    points: Callable[[], list[Tensor]]
+    why_not_resized: str | None
+    transformation: Any
+
+    def taps(self, x: Tensor) -> list[Any]:
+        """The neighbours of each point, by axis."""
+        pairs = zip(self.points(), x.shape[2:], strict=True)
+        return [make_taps(point, size, self.mode, self.padding_mode, self.align) for point, size in pairs]
+
+
+@way("grid_sample", "taps", "an IGatherLayer for each of a point's neighbours")
+def _by_taps(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
+    return gather_taps(x, how.taps(x), apart=True)
+
+
+@way(
+    "grid_sample",
+    "resize",
+    "one IResizeLayer, or a matrix product per dimension, for a constant grid along the axes",
+    unless=lambda x, grid, how: how.why_not_resized or None,
+)
+def _by_resizing(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
+    if how.transformation is not None:
+        return resized_by_layer(x, how.points(), how.mode, how.transformation)
+    return separable(x, how.points(), how.mode, how.padding_mode, how.align)
+
+
+@way("grid_sample", "gather", "one IGatherLayer for all neighbours")
+def _by_one_gather(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
+    return gather_taps(x, how.taps(x), apart=False)
+
+
+@way(
+    "grid_sample",
+    "native",
+    "IGridSampleLayer",
+    needs="add_grid_sample",
+    not_tuned="some versions of TensorRT compute it wrongly in half precision",
+)
+def _by_layer(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
+    """In float32: the layer computes in the dtype of its operands, and half precision is too coarse for coordinates."""
+    wide, places = L.cast(x, torch.float32), L.cast(grid, torch.float32)
+    return L.cast(L.grid_sample(wide, places, MODES[how.mode], PADDINGS[how.padding_mode], how.align), x.dtype)
 
 
 def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:

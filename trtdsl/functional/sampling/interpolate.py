@@ -18,7 +18,7 @@ from ...definition.tensor import Tensor
 from ...layers.base import channels_last, folding
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
-from ..lowerings import AUTO, lowering_of
+from ..lowerings import AUTO, lowered, way
 from ..operands import as_tensor, stretch
 from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
 from .taps import Number, Taps, make_taps, minimum, number, resample
@@ -112,14 +112,11 @@ def interpolate(
         for axis, (length, target, scale) in enumerate(zip(spatial, targets, scales, strict=True), 2)
     ]
     changes = [change for change in changes if not _same(change)]
-    cannot = {} if changes and all(_repeats(change) for change in changes) else {"expand": "it repeats each element"}
-    if lowering == AUTO and cannot:
+    if lowering == AUTO and _why_not_expanded(input, changes) is not None:
         return _resize(input, changes)
     # The builder has what it resizes channels last; repeated elements it takes as they are.
     best = "resize" if input.order == channels_last(input.ndim) else "expand"
-    if lowering_of("interpolate", lowering, input, cannot=cannot, default=best) == "expand":
-        return _repeated(input, changes)
-    return _resize(input, changes)
+    return lowered("interpolate", lowering, input, changes=changes, default=best)
 
 
 def _check(x: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -212,6 +209,25 @@ def _repeats(change: Change) -> bool:
     return np.array_equal(np.floor(points * np.float32(float(ratio))), np.arange(target) // ratio.denominator)
 
 
+def _why_not_expanded(x: Tensor, changes: list[Change]) -> str | None:
+    return None if changes and all(map(_repeats, changes)) else "it repeats each element"
+
+
+@way("interpolate", "resize", "IResizeLayer, or the exact elements and weights where it means something else")
+def _resize(x: Tensor, changes: list[Change]) -> Tensor:
+    layer = [change for change in changes if _layer_agrees(change)]
+    for change in changes:
+        if change not in layer:
+            x = _along(x, change)
+    return _by_layer(x, layer) if layer else x
+
+
+@way(
+    "interpolate",
+    "expand",
+    "an ISliceLayer that repeats elements, between two IShuffleLayers",
+    unless=_why_not_expanded,
+)
 def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
     """Every element of some dimensions repeated."""
     split, wide, sizes = list(x.shape[:2]), list(x.shape[:2]), list(x.shape)
@@ -226,14 +242,6 @@ def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
             wide.append(ratio.denominator)
             sizes[axis] = factors[axis].target
     return L.shuffle(stretch(L.shuffle(x, reshape=split), tuple(wide)), reshape=sizes)
-
-
-def _resize(x: Tensor, changes: list[Change]) -> Tensor:
-    layer = [change for change in changes if _layer_agrees(change)]
-    for change in changes:
-        if change not in layer:
-            x = _along(x, change)
-    return _by_layer(x, layer) if layer else x
 
 
 # -- IResizeLayer ------------------------------------------------------------------------------------------------------

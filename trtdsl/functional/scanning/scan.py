@@ -12,7 +12,7 @@ from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import broadcast
 from ...sizes.size import INFINITY, SizeLike, bounds
-from ..lowerings import lowering_of
+from ..lowerings import lowered, way
 from ..operands import align, axis_of, binary, promote, stretch
 from ..pointwise.arithmetic import add, mul
 from ..pointwise.elementary import exp
@@ -49,7 +49,6 @@ def linear_recurrence(
     >>> F.linear_recurrence(net.input("a", (2, T, 3)), net.input("b", (2, T, 3)), 1).shape
     (2, T, 3)
     """
-    lowering = lowering_of("linear_recurrence", lowering, a, b)
     dtype = promote(a, b)[0].dtype
     a, b = promote(a, b, dtype=torch.float32)
     axis = axis_of(dim, a.ndim)
@@ -61,20 +60,8 @@ def linear_recurrence(
     if initial is not None:
         initial = L.cast(initial, torch.float32)
         initial = stretch(L.unsqueeze(initial, range(len(state) - initial.ndim)), state)
-    compute = _in_a_loop if lowering == "loop" else _in_passes
-    return L.cast(compute(a, b, axis, initial, reverse), dtype)
-
-
-def _in_a_loop(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
-    if initial is None:
-        initial = filled(b.network, b.shape[:axis] + b.shape[axis + 1 :], 0, b.dtype)
-    loop = L.Loop(b.network)
-    loop.count(b.shape[axis])
-    factor, addend = loop.iterator(a, axis, reverse), loop.iterator(b, axis, reverse)
-    before = loop.recurrence(initial)
-    after = add(mul(factor, before), addend)
-    loop.next(before, after)
-    return loop.concatenate(after, b.shape[axis], axis, reverse)
+    result = lowered("linear_recurrence", lowering, a, b, axis=axis, initial=initial, reverse=reverse)
+    return L.cast(result, dtype)
 
 
 class _Factors:
@@ -128,8 +115,25 @@ class Decays(_Factors):
         return Decays(value, self.A)
 
 
+PASSES = "log2(length) passes over the whole of the operands"
+
+
+@way("linear_recurrence", "parallel", PASSES)
 def _in_passes(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
     return passes(_Factors(a), b, axis, initial, reverse)
+
+
+@way("linear_recurrence", "loop", "ILoop over the elements")
+def _in_a_loop(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
+    if initial is None:
+        initial = filled(b.network, b.shape[:axis] + b.shape[axis + 1 :], 0, b.dtype)
+    loop = L.Loop(b.network)
+    loop.count(b.shape[axis])
+    factor, addend = loop.iterator(a, axis, reverse), loop.iterator(b, axis, reverse)
+    before = loop.recurrence(initial)
+    after = add(mul(factor, before), addend)
+    loop.next(before, after)
+    return loop.concatenate(after, b.shape[axis], axis, reverse)
 
 
 def passes(a: _Factors, b: Tensor, axis: int, initial: Tensor | None = None, reverse: bool = False) -> Tensor:
@@ -244,7 +248,6 @@ def associative_scan(
     tensors = [xs] if single else list(xs)
     if not tensors or not all(isinstance(x, Tensor) for x in tensors):
         raise DefinitionError("associative_scan takes a Tensor, or a tuple or list of Tensors")
-    lowering = lowering_of("associative_scan", lowering, *tensors)
     axes = [axis_of(dim, x.ndim) for x in tensors]
     sizes = {x.shape[axis] for x, axis in zip(tensors, axes, strict=True)}
     if len(sizes) > 1:
@@ -259,15 +262,16 @@ def associative_scan(
                 raise ShapeError(f"combine_fn must give what it takes: {before} became {after}")
         return results
 
-    compute = _scan_in_a_loop if lowering == "loop" else _scan_by_doubling
-    results = compute(combine, tensors, axes, reverse)
+    results = lowered("associative_scan", lowering, *tensors, combine=combine, axes=axes, reverse=reverse)
     return results[0] if single else type(xs)(results)
 
 
 Combine = Callable[[Sequence[Tensor], Sequence[Tensor]], list[Tensor]]
 
 
-def _scan_by_doubling(combine: Combine, xs: list[Tensor], axes: list[int], reverse: bool) -> list[Tensor]:
+@way("associative_scan", "parallel", PASSES)
+def _scan_by_doubling(*operands: Tensor, combine: Combine, axes: list[int], reverse: bool) -> list[Tensor]:
+    xs = list(operands)
     length = xs[0].shape[axes[0]]
     steps = _steps(length)
     if not steps:
@@ -292,7 +296,8 @@ def _along(x: Tensor, ndim: int, axis: int) -> Tensor:
     return L.unsqueeze(x, [other for other in range(ndim) if other != axis])
 
 
-def _scan_in_a_loop(combine: Combine, xs: list[Tensor], axes: list[int], reverse: bool) -> list[Tensor]:
+@way("associative_scan", "loop", "ILoop over the elements")
+def _scan_in_a_loop(*xs: Tensor, combine: Combine, axes: list[int], reverse: bool) -> list[Tensor]:
     network, length = xs[0].network, xs[0].shape[axes[0]]
     loop = L.Loop(network)
     loop.count(length)

@@ -13,7 +13,7 @@ from ...sizes.shape import shape_text
 from ...sizes.size import bounds, product
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
-from ..lowerings import lowering_of
+from ..lowerings import lowered, way
 from ..pointwise.activation import silu, softplus
 from ..pointwise.arithmetic import add, mul, sub
 from ..pointwise.elementary import exp
@@ -76,17 +76,16 @@ def selective_scan(
         )
     label_sizes(parse("bdl,dn,bdl->bdln", (3, 2, 3)), [u.shape, A.shape, delta.shape])
     longest = bounds(u.shape[2])[1]
-    few = longest * longest * bounds(product(A.shape))[1] <= PAIRS
-    cannot = {} if few else {"pairs": f"length * length * dim * state may be more than {PAIRS:,}"}
-    best = "pairs" if few else "chunked" if longest > AT_ONCE else "blocks"
-    lowering = lowering_of("selective_scan", lowering, u, delta, A, B, C, cannot=cannot, default=best)
+    best = "pairs" if _why_not_pairs(u, delta, A) is None else "chunked" if longest > AT_ONCE else "blocks"
     dtype = u.dtype
     u, delta, A, B, C = (L.cast(x, torch.float32) for x in (u, delta, A, B, C))
     if delta_bias is not None:
         delta = add(delta, L.unsqueeze(L.cast(delta_bias, torch.float32), [1]))
     if delta_softplus:
         delta = softplus(delta)
-    y, last = SELECTIVE[lowering](u, delta, A, _Projection("B", B), _Projection("C", C), return_last_state)
+    projections = {"B": _Projection("B", B), "C": _Projection("C", C)}
+    how = {**projections, "return_last_state": return_last_state}
+    y, last = lowered("selective_scan", lowering, u, delta, A, default=best, **how)
     if D is not None:
         y = add(y, mul(u, L.unsqueeze(L.cast(D, torch.float32), [1])))
     if z is not None:
@@ -173,17 +172,13 @@ class _Projection:
         return reshape(x, (x.shape[0], self.groups, channels // self.groups, *x.shape[2:]))
 
 
-def _selective_parallel(
-    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
-) -> tuple[Tensor, Tensor | None]:
-    h = passes(Decays(delta, _by_channel(A, 4)), B.spread(mul(delta, u), "l"), 2)
-    last = None
-    if return_last_state:
-        start = (0, 0, u.shape[2] - 1, 0)
-        last = L.squeeze(L.slice(h, start, (*h.shape[:2], 1, h.shape[3])), [2])
-    return C.gathered(h, "l"), last
+def _why_not_pairs(u: Tensor, delta: Tensor, A: Tensor, **_: Any) -> str | None:
+    longest = bounds(u.shape[2])[1]
+    few = longest * longest * bounds(product(A.shape))[1] <= PAIRS
+    return None if few else f"length * length * dim * state may be more than {PAIRS:,}"
 
 
+@way("selective_scan", "pairs", "every step from all steps before it, in one kernel", unless=_why_not_pairs)
 def _selective_pairs(
     u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
 ) -> tuple[Tensor, Tensor | None]:
@@ -221,6 +216,11 @@ def _between(delta: Tensor, past: Tensor, zero: Tensor) -> Tensor:
     return add(*sums)
 
 
+@way(
+    "selective_scan",
+    "blocks",
+    "the states at the ends of blocks of 4 steps, the others from the steps of their block",
+)
 def _selective_blocks(
     u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
 ) -> tuple[Tensor, Tensor | None]:
@@ -281,20 +281,19 @@ def _by_channel(A: Tensor, ndim: int) -> Tensor:
     return L.unsqueeze(A, [0, *range(2, ndim - 1)])
 
 
-def _selective_loop(
+@way("selective_scan", "parallel", "all states at once, as F.linear_recurrence")
+def _selective_parallel(
     u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
 ) -> tuple[Tensor, Tensor | None]:
-    length = u.shape[2]
-    loop = L.Loop(u.network)
-    loop.count(length)
-    step, driven = loop.iterator(delta, 2), loop.iterator(mul(delta, u), 2)
-    before = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
-    after = add(mul(exp(einsum("bd,dn->bdn", step, A)), before), B.at(loop).spread(driven, ""))
-    loop.next(before, after)
-    y = loop.concatenate(C.at(loop).gathered(after, ""), length, 2)
-    return y, loop.last_value(before) if return_last_state else None
+    h = passes(Decays(delta, _by_channel(A, 4)), B.spread(mul(delta, u), "l"), 2)
+    last = None
+    if return_last_state:
+        start = (0, 0, u.shape[2] - 1, 0)
+        last = L.squeeze(L.slice(h, start, (*h.shape[:2], 1, h.shape[3])), [2])
+    return C.gathered(h, "l"), last
 
 
+@way("selective_scan", "chunked", "ILoop over chunks of 64 steps")
 def _selective_chunks(
     u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
 ) -> tuple[Tensor, Tensor | None]:
@@ -322,10 +321,16 @@ def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
     return loop.iterator(chunks, x.ndim - 1)
 
 
-SELECTIVE = {
-    "pairs": _selective_pairs,
-    "blocks": _selective_blocks,
-    "parallel": _selective_parallel,
-    "loop": _selective_loop,
-    "chunked": _selective_chunks,
-}
+@way("selective_scan", "loop", "ILoop over the steps")
+def _selective_loop(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
+) -> tuple[Tensor, Tensor | None]:
+    length = u.shape[2]
+    loop = L.Loop(u.network)
+    loop.count(length)
+    step, driven = loop.iterator(delta, 2), loop.iterator(mul(delta, u), 2)
+    before = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
+    after = add(mul(exp(einsum("bd,dn->bdn", step, A)), before), B.at(loop).spread(driven, ""))
+    loop.next(before, after)
+    y = loop.concatenate(C.at(loop).gathered(after, ""), length, 2)
+    return y, loop.last_value(before) if return_last_state else None

@@ -16,16 +16,13 @@ from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, bounds, fixed, from_front, size_max, size_min
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
-from ..lowerings import lowering_of
 from ..operands import axis_of, normalize_axis, result_type
 from .reshape import atleast_1d, atleast_2d, atleast_3d
 
 
 @operation
-def cat(tensors: Sequence[Tensor], dim: int = 0, *, lowering: str = "auto") -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after the other along ``dim``, in their common dtype: IConcatenationLayer.
-
-    ``lowering="padded"`` is ISliceLayer (FILL) for each, and IElementWiseLayer SUM.
 
     >>> net = td.Network()
     >>> F.cat([net.input("a", (2, 3)), net.input("b", (2, 5))], dim=1).shape
@@ -36,29 +33,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, lowering: str = "auto") -> T
     dtype = result_type(*tensors)
     # torch skips the legacy empty tensor of shape (0,)
     parts = [L.cast(tensor, dtype) for tensor in tensors if tensor.shape != (0,)] or [L.cast(tensors[0], dtype)]
-    cannot = {} if dtype.is_floating_point else {"padded": "it adds floating-point numbers"}
-    way = lowering_of("cat", lowering, *parts, cannot=cannot)
-    if len(parts) == 1:
-        return parts[0]
-    if way == "padded":
-        return _padded_sum(parts, normalize_axis(dim, parts[0].ndim))
-    return L.concatenation(parts, dim)
-
-
-def _padded_sum(parts: Sequence[Tensor], axis: int) -> Tensor:
-    """A concatenation as the sum of its parts, each with zeros in the place of the others."""
-    size: list[SizeLike] = list(parts[0].shape)
-    start: list[SizeLike] = [0] * len(size)
-    size[axis] = sum((part.shape[axis] for part in parts[1:]), parts[0].shape[axis])
-    total: Tensor | None = None
-    before: SizeLike = 0
-    for part in parts:
-        start[axis] = -before
-        placed = L.slice(part, start, size, mode="FILL")
-        total = placed if total is None else L.elementwise(total, placed, "SUM")
-        before = before + part.shape[axis]
-    assert total is not None
-    return total
+    return parts[0] if len(parts) == 1 else L.concatenation(parts, dim)
 
 
 @operation

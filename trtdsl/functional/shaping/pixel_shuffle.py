@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from ... import layers as L
 from ...core.errors import ShapeError
-from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ...sizes.size import divide_exactly, product
-from ..lowerings import lowering_of
 
 
 @operation
-def pixel_shuffle(input: Tensor, upscale_factor: int, *, lowering: str = "auto") -> Tensor:
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C * r * r, H, W) to (…, C, H * r, W * r): IShuffleLayer.
-
-    ``lowering="deconvolution"`` is IDeconvolutionLayer with a kernel of ones and zeros, for finite elements.
 
     Raises ShapeError where r * r does not divide the channels.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_shuffle.html
@@ -29,15 +25,6 @@ def pixel_shuffle(input: Tensor, upscale_factor: int, *, lowering: str = "auto")
     channels = divide_exactly(c, r * r)
     if channels is None:
         raise ShapeError(f"pixel_shuffle: {c} channels are not divisible by {r} * {r}")
-    fits = len(lead) == 1 and isinstance(c, int) and input.dtype in (torch.float32, torch.float16)
-    cannot = {} if fits else {"deconvolution": "it takes (N, C, H, W) of float32 or float16, C static"}
-    if lowering_of("pixel_shuffle", lowering, input, cannot=cannot) == "deconvolution":
-        one = torch.eye(int(c)).reshape(int(c), -1, r, r)
-        kernel = input.network.constant(one.to(input.dtype))
-        none = (0, 0)
-        return L.deconvolution(
-            input, kernel, None, stride=(r, r), pre_padding=none, post_padding=none, dilation=(1, 1), groups=1
-        )
     split = L.shuffle(input, reshape=(product(lead) * channels, r, r, h, w), second_transpose=(0, 3, 1, 4, 2))
     return L.shuffle(split, reshape=(*lead, channels, h * r, w * r))
 

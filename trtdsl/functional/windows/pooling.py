@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from ... import layers as L
@@ -13,7 +14,7 @@ from ...definition.tensor import Tensor
 from ...layers.base import channels_last
 from ...sizes.size import is_static
 from ..family import family
-from ..lowerings import AUTO, lowering_of
+from ..lowerings import AUTO, LOWERINGS, lowered, reasons, way
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
 from ..pointwise.elementary import abs, sign
@@ -24,6 +25,8 @@ from .extent import Window, Windows, check_rank, windows_over
 from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
 
 SLICES = 9  # elements of the largest window that is pooled by slices unasked
+POOLED = "IPoolingLayer, which wants the channels fastest in memory"
+SLICED = "slices that start at each element of a window, put together by IElementWiseLayers"
 MOST_SLICES = 64  # elements of the largest window that is pooled by slices where there is another way
 
 
@@ -182,23 +185,77 @@ def _average(
     if ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding")):
         kernel_size, stride = _within(ndim, x, kernel_size, stride)
     windows = windows_over(ndim, x, kernel_size, stride, padding, 1, ceil_mode)
-    way = _way("avg_pool", windows, lowering, plain=divisor_override is None, sliced=not _in_last(windows.x))
-    if way == "reduce":
-        result = L.reduce(windows.x, "AVG", range(2, windows.x.ndim), keep_dims=True)
-    elif not x.dtype.is_floating_point:
-        result = integer_average(windows, count_include_pad, divisor_override)
-    elif way == "slices":
-        windows.x = L.cast(windows.x, torch.float32)
-        total = by_slices(windows, "SUM", as_tensor(0.0, x.network, torch.float32))
-        result = L.cast(binary(total, math.prod(windows.size), "DIV", torch.float32), x.dtype)
-    else:
-        result = _pooled_average(windows, count_include_pad, divisor_override)
+    how = _Pooling(windows, divisor_override is None, not _in_last(windows.x), (count_include_pad, divisor_override))
+    result = _pooled("avg_pool", how, lowering)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
-def _pooled_average(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> Tensor:
+@dataclass(frozen=True)
+class _Pooling:
+    """What the ways of a pooling are told."""
+
+    windows: Windows
+    plain: bool
+    """Whether IPoolingLayer gives it as it is."""
+    sliced: bool
+    """Whether slices are the better way, if they can be."""
+    divided: tuple[bool, int | None] = (True, None)
+    """How an average counts its elements."""
+    indices: bool = False
+    """Whether the places of maxima are wanted."""
+
+    @property
+    def static(self) -> bool:
+        """Whether all sizes are known."""
+        windows = self.windows
+        return is_static((*windows.size, *windows.x.shape[2:])) and not windows.ceil_mode
+
+    @property
+    def whole(self) -> bool:
+        """Whether one window is the whole of its dimensions."""
+        windows = self.windows
+        pairs = enumerate(zip(windows.size, windows.padding))
+        return all(not pad and size == windows.length(k) for k, (size, pad) in pairs)
+
+
+def _why_not_average(x: Tensor, how: _Pooling) -> str | None:
+    return None if x.dtype.is_floating_point else "IPoolingLayer takes no integers"
+
+
+def _why_not_maxima(x: Tensor, how: _Pooling) -> str | None:
+    dilated = None if how.plain else "IPoolingLayer has no dilation, and gives no indices"
+    return _why_not_average(x, how) or dilated
+
+
+def _why_not_whole(x: Tensor, how: _Pooling) -> str | None:
+    fits = how.whole and how.plain and x.dtype.is_floating_point
+    return None if fits else "no window is the whole of its dimensions"
+
+
+def _why_not_sliced(x: Tensor, how: _Pooling) -> str | None:
+    few = how.static and 1 < math.prod(how.windows.size) <= MOST_SLICES
+    return (
+        None if few else f"slices are of static sizes, without ceil_mode, for windows of up to {MOST_SLICES} elements"
+    )
+
+
+def _why_not_sliced_average(x: Tensor, how: _Pooling) -> str | None:
+    if not x.dtype.is_floating_point:
+        return None
+    reason = _why_not_sliced(x, how)
+    counted = not how.plain or any(how.windows.padding)
+    return reason or ("padding that counts, and a divisor, are for IPoolingLayer" if counted else None)
+
+
+def _why_not_sliced_maxima(x: Tensor, how: _Pooling) -> str | None:
+    return None if _why_not_maxima(x, how) else _why_not_sliced(x, how)
+
+
+@way("avg_pool", "pooling", POOLED, unless=_why_not_average)
+def _pooled_average(x: Tensor, how: _Pooling) -> Tensor:
     """Averages by IPoolingLayer, and by IReduceLayer over dynamic dimensions that one window is the whole of."""
-    x, length = windows.x, [windows.length(axis) for axis in windows.axes]
+    windows, (count_include_pad, divisor_override) = how.windows, how.divided
+    length = [windows.length(axis) for axis in windows.axes]
     padded = any(windows.padding)
     beyond = any(windows.after(axis) > windows.padding[axis] for axis in windows.axes)
     if divisor_override is not None:
@@ -210,6 +267,21 @@ def _pooled_average(windows: Windows, count_include_pad: bool, divisor_override:
         counts = counts_of(windows, length, padding=count_include_pad)
         return L.elementwise(average, binary(math.prod(windows.size), counts, "DIV", x.dtype), "PROD")
     return _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
+
+
+@way("avg_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
+def _reduced_average(x: Tensor, how: _Pooling) -> Tensor:
+    return L.reduce(x, "AVG", range(2, x.ndim), keep_dims=True)
+
+
+@way("avg_pool", "slices", SLICED, unless=_why_not_sliced_average)
+def _sliced_average(x: Tensor, how: _Pooling) -> Tensor:
+    windows = how.windows
+    if not x.dtype.is_floating_point:
+        return integer_average(windows, *how.divided)
+    windows.x = L.cast(x, torch.float32)
+    total = by_slices(windows, "SUM", as_tensor(0.0, x.network, torch.float32))
+    return L.cast(binary(total, math.prod(windows.size), "DIV", torch.float32), x.dtype)
 
 
 avg_pool2d, avg_pool3d = family(
@@ -271,18 +343,27 @@ def _maximum(
         return tuple(L.squeeze(r, [0]) for r in results) if return_indices else L.squeeze(results, [0])
     windows = windows_over(ndim, x, kernel_size, stride, padding, dilation, ceil_mode)
     plain = all(gap == 1 for gap in windows.dilation) and not return_indices
-    way = _way("max_pool", windows, lowering, plain=plain, sliced=_maxima_by_slices(windows))
+    how = _Pooling(windows, plain, _maxima_by_slices(windows), indices=return_indices)
+    result = _pooled("max_pool", how, lowering)
     if return_indices:
-        results = with_indices(windows)
-        return tuple(L.squeeze(r, [2]) for r in results) if ndim == 1 else results
-    if way == "reduce":
-        result = L.reduce(windows.x, "MAX", range(2, windows.x.ndim), keep_dims=True)
-    elif way == "slices":
-        result = by_slices(windows, "MAX", lowest_of(x))
-    else:
-        _whole(windows, "MAX")
-        result = _maxima(windows)
+        return tuple(L.squeeze(r, [2]) for r in result) if ndim == 1 else result
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+@way("max_pool", "pooling", POOLED, unless=_why_not_maxima)
+def _pooled_maxima(x: Tensor, how: _Pooling) -> Tensor:
+    _whole(how.windows, "MAX")
+    return _maxima(how.windows)
+
+
+@way("max_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
+def _reduced_maxima(x: Tensor, how: _Pooling) -> Tensor:
+    return L.reduce(x, "MAX", range(2, x.ndim), keep_dims=True)
+
+
+@way("max_pool", "slices", SLICED, unless=_why_not_sliced_maxima)
+def _sliced_maxima(x: Tensor, how: _Pooling) -> Any:
+    return with_indices(how.windows) if how.indices else by_slices(how.windows, "MAX", lowest_of(x))
 
 
 max_pool1d, max_pool2d, max_pool3d = family(
@@ -324,34 +405,17 @@ max_pool1d, max_pool2d, max_pool3d = family(
 # -- ways --------------------------------------------------------------------------------------------------------------
 
 
-def _way(function: str, windows: Windows, lowering: str, *, plain: bool, sliced: bool) -> str:
-    """The lowering of a pooling.
-
-    It is ``plain`` where IPoolingLayer gives it as it is; ``sliced`` where slices are the better way, if they can be.
-    """
-    x = windows.x
-    cannot: dict[str, str] = {}
-    if not x.dtype.is_floating_point:
-        cannot["pooling"] = "IPoolingLayer takes no integers"
-    elif not plain and function == "max_pool":
-        cannot["pooling"] = "IPoolingLayer has no dilation, and gives no indices"
-    whole = all(
-        not pad and size == windows.length(k) for k, (size, pad) in enumerate(zip(windows.size, windows.padding))
-    )
-    if not whole or cannot or not plain:
-        cannot["reduce"] = "no window is the whole of its dimensions"
-    static = is_static((*windows.size, *x.shape[2:])) and not windows.ceil_mode
-    if not cannot.get("pooling") and not (static and 1 < math.prod(windows.size) <= MOST_SLICES):
-        cannot["slices"] = f"slices are of static sizes, without ceil_mode, for windows of up to {MOST_SLICES} elements"
-    elif function == "avg_pool" and x.dtype.is_floating_point and (not plain or any(windows.padding)):
-        cannot["slices"] = "padding that counts, and a divisor, are for IPoolingLayer"
-    few = static and math.prod(windows.size) <= SLICES
-    if lowering == AUTO and len(cannot) == 2:
-        return next(way for way in ("pooling", "slices") if way not in cannot)
-    best = "pooling" if not sliced or not few else "slices"
-    if whole and best == "pooling" and not _in_last(x):
+def _pooled(function: str, how: _Pooling, lowering: str) -> Any:
+    """A pooling in one of its ways."""
+    x = how.windows.x
+    if lowering == AUTO and len(ruled_out := reasons(function, x, how=how)) == 2:
+        (only,) = LOWERINGS[function].keys() - ruled_out.keys()
+        return LOWERINGS[function][only].emit(x, how=how)  # there is nothing to choose
+    few = how.static and math.prod(how.windows.size) <= SLICES
+    best = "pooling" if not how.sliced or not few else "slices"
+    if how.whole and best == "pooling" and not _in_last(x):
         best = "reduce"
-    return lowering_of(function, lowering, x, cannot=cannot, default=best)
+    return lowered(function, lowering, x, how=how, default=best)
 
 
 def _in_last(x: Tensor) -> bool:
