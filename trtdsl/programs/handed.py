@@ -1,8 +1,8 @@
 """The numbers that TensorRT hands a plan's program from outside: sizes that its text does not compute.
 
-They are inputs of the text. Some are size tensors of the network. Others are sizes of an IResizeLayer's result, which
-TensorRT computes of the layer's scales: ``LAYER_shapeInput`` and, for a second one, ``LAYER_shapeInput_U4``, in the
-order of the dimensions.
+They are inputs of the text. Some are size tensors of the network. Others are sizes of a layer's result, which TensorRT
+computes of an IResizeLayer's scales, or of what an ITopKLayer keeps: ``LAYER_shapeInput`` and, for a second one,
+``LAYER_shapeInput_U4``, in the order of the dimensions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def handed_sizes(network: Network, texts: Sequence[ProgramText]) -> dict[str, Si
     for text in texts:
         names = [name for name in map(plain, text.names("inputs")) if name not in network.inputs]
         if names:
-            found |= _size_tensors(network, names) | dict(_resized(network, names))
+            found |= _size_tensors(network, names) | dict(_of_results(network, names))
     return {name: size for name, size in found.items() if _is_named(size)}
 
 
@@ -52,8 +52,8 @@ def _size_tensors(network: Network, names: Sequence[str]) -> dict[str, SizeLike]
     return found
 
 
-def _resized(network: Network, names: Sequence[str]) -> Iterator[tuple[str, SizeLike]]:
-    """Those of layers that resize: the lengths that change, where equal ones may count once."""
+def _of_results(network: Network, names: Sequence[str]) -> Iterator[tuple[str, SizeLike]]:
+    """Those of layers that resize, the lengths that change, where equal ones may count once; and those of top-k."""
     by_layer: dict[str, list[str]] = {}
     for name in names:
         match = SHAPE_INPUT.fullmatch(name)
@@ -68,6 +68,8 @@ def _resized(network: Network, names: Sequence[str]) -> Iterator[tuple[str, Size
     for layer in layers:
         own = by_layer.get(layer.name)
         node = Node(network.backend, layer) if own else None
+        if own and node is not None and node.type == "TOPK":
+            yield own[0], network.shapes[layer.name][node.layer.axes.bit_length() - 1]
         if not own or node is None or node.type != "RESIZE":
             continue
         source = node.inputs[0]

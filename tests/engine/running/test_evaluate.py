@@ -15,6 +15,7 @@ import torch.nn.functional as nn
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 from trtdsl.core.errors import (
     EngineDamagedError,
     FeedNameError,
@@ -25,6 +26,7 @@ from trtdsl.core.errors import (
 )
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.compiling.config import BuildConfig
+from trtdsl.engine.running.evaluate import evaluator_of
 from trtdsl.programs.evaluation import built_here, kernels
 from trtdsl.programs.evaluation.library import cast
 from trtdsl.programs.plan import MARK, START
@@ -154,6 +156,66 @@ def test_a_dynamic_engine_is_one_for_all_sizes(size):
     feed = random(size, 6, 10, seed=2)
     got = td.evaluate_engine(net, {"x": feed})["y"]
     torch.testing.assert_close(got, (feed @ random(7, 10).T).softmax(-1).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_selections_scans_and_group_norms_equal_torch_at_every_size():
+    net = td.Network()
+    with net.current():
+        x = net.input("x", (td.Dim("N", min=1, opt=2, max=4), 6, td.Dim("T", min=2, opt=8, max=16)))
+        results = (*F.topk(x, 2, 1), *F.sort(x, -1), F.flip(F.cumsum(F.flip(x, (2,)), 2), (2,)), F.group_norm(x, 3))
+        for name, result in zip("abcdef", results, strict=True):
+            net.output(result, name)
+    evaluate = evaluator_of(net)
+    for feed in (random(3, 6, 5), random(2, 6, 8), torch.randint(2, (4, 6, 16)).float()):
+        expected = (
+            *feed.topk(2, 1),
+            *feed.sort(dim=-1, stable=True),
+            feed.flip(2).cumsum(2).flip(2),
+            nn.group_norm(feed, 3),
+        )
+        got = evaluate({"x": feed})
+        for name, value in zip("abcdef", expected, strict=True):
+            if name != "b":
+                torch.testing.assert_close(got[name], value, rtol=1e-5, atol=1e-5)
+        assert torch.equal(feed.gather(1, got["b"]), got["a"])
+        assert bool((got["b"][:, 0] < got["b"][:, 1])[got["a"][:, 0] == got["a"][:, 1]].all())  # of ties, the first
+
+
+ATTENTIONS = {
+    "masked": lambda F, q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m),
+    "causal": lambda F, q, k, m: F.scaled_dot_product_attention(q, k, k * 2, is_causal=True) + m[0, 0, 0, 0],
+    "one query": lambda F, q, k, m: F.scaled_dot_product_attention(q[:, :, :1], k, k) + m[0, 0, 0, 0],
+    "shared heads": lambda F, q, k, m: F.scaled_dot_product_attention(
+        q, k[:, :2] * 1, k[:, 2:] * 1, attn_mask=m, enable_gqa=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_fused_attention_equals_torch(name):
+    net, half = td.Network(), torch.float16
+    with net.current():
+        size = td.Dim("T", min=2, opt=16, max=32)
+        q, k = (net.input(name, (2, 4, size, 32), dtype=half) for name in "qk")
+        mask = net.input("m", (1, 4, size, size), dtype=half)
+        net.output(ATTENTIONS[name](F, q, k, mask), "y")
+    evaluate = evaluator_of(net)
+    for length in (16, 7):
+        q, k = (random(2, 4, length, 32, seed=seed).half() for seed in range(2))
+        mask = random(1, 4, length, length, seed=2).half() / 16
+        expected = ATTENTIONS[name](nn, q.float(), k.float(), mask.float())
+        got = evaluate({"q": q, "k": k, "m": mask})["y"]
+        torch.testing.assert_close(got.float(), expected, rtol=4e-3, atol=4e-3)
+
+
+def test_a_query_that_sees_no_key_is_refused():
+    net = td.Network()
+    with net.current():
+        q, mask = (net.input(name, (2, 4, 16, size), dtype=torch.float16) for name, size in (("q", 32), ("m", 16)))
+        net.output(L.attention(q, q, q, mask=mask), "y")
+    feeds = {"q": random(2, 4, 16, 32).half(), "m": torch.full((2, 4, 16, 16), -torch.inf).half()}
+    with pytest.raises(UnevaluatedProgramError, match="_gemm_mha.* a query that sees no key is not known"):
+        td.evaluate_engine(net, feeds)
 
 
 @pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
@@ -297,10 +359,11 @@ def test_an_engine_that_was_built_here_is_evaluated_from_its_file(tmp_path, monk
         td.evaluate_engine(built.engine, {"x": feed}, trust=True)
 
 
-def test_what_only_a_header_of_nvidia_decides_is_refused_by_name():
-    net = network(lambda x: F.cumsum(x, 1), (3, 6))
-    with pytest.raises(UnevaluatedProgramError, match=r"launch 0, .*uses NVIDIA's header cumsum\.h"):
-        td.evaluate_engine(net, feeds_of(random(3, 6)))
+def test_nan_in_a_selection_is_refused_by_the_launch():
+    net = network(lambda x: F.topk(x, 2), (3, 6), outputs=("y", "z"))
+    feed = random(3, 6).index_fill(1, torch.tensor([2]), float("nan"))
+    with pytest.raises(UnevaluatedProgramError, match=r"launch 0, .*the place of NaN among the greatest"):
+        td.evaluate_engine(net, feeds_of(feed))
 
 
 def test_without_a_compiler_the_package_is_named(victim, monkeypatch):

@@ -280,6 +280,8 @@ class _Evaluation:
         if path not in self.servers:
             self.servers[path] = Server(path, self.memory.file, self.memory.size)
         grid, block = ([_size(word) for word in variant.texts(key)] for key in ("grid", "block"))
+        if variant is record or variant.texts("grid") == record.texts("grid"):
+            grid = [self._blocks(record, axis, written) for axis, written in enumerate(grid, 1)]
         if variant.text("is_tiled") == "true":  # the grid that is written is that of the sizes it was tuned for
             grid = [self._tiles(variant), 1, 1]
         if len(grid) != 3 or len(block) != 3:
@@ -292,6 +294,11 @@ class _Evaluation:
             self.servers.pop(path).close()
             raise
         staged.take_back(str(self.step))
+
+    def _blocks(self, record: Record, axis: int, written: int) -> int:
+        """The blocks along an axis: the grid that is written has those of the greatest sizes, or none."""
+        name = record.text(f"lb_var{axis}")
+        return int(self._number(name)) if name else written
 
     def _tiles(self, variant: Record) -> int:
         """How many tiles the space of a tiled kernel has: one for each block."""

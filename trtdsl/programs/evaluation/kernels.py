@@ -118,16 +118,17 @@ def _not_compiled(group: Sequence[Kernel], told: str) -> str:
 
 
 def _translation_unit(group: Sequence[Kernel]) -> Iterable[str]:
-    yield '#include "device.hpp"'
-    yield '#include "reductions.hpp"'
+    yield from (f'#include "{header}"' for header in ("device.hpp", "reductions.hpp", "selections.hpp"))
     builtins = {kernel.builtins for kernel in group}
     if len(builtins) > 1:
         raise UnevaluatedProgramError("the kernels of one engine do not begin alike")
     yield from builtins
+    headers = dict.fromkeys(header for kernel in group for header in kernel.headers)
+    yield from (f'#include "{header}"' for header in headers if header.endswith(".hpp"))
     for number, kernel in enumerate(group):
         yield f"namespace kernel_{number} {{"
-        if kernel.barrier:
-            yield '#include "reductions_of_kernel.inc"'
+        yield "#undef __FMHA_UTILS__"  # around what each kernel of attention defines itself
+        yield from (f'#include "{header}"' for header in kernel.headers if header.endswith(".inc"))
         yield kernel.body
         yield "}"
     yield "const Kernel kernels[] = {"

@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from ...core.errors import UnevaluatedProgramError
 
 BUILTINS_END = "/*__MYELIN_NVRTC_KGEN_BUILTINS_END__*/"
-OWN_HEADERS = ("block_reduction.h", "warp_reduction.h", "tiled_reduction.h")
-"""NVIDIA's headers whose contract is known from the calls; ours stand for them."""
+FMHA = "fmha_v2/fused_multihead_"
+OWN_HEADERS = {
+    **dict.fromkeys(("block_reduction.h", "warp_reduction.h", "tiled_reduction.h"), "reductions_of_kernel.inc"),
+    **dict.fromkeys(("topk.h", "sort_topk.h"), "selections_of_kernel.inc"),
+    **dict.fromkeys(("cumsum.h", "block_norm.h"), "rows_of_kernel.inc"),
+    **dict.fromkeys(("reduction_ops.h", "gemv_utils.h"), "vectors.hpp"),
+    f"{FMHA}attention_kernel_1xN_noloop.h": "attention.hpp",
+    f"{FMHA}flash_attention_kernel.h": "attention.hpp",
+    f"{FMHA}flash_attention_kernel_noloop.h": "attention.hpp",
+}
+"""NVIDIA's headers whose contract is known from the calls, and ours, which stand for them."""
 TYPE_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h")
 
 INCLUDE = re.compile(r'^#include\s+["<]([\w./]+)[">]\s*\n', re.MULTILINE)
 TYPE_SWITCH = re.compile(r"^#(?:undef|define) __HAS_(?:FP16|BF16|FP8)\b.*\n", re.MULTILINE)
 VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
 NAME = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
-DYNAMIC_SHARED = re.compile(r"extern\s+__align__\(\d+\)\s+__shared__\s+char\s+(\w+)\[\];")
+DYNAMIC_SHARED = re.compile(r"extern\s+(?:__align__\(\d+\)\s+)?__shared__\s+char\s+(\w+)\[\];")
 ASSEMBLY = re.compile(r'\basm\s*(?:volatile\s*)?\((?P<inside>(?:"(?:[^"\\]|\\.)*"|[^";])*)\);')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 OPERAND = re.compile(r'"[=+&]*\w"\s*\(')
@@ -33,6 +42,8 @@ class Kernel:
     """The functions that every kernel of this version begins with."""
     body: str
     barrier: bool
+    headers: tuple[str, ...]
+    """Ours, for those that it includes."""
 
 
 def kernel_of(name: str, source: str) -> Kernel:
@@ -43,7 +54,8 @@ def kernel_of(name: str, source: str) -> Kernel:
     head, mark, tail = source.partition(BUILTINS_END)
     if not mark:
         raise UnevaluatedProgramError(f"the kernel {name} does not begin as the kernels that are known")
-    for header in INCLUDE.findall(source):
+    included = INCLUDE.findall(source)
+    for header in included:
         if header not in (*OWN_HEADERS, *TYPE_HEADERS, "climits"):
             raise UnevaluatedProgramError(
                 f"the kernel {name} uses NVIDIA's header {header}, whose functions are not known"
@@ -53,7 +65,9 @@ def kernel_of(name: str, source: str) -> Kernel:
         match = NAME.match(variant)
         if match is not None and match[1] == name:
             body = shared + variant.replace(match[0], f"__global__ void {name}(", 1)
-            return Kernel(name, _on_host(_without_types(head)), _on_host(body), BARRIER.search(body) is not None)
+            headers = tuple(dict.fromkeys(OWN_HEADERS[header] for header in included if header in OWN_HEADERS))
+            barrier = BARRIER.search(body) is not None
+            return Kernel(name, _on_host(_without_types(head)), _on_host(INCLUDE.sub("", body)), barrier, headers)
     raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
 
 
@@ -65,7 +79,7 @@ def _without_types(head: str) -> str:
 
 def _on_host(text: str) -> str:
     text = DYNAMIC_SHARED.sub(r"char* const \1 = shared_memory;", text)
-    text = text.replace("__shared__", "static")
+    text = text.replace("__shared__", "static").replace('extern "C" __constant__', "static const")
     text = INTEGER_CAST.sub(r"convert<\1>(", text)
     return ASSEMBLY.sub(_call_of_assembly, text)
 

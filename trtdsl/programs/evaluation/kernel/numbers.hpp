@@ -114,6 +114,7 @@ NARROW_OPERATORS(__half)
 NARROW_OPERATORS(__nv_bfloat16)
 
 inline __half __float2half(float x) { return __half(x); }
+inline __half __float2half_rn(float x) { return __half(x); }
 inline float __half2float(__half x) { return x; }
 inline __nv_bfloat16 __float2bfloat16(float x) { return __nv_bfloat16(x); }
 inline float __bfloat162float(__nv_bfloat16 x) { return x; }
