@@ -14,7 +14,7 @@ import trtdsl as td
 COMMANDS = {
     "build": "build small.py --no-check -o small.engine --force",
     "build and check": "build small.py -o small.engine --dim N=1:2:3",
-    "tune": "build small.py --no-check --tune-seconds 5 -o small.engine --force",
+    "tune": "build small.py --no-check --tune-seconds 1 -o small.engine --force",
     "check": "check small.py --sizes quick --save check.safetensors",
     "view": "view small.py -o view.html",
     "inspect": "inspect small.py --svg picture.svg",
@@ -23,7 +23,7 @@ COMMANDS = {
     "stubs": "stubs small.safetensors -o stub.pyi",
     "port": "port reference.py:Model --input x=N,3,5,5 --no-check -o ported.py --weights ported.safetensors",
     "triton": "export triton small.engine repository --allow-rtx",
-    "cpp": "export cpp small.engine project",
+    "cpp": "export cpp small.engine project --force",
 }
 QUICK = {"convert"}
 

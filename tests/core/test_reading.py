@@ -236,3 +236,23 @@ def test_a_newer_tensorrt_rtx_is_announced():
     module.__version__ = "1.99.0.1"
     with pytest.warns(UnexaminedVersionWarning, match=r"1\.99\.0\.1 is newer than"):
         Backend("tensorrt-rtx", module)
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_name_in_a_checkpoint_that_torch_would_look_at_for_minutes(tmp_path, new):
+    """Its message is searched by a pattern whose time grows with the square of a name's length."""
+    source = tmp_path / "w.pt"
+    torch.save({"w": torch.ones(2)}, source, _use_new_zipfile_serialization=new)
+    wrong = b"ctorch._utils\n_rebuild_" + b"[" * 300_000
+    if new:
+        with zipfile.ZipFile(source) as parts:
+            kept = {name: parts.read(name) for name in parts.namelist()}
+        with zipfile.ZipFile(source, "w") as parts:
+            for name, data in kept.items():
+                parts.writestr(name, data.replace(b"ctorch._utils\n_rebuild_", wrong))
+    else:
+        source.write_bytes(source.read_bytes().replace(b"ctorch._utils\n_rebuild_", wrong))
+    begun = time.monotonic()
+    with pytest.raises(CorruptFileError, match="it names what has a name of 300,0"):
+        convert_weights(source, tmp_path / "w.safetensors")
+    assert time.monotonic() - begun < 2

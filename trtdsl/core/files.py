@@ -20,7 +20,8 @@ from typing import IO, NamedTuple
 
 from .errors import UsageError
 
-UNKEPT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+UNPRINTED = "\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+"""Characters of a pattern that TensorRT cuts a name at, that a terminal obeys, or that nobody sees."""
 LONGEST = 255  # bytes of a file's name that every file system here takes
 
 
@@ -52,8 +53,8 @@ def check_characters(name: str, what: str) -> None:
 
     >>> check_characters("scores:0", "the name")
     """
-    if UNKEPT.search(name):
-        raise UsageError(f"{what} has control characters or halves of surrogate pairs: {name[:60]!a}")
+    if re.search(f"[{UNPRINTED}]", name):
+        raise UsageError(f"{what} has control characters, invisible ones or halves of surrogate pairs: {name[:60]!a}")
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import os
+import pickletools
 import re
 import stat
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import IO, Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
+
+from .files import UNPRINTED
 
 T = TypeVar("T")
 Error = Callable[[str], Exception]
@@ -52,15 +55,36 @@ BEYOND = 1 << 30
 TOO_MUCH = f"it is more than {BEYOND >> 30} GiB beyond the file"
 
 
+LONGEST_NAME = 1024
+PICKLES = 5  # of torch's first format: a mark, its version, the machine's sizes, the state, its storages' keys
+
+
 def unpacked_limit(file: BinaryIO) -> int:
-    """Bytes that what a file holds may take. ValueError where the parts of an archive are more: torch packs none."""
+    """Bytes that what a torch checkpoint holds may take. ValueError where the parts of an archive are more: torch packs
+    none; and for names of Python's that are so long that torch takes minutes to refuse them.
+    """
     limit = os.fstat(file.fileno()).st_size + BEYOND
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as parts:
             if sum(part.file_size for part in parts.infolist()) > limit:
                 raise ValueError(f"unpacked, {TOO_MUCH}")
+            for name in parts.namelist():
+                if name.endswith("data.pkl"):
+                    with parts.open(name) as pickled:
+                        _check_names(pickled)
+    else:
+        file.seek(0)
+        for _ in range(PICKLES):
+            _check_names(file)
     file.seek(0, os.SEEK_SET)
     return limit
+
+
+def _check_names(pickled: IO[bytes]) -> None:
+    """ValueError for what is no pickle, and for one with a name that is too long."""
+    for opcode, argument, _ in pickletools.genops(pickled):
+        if opcode.name == "GLOBAL" and len(str(argument)) > LONGEST_NAME:
+            raise ValueError(f"it names what has a name of {len(str(argument)):,} characters")
 
 
 def parse_json(data: bytes, label: str, kind: str, error: Error) -> dict[str, Any]:
@@ -91,7 +115,6 @@ def written(pattern: str, what: str) -> msgspec.Meta:
     return msgspec.Meta(pattern=pattern)
 
 
-UNPRINTED = "\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
 Text = Annotated[str, written(rf"\A[^{UNPRINTED}]*\Z", "printable text")]
 """What is shown to a reader as it is."""
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
 
 from ..core.cancel import PRESSED
+from ..core.files import UNPRINTED
+
+UNSHOWN = re.compile(rf"(?![\t\n])[{UNPRINTED}]")
 
 
 def print_line(text: str) -> None:
@@ -33,7 +37,16 @@ def print_error(text: str) -> None:
     """An error on stderr."""
     from rich.text import Text
 
-    terminal(stderr=True).print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+    terminal(stderr=True).print(Text.assemble(("error: ", "bold red"), shown(text)), soft_wrap=True)
+
+
+def shown(text: str) -> str:
+    """Text from a file as it may be printed: a terminal would obey its control characters.
+
+    >>> shown("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return UNSHOWN.sub("?", text)
 
 
 def terminal(*, stderr: bool = False) -> Any:
@@ -43,6 +56,9 @@ def terminal(*, stderr: bool = False) -> Any:
     class Terminal(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # rich's own would end the program as if it had failed
+
+        def render_str(self, text: str, **options: Any) -> Any:
+            return super().render_str(shown(text), **options)
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # piped output is not wrapped

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from ...core.backend import DTYPES as TENSORRT_DTYPES
 from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
-from ...core.reading import LARGEST, Count, Int, as_struct, check_schema, parse_json, read_file, written
+from ...core.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file, written
 from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 
@@ -20,7 +20,7 @@ MANIFEST_SCHEMA = 3
 READ_SCHEMAS = (2, 3)
 """3 adds what is required of sizes, and the figures of the engine's program."""
 
-SizeText = Annotated[str, Meta(max_length=4096)]
+SizeText = Annotated[Text, Meta(max_length=4096)]
 """A dynamic size: an expression in the author's dimensions."""
 Digest = Annotated[str, written(r"\A[0-9a-f]{64}\Z", "a SHA-256 hash")]
 Version = Annotated[str, written(r"\A[0-9]{1,9}(\.[0-9]{1,9}){1,3}([.+-]?[0-9A-Za-z.]{1,40})?\Z", "a version")]
