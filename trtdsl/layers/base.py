@@ -23,6 +23,7 @@ from ..sizes.dim import tensor_dim
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike
 from .evaluation import Evaluate, Node, count, kind
+from .lifting import image_shape, lifted
 
 # -- adding ------------------------------------------------------------------------------------------------------------
 
@@ -45,10 +46,14 @@ def add_layer(
     TensorRT knows; its own inference must agree with it.
     A layer on constants alone is evaluated instead, unless its result is much larger than they are; where TensorRT
     would surely take it, by ``evaluate`` at once. ``order`` is the result's :attr:`Tensor.order`: "kept" is that of the
-    first operand of its shape, None row-major.
+    first operand of its shape, for a layer that does the same to all elements whatever the rank; None row-major.
 
     Raises DefinitionError with TensorRT's own message.
     """
+    if order == "kept" and (image := lifted(operands)) is not None:
+        operands, back = tuple(image[0]), image[1]
+        assert shape is not None
+        return back(add_layer(add, *operands, weights=weights, shape=image_shape(tuple(shape)), order=order))
     used = [tensor for tensor in (*operands, *weights) if tensor is not None]
     for tensor in used:
         if network is None:

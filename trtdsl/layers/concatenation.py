@@ -11,6 +11,7 @@ from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike
 from .base import add_layer, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
+from .lifting import HEIGHT, lifted
 
 
 @operation
@@ -40,6 +41,9 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
                 what = f"the sizes of dimension {other}, along which nothing is joined,"
                 network.constraints.equal(size, shape[other], what, network.current_operation)
     shape[axis] = total
+    if (image := lifted(tensors)) is not None:
+        images, back = image
+        return back(concatenation(images, axis + (axis >= HEIGHT)))
 
     def add(target, *handles):
         layer = target.definition.add_concatenation(list(handles))

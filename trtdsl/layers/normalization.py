@@ -10,6 +10,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from .base import add_layer, axes_mask, axes_of, normalize_axis
 from .evaluation import Evaluate, Node, Shapes, evaluates
+from .lifting import HEIGHT, lifted
 from .mistakes import mistakes
 
 
@@ -34,7 +35,13 @@ def normalization(
     >>> normalization(net.input("x", (2, 4, 6)), one, one, [2]).shape
     (2, 4, 6)
     """
-    mask = axes_mask([normalize_axis(axis, x.ndim) for axis in axes])
+    axes = [normalize_axis(axis, x.ndim) for axis in axes]
+    # Of a sequence in half precision, between casts, the builder has a kernel that takes in both.
+    if x.network.precision is None and (image := lifted([x, scale, bias])) is not None:
+        (x, scale, bias), back = image
+        axes = sorted({HEIGHT, *(axis + (axis >= HEIGHT) for axis in axes)})
+        return back(normalization(x, scale, bias, axes, epsilon, groups, version))
+    mask = axes_mask(axes)
     if version not in (1, 2):
         raise DefinitionError(f"INormalizationLayer has versions 1 and 2, not {version}")
 

@@ -108,7 +108,7 @@ def softmax(x: Tensor, axis: int) -> Tensor:
             layer.axes = 1 << axis
         return layer
 
-    return add_layer(add, x, shape=x.shape, order="kept")
+    return add_layer(add, x, shape=x.shape, order=x.order)
 
 
 def _softmax_flops(node: Node, shapes: Shapes) -> int:

@@ -12,6 +12,7 @@ from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike, is_static
 from .base import add_layer, member
 from .evaluation import Evaluate, Node, compact, evaluates
+from .lifting import lifted
 from .mistakes import mistakes
 from .shape import size_tensor
 
@@ -39,6 +40,10 @@ def slice(
     stride = tuple(stride) if stride is not None else (1,) * x.ndim
     if not len(start) == len(size) == len(stride) == x.ndim:
         raise ShapeError(f"slice needs start, size and stride for {x.ndim} dimensions: {start}, {size}, {stride}")
+    if (image := lifted([x])) is not None:
+        (source,), back = image
+        begin, extent, steps = ((*box[:2], one, *box[2:]) for box, one in ((start, 0), (size, 1), (stride, 1)))
+        return back(slice(source, begin, extent, steps, mode, fill))
     network = x.network
     boxes = [tuple(start), tuple(size), stride]
     dynamic = [None if is_static(box) else size_tensor(network, box) for box in boxes]
