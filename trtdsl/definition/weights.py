@@ -14,9 +14,19 @@ from msgspec import Struct
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError, WeightsDamagedError, WeightsError, nearest
-from ..core.files import WEIGHTS, Snapshot, check_characters, check_writable, write_atomically
+from ..core.files import WEIGHTS, Snapshot, check_characters, check_writable, file_name, is_file, write_atomically
 from ..core.lazy import torch
-from ..core.reading import LARGEST, TOO_MUCH, Count, Text, as_struct, open_regular, parse_json, unpacked_limit
+from ..core.reading import (
+    LARGEST,
+    TOO_MUCH,
+    Count,
+    Text,
+    as_struct,
+    open_regular,
+    parse_json,
+    read_file,
+    unpacked_limit,
+)
 from ..sizes.shape import shape_text
 from .operation import author_location
 from .tensor import Tensor
@@ -25,7 +35,8 @@ if TYPE_CHECKING:
     from .network import Network
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
-"""A safetensors file, tensors by name, or what was opened already: the same content, whatever became of the file."""
+"""A safetensors file, a folder or an index of several, tensors by name, or what was opened already: the same content,
+whatever became of the files."""
 
 IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
 
@@ -47,21 +58,26 @@ SAFETENSORS_DTYPES = {
 
 
 class Weights:
-    """A safetensors file, or a mapping from names to torch tensors, and which of its tensors were used.
+    """The tensors of a safetensors file, of the files that a folder or an index names, or of a mapping from names to
+    torch tensors; and which of them were used.
 
-    What a file holds is that of the moment when it was opened; Weights of Weights share it, and no memory that one of
-    them writes to. Raises WeightsError when there is no such file, WeightsDamagedError when it is not safetensors or is
-    truncated.
+    A folder is that of a published checkpoint: it holds ``model.safetensors``, or ``model.safetensors.index.json`` and
+    the files that it names, or one safetensors file of another name. What a file holds is that of the moment when it
+    was opened; Weights of Weights share it, and no memory that one of them writes to. Of two names that are ``tied``,
+    the source may hold one alone. Raises WeightsError when there is no such file, where an index names files or tensors
+    that are not there, and for tied tensors that differ; WeightsDamagedError for what is not safetensors or truncated.
     """
 
-    def __init__(self, source: Source):
+    def __init__(self, source: Source, *, tied: Mapping[str, str] | None = None):
         self.used: set[str] = set()
         self.shapes: dict[str, tuple[int, ...]]
         self.dtypes: dict[str, str]
         self._tensors: dict[str, torch.Tensor] = {}
-        self.snapshot: Snapshot | None = None
-        if isinstance(source, Weights) and source.snapshot is None:
-            source = source._given
+        self._files: list[_File] = []
+        self._same: dict[str, str] = {}
+        if isinstance(source, Weights):
+            tied = source._tied if tied is None else tied
+            source = source if source._files else source._given
         if isinstance(source, Mapping):
             self.path = None
             self._given = {name: _plain(name, tensor) for name, tensor in source.items()}
@@ -69,16 +85,32 @@ class Weights:
             self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
         else:
             if isinstance(source, Weights):
-                self.snapshot, self._header = source.snapshot, source._header
+                self.path, self._files = source.path, [file.again() for file in source._files]
             elif not isinstance(source, (str, os.PathLike)):
                 kind = type(source).__name__
                 raise UsageError(f"weights are a safetensors file, tensors by name or td.Weights, not {kind}")
             else:
-                self.snapshot = _opened(Path(source))
-                self._header = _header(self.snapshot)
-            assert self.snapshot is not None
-            self.path, self._bytes = self.snapshot.path, self.snapshot.map()
-            self.shapes, self.dtypes = dict(self._header.shapes), dict(self._header.dtypes)
+                self.path = Path(source)
+                self._files = _opened_files(self.path)
+            self._holders = {name: file for file in self._files for name in file.names}
+            self.shapes = {name: self._holders[name].header.shapes[name] for name in sorted(self._holders)}
+            self.dtypes = {name: self._holders[name].header.dtypes[name] for name in self.shapes}
+        self._tied = dict(tied or {})
+        for name, other in self._tied.items():
+            self._tie(name, other)
+
+    def _tie(self, name: str, other: str) -> None:
+        """Gives two names one tensor, that of the one which is there."""
+        if name in self.shapes and other in self.shapes:
+            alike = self.shapes[name] == self.shapes[other] and self.dtypes[name] == self.dtypes[other]
+            if not alike or not torch.equal(self._value(name), self._value(other)):
+                raise WeightsError(f"{self.label}: {name} and {other} are tied, and their values differ")
+            return
+        if name not in self.shapes and other not in self.shapes:
+            return
+        made, there = (name, other) if other in self.shapes else (other, name)
+        self._same[made] = there
+        self.shapes[made], self.dtypes[made] = self.shapes[there], self.dtypes[there]
 
     @cached_property
     def children(self) -> Mapping[str, Sequence[str]]:
@@ -99,33 +131,17 @@ class Weights:
         return self._value(name)
 
     def _value(self, name: str) -> torch.Tensor:
+        name = self._same.get(name, name)
         tensor = self._tensors.get(name)
         if tensor is None:  # the caller may change his own, and so may a reference
-            made = self._given[name].clone() if self.path is None else self._mapped(name)
+            made = self._given[name].clone() if self.path is None else self._holders[name].mapped(name)
             tensor = self._tensors[name] = made
         return tensor
 
-    def _mapped(self, name: str) -> torch.Tensor:
-        """The tensor in the mapped file, whose pages are read when they are needed; a copy where torch cannot do so."""
-        dtype, (begin, end) = getattr(torch, self.dtypes[name], None), self._header.places[name]
-        place, shape = self._header.start + begin, self.shapes[name]
-        if not isinstance(dtype, torch.dtype) or (end - begin) != dtype.itemsize * math.prod(shape):
-            raise WeightsError(f"{self.label}: {name} is {self.dtypes[name]}, which torch does not read")
-        if begin == end:
-            return torch.empty(shape, dtype=dtype)
-        if self._bytes.size() < place + end - begin:  # reading it would end the process
-            self.check_unchanged()
-        whole = place % dtype.itemsize == 0
-        source = self._bytes if whole else bytearray(self._bytes[place : place + end - begin])
-        count = (end - begin) // dtype.itemsize
-        flat = torch.frombuffer(source, dtype=dtype, offset=place if whole else 0, count=count)
-        return flat if len(shape) == 1 else flat.view(shape)
-
     def check_unchanged(self) -> None:
-        """WeightsError, which says what became of it, where the file is another one than when it was opened."""
-        change = None if self.snapshot is None else self.snapshot.change()
-        if change is not None:
-            raise WeightsError(f"the weights file {self.path} changed while it was in use: {change}. Start again")
+        """WeightsError, which says what became of it, where a file is another one than when it was opened."""
+        for file in self._files:
+            file.check_unchanged()
 
     @staticmethod
     def is_counter(name: str) -> bool:
@@ -134,7 +150,7 @@ class Weights:
 
     def metadata(self) -> Mapping[str, str] | None:
         """The metadata in the safetensors file; None for a mapping and for a file without metadata."""
-        return None if self.path is None else self._header.metadata
+        return self._files[0].header.metadata if self._files else None
 
     def check(
         self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
@@ -177,20 +193,25 @@ class Weights:
     def check_all_used(self, unused: Sequence[str] = ()) -> None:
         """Raises WeightsError naming every tensor that the network did not use, but for those in ``unused`` modules."""
         known = tuple(f"{part}." for part in unused)
+        tied = {*self._tied, *self._tied.values()} if self.used & {*self._tied, *self._tied.values()} else set()
         left = [
             name
-            for name in self.shapes.keys() - self.used
+            for name in self.shapes.keys() - self.used - tied
             if not name.endswith(IGNORED) and not f"{name}.".startswith(known)
         ]
         self._raise({name: f"unused: {shape_text(self.shapes[name])}" for name in left})
 
     def sha256(self) -> str:
-        """The file's hash; for a mapping, that of names and values."""
+        """The file's hash; that of the hashes of several files; for a mapping, that of names and values."""
         import hashlib
 
-        if self.snapshot is not None:
-            return self.snapshot.sha256()
+        if len(self._files) == 1:
+            return self._files[0].snapshot.sha256()
         digest = hashlib.sha256()
+        if self._files:
+            for file in self._files:
+                digest.update(f"{file.snapshot.path.name} {file.snapshot.sha256()}\n".encode())
+            return digest.hexdigest()
         for name in sorted(self.shapes):
             digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
             digest.update(self._value(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
@@ -199,7 +220,7 @@ class Weights:
     def nonfinite(self) -> dict[str, str]:
         """What is to be said of each tensor that has a NaN or an Inf, by its name."""
         found: dict[str, str] = {}
-        for name in self._given if self.path is None else self._header.places:  # a module's own buffers may hold Inf
+        for name in self._given if self.path is None else self._holders:  # a module's own buffers may hold Inf
             tensor = self._value(name)
             if name.endswith(IGNORED) or not _may_be_nonfinite(tensor):
                 continue
@@ -304,6 +325,132 @@ class TensorEntry(Struct):
     data_offsets: tuple[Count, Count]
 
 
+class _File:
+    """One safetensors file, and the names of its tensors that count."""
+
+    def __init__(self, snapshot: Snapshot, header: Header, names: Collection[str]):
+        self.snapshot, self.header, self.names = snapshot, header, names
+        self._bytes = snapshot.map()
+
+    def again(self) -> _File:
+        """The same content in memory of its own."""
+        return _File(self.snapshot, self.header, self.names)
+
+    def mapped(self, name: str) -> torch.Tensor:
+        """The tensor in the mapped file, whose pages are read when they are needed; a copy where torch cannot do so."""
+        kind, shape = self.header.dtypes[name], self.header.shapes[name]
+        dtype, (begin, end) = getattr(torch, kind, None), self.header.places[name]
+        place = self.header.start + begin
+        if not isinstance(dtype, torch.dtype) or (end - begin) != dtype.itemsize * math.prod(shape):
+            raise WeightsError(f"{self.snapshot.path}: {name} is {kind}, which torch does not read")
+        if begin == end:
+            return torch.empty(shape, dtype=dtype)
+        if self._bytes.size() < place + end - begin:  # reading it would end the process
+            self.check_unchanged()
+        whole = place % dtype.itemsize == 0
+        source = self._bytes if whole else bytearray(self._bytes[place : place + end - begin])
+        count = (end - begin) // dtype.itemsize
+        flat = torch.frombuffer(source, dtype=dtype, offset=place if whole else 0, count=count)
+        return flat if len(shape) == 1 else flat.view(shape)
+
+    def check_unchanged(self) -> None:
+        """WeightsError where the file is another one than when it was opened."""
+        change = self.snapshot.change()
+        if change is not None:
+            path = self.snapshot.path
+            raise WeightsError(f"the weights file {path} changed while it was in use: {change}. Start again")
+
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+class _Index(Struct):
+    """What an index of several files says: the file of each tensor."""
+
+    weight_map: dict[str, str]
+
+
+def weights_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that hold the weights which ``path`` names, an index first: itself, where it is a safetensors file.
+
+    Raises WeightsError for a folder without weights and for an index that cannot be read or names other folders' files.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = _in_folder(path)
+    if path.suffix != ".json":
+        return [path]
+    return [path, *(path.parent / name for name in dict.fromkeys(_weight_map(path).values()))]
+
+
+def _in_folder(folder: Path) -> Path:
+    """The file or the index of a checkpoint's folder."""
+    found = sorted(each.name for each in folder.glob("*.safetensors"))
+    name = next((each for each in (SINGLE, INDEX) if is_file(folder / each)), found[0] if len(found) == 1 else None)
+    if name is not None:
+        return folder / name
+    others = sorted(each.name for pattern in ("*.bin", "*.pt", "*.pth") for each in folder.glob(pattern))
+    if found:
+        raise WeightsError(f"{folder} has {', '.join(found[:SHOWN])} and no {INDEX}: name one of them, or an index")
+    how = f": make one with `trtdsl weights convert {folder / others[0]} {folder / SINGLE}`" if others else ""
+    raise WeightsError(f"the folder {folder} has no weights: no {SINGLE} and no {INDEX}{how}")
+
+
+def _weight_map(path: Path) -> dict[str, str]:
+    """The file of each tensor, by an index."""
+    try:
+        facts = parse_json(read_file(path, LARGEST), str(path), "index of weights", WeightsDamagedError)
+    except FileNotFoundError:
+        beside = [each.name for each in path.parent.glob("*.json")] if path.parent.is_dir() else []
+        raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
+    except OSError as error:
+        raise WeightsError(f"the index {path} cannot be read: {error.strerror}") from None
+    found = as_struct(facts, _Index, str(path), WeightsDamagedError).weight_map
+    try:
+        for name in set(found.values()):
+            file_name(name, what=f"{path}: the file")
+    except UsageError as error:
+        raise WeightsDamagedError(error.message) from None
+    if not found:
+        raise WeightsDamagedError(f"{path} names no tensor")
+    return found
+
+
+def _opened_files(path: Path) -> list[_File]:
+    """The files that a path names, each with those of its tensors that are taken from it."""
+    if path.is_dir():
+        path = _in_folder(path)
+    if path.suffix != ".json":
+        snapshot = _opened(path)
+        header = _header(snapshot)
+        return [_File(snapshot, header, header.shapes)]
+    tensors: dict[str, list[str]] = {}
+    for name, file in _weight_map(path).items():
+        tensors.setdefault(file, []).append(name)
+    absent = sorted(file for file in tensors if not is_file(path.parent / file))
+    if absent:
+        lacking = ", ".join(absent[:SHOWN])
+        raise WeightsError(
+            f"{path} names {len(tensors)} files, and {len(absent)} of them are not there: {lacking}. Is the "
+            "download complete?"
+        )
+    files, missing, there = [], {}, {}
+    for file, names in sorted(tensors.items()):
+        snapshot = _opened(path.parent / file)
+        header = _header(snapshot)
+        missing |= {name: file for name in names if name not in header.shapes}
+        there |= dict.fromkeys(header.shapes, file)
+        files.append(_File(snapshot, header, names))
+    if missing:
+        lines = "\n".join(
+            f"  {name}: not in {file}{f', but in {there[name]}' if name in there else nearest(name, there)}"
+            for name, file in sorted(missing.items(), key=_natural)[:SHOWN]
+        )
+        more = f"\n  … ({len(missing)} in all)" if len(missing) > SHOWN else ""
+        raise WeightsDamagedError(f"files that {path} names lack tensors:\n{lines}{more}")
+    return files
+
+
 def _opened(path: Path) -> Snapshot:
     """The file as it is now, when safetensors takes it."""
     from safetensors import SafetensorError, safe_open
@@ -314,7 +461,7 @@ def _opened(path: Path) -> Snapshot:
         head = snapshot.read(8, 0)
         if LARGEST < int.from_bytes(head, "little") < snapshot.version.size:
             raise WeightsDamagedError(f"the header of {path} is larger than the {LARGEST >> 20} MiB that are read")
-        with safe_open(path, "pt"):
+        with safe_open(path, "np"):  # as torch's it would touch every page
             change = snapshot.change()
         if change is not None:  # it is another file that was taken
             raise WeightsError(f"the weights file {path} changed while it was opened: {change}. Start again")

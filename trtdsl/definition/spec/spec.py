@@ -28,7 +28,7 @@ from ..notebook import spec_html
 from ..tensor import Tensor
 from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
-from ..weights import Scope, Source, Weights
+from ..weights import Scope, Source, Weights, weights_files
 from .reference import check_forward, check_reference, filled, held_twice, outside_state
 
 
@@ -45,6 +45,8 @@ class NetworkSpec:
     profiles: tuple[Profile, ...] = ()
     """What an engine serves and is tuned for; without any, the whole ranges of the dimensions."""
     unused: tuple[str, ...] = ()
+    tied: Mapping[str, str] = field(default_factory=dict)
+    """Names of weights that are one tensor, of which a checkpoint may hold one alone."""
     buffers: bool = False
     tolerance: Any = None
     """What a check allows of the outputs; see :func:`trtdsl.check`."""
@@ -166,7 +168,7 @@ class NetworkSpec:
     def open_weights(self, weights: Source | None = None) -> Weights | None:
         """The given weights or the spec's own; None for a network without any."""
         source = self.weights if weights is None else weights
-        return None if source is None else Weights(source)
+        return None if source is None else Weights(source, tied=self.tied)
 
     def reads(self, weights: Source | None = None) -> list[tuple[str, object]]:
         """The files that it is made and checked from, each with what it is: no command writes over one of these."""
@@ -175,7 +177,10 @@ class NetworkSpec:
             reference = (Path() if self.file is None else self.file.parent) / reference.rpartition(":")[0]
         elif reference is not None:
             reference = getattr(sys.modules.get(getattr(reference, "__module__", None) or ""), "__file__", None)
-        sources = [("weights", getattr(given, "path", given)) for given in (weights, self.weights)]
+        paths = [getattr(given, "path", given) for given in (weights, self.weights)]
+        sources = [
+            ("weights", each) for path in paths if isinstance(path, (str, PathLike)) for each in weights_files(path)
+        ]
         samples = [(f"sample of input {name!r}", given.sample) for name, given in self.inputs.items()]
         settings = [(f"setting {name!r}", v) for name, v in self.settings.items() if isinstance(v, PathLike)]
         tuning = self.tuning_file if self.tuning is True else self.tuning
@@ -367,11 +372,12 @@ def _as_inputs(given: Any) -> dict[str, Input]:
 def network(
     *,
     inputs: Mapping[str, Input],
-    weights: str | PathLike[str] | None = None,
+    weights: Source | None = None,
     reference: str | Callable[[], torch.nn.Module] | None = None,
     profiles: Sequence[Profile] = (),
     name: str | None = None,
     unused: str | Sequence[str] = (),
+    tied: Mapping[str, str] | None = None,
     buffers: bool = False,
     tolerance: Any = None,
     leave_out: str | Sequence[str] = (),
@@ -380,11 +386,13 @@ def network(
     """Makes a :class:`NetworkSpec` of the function below it.
 
     The function takes a Tensor for each of ``inputs`` and, where there are ``weights``, a
-    :class:`~trtdsl.Scope` over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights``
-    (safetensors) and ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are
-    relative to the function's file. ``profiles`` are the sets of sizes that an engine is tuned for, instead of one over
+    :class:`~trtdsl.Scope` over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights`` (a
+    safetensors file, the folder or the index of a published checkpoint, or a mapping, which is copied) and
+    ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are relative to the
+    function's file. ``profiles`` are the sets of sizes that an engine is tuned for, instead of one over
     the whole ranges of the dimensions; an engine serves each feed by the first that holds it. Weights that the network
-    leaves aside are named in ``unused``, one by one or by module. With ``buffers`` the scope also has what the
+    leaves aside are named in ``unused``, one by one or by module; names of one tensor in ``tied``, such as
+    ``{"lm_head.weight": "embed.weight"}``: a checkpoint may hold either. With ``buffers`` the scope also has what the
     reference makes for itself and does not store: buffers and attributes that are not in its state_dict.
 
     Three say what a check allows, and it repeats them: ``tolerance`` is a part of each slice such as 1e-3, or a mapping
@@ -406,7 +414,7 @@ def network(
     def make(function: Callable[..., Any]) -> NetworkSpec:
         file = Path(function.__code__.co_filename)
         located = file if file.is_file() else None
-        path = None if weights is None else (located.parent if located else Path()) / weights
+        path = (located.parent if located else Path()) / weights if isinstance(weights, (str, PathLike)) else weights
         return NetworkSpec(
             name or function.__name__,
             function,
@@ -416,6 +424,7 @@ def network(
             located,
             profiles=as_profiles(profiles),
             unused=_as_names(unused),
+            tied=dict(tied or {}),
             buffers=buffers,
             tolerance=tolerance,
             leave_out=_as_names(leave_out),
