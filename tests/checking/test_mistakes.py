@@ -20,14 +20,6 @@ UNSEEN_IN_HALVES = UNSEEN | {
     "quality: a norm of moments",
     "values: a mean above 200",
 }
-UNSEEN |= {  # sizes of a branch that no check tries
-    f"sizes: {name}"
-    for name in (
-        *("three dimensions at once", "three dimensions, each in a band", "a size that is odd and great"),
-        *("one size exactly", "a multiple of seven", "between two sizes", "a sum of sizes", "a band of a long range"),
-        *("a band for one sample only", "few samples of many"),
-    )
-}
 SAMPLE = [name for index, name in enumerate(EACH) if index % 10 == 0]
 
 

@@ -23,8 +23,9 @@ from ..interpreter.feeds import DRAWS, NONFINITE, has_draw, make_feeds
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
-from .coverage import Coverage, watching, watching_torch
+from .coverage import SIZES, Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
+from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.evidence import Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
@@ -144,7 +145,7 @@ class _Run:
     coverage: Coverage = field(default_factory=Coverage)
     torch_coverage: Coverage = field(default_factory=Coverage)
     asking: set[str] = field(default_factory=set)
-    """The reference's operations that ask for NaN and infinities."""
+    """The reference's operations that ask for NaN and infinities, and whether it asks for sizes."""
     exercise: Exercise = field(default_factory=Exercise)
     kept: list[tuple[str, Evidence]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -192,16 +193,21 @@ class _Run:
 
     def drawn_cases(self, sizes: Sizes) -> Iterator[Planned]:
         """Normal values at every size, the cheapest first, then the other kinds of values where they show most."""
-        self._open_reference()
+        reference = self._open_reference()
         points = sizes_to_try(self.network, sizes)
         corners = points[:3]
         for env in sorted(points, key=lambda env: elements(self.network, env)):
             yield env, "normal", lambda env=env: self._drawn(env, "normal", corner=env in corners)
+        if SIZES in self.asking and sizes in (None, "auto", "all") and self.network.dims:
+            branches = Branches(self.network, reference.copied, points)
+            self.notes |= branches.unreached
+            for env in branches.further:
+                yield env, "normal", lambda env=env: self._drawn(env, "normal")
         wide = for_special_values(self.network, points, sizes)
         draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
         for draw in draws or ["again"] * bool(self.network.inputs):
             yield wide, draw, lambda draw=draw: self._drawn(wide, draw)
-        if self.asking and has_draw(self.spec.inputs, NONFINITE):
+        if self.asking - {SIZES} and has_draw(self.spec.inputs, NONFINITE):
             yield wide, NONFINITE, lambda: self._drawn(wide, NONFINITE)
 
     def _drawn(self, env: Mapping[str, int], draw: str, *, corner: bool = False) -> Evidence | None:
@@ -233,12 +239,13 @@ class _Run:
             env = saved.sizes_of(self.network, case.feeds)
             yield env, case.draw, lambda case=case: case.evidence(self.network, self.rules, self.exact)
 
-    def _open_reference(self) -> None:
+    def _open_reference(self) -> RunningReference:
         def make() -> torch.nn.Module:
             return self.spec.reference_module(self.spec.open_weights(self.weights))
 
         self.reference = RunningReference(make, self.network.precision, self.exact)
         self.reference.watch = lambda: watching_torch(self.torch_coverage, self.asking)
+        return self.reference
 
     def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str) -> Evidence:
         assert self.reference is not None

@@ -187,19 +187,25 @@ _ATEN: dict[str, Callable[..., Sides]] = {
 }
 ABOUT = {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nansum", "nanmean", "nanmedian"}
 """Functions by which an author says what becomes of NaN and infinities."""
+SIZES = "sizes"  # what an author asks for who may branch on them
 
 
 @contextmanager
 def watching_torch(coverage: Coverage, asking: set[str]) -> Iterator[None]:
-    """A context in which torch's choices are noted, and what asks for NaN or infinities is added to ``asking``."""
+    """A context in which torch's choices are noted, and what asks for NaN, infinities or sizes is in ``asking``."""
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
+
+    tensor: Any = torch.Tensor
+    reads = {tensor.shape.__get__, tensor.size, tensor.__len__, tensor.numel, tensor.nelement, tensor.stride}
 
     class Asked(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = getattr(func, "__name__", "")
             if name in ABOUT or (name in ("ne", "eq", "__ne__", "__eq__") and args[0] is args[1]):
                 asking.add(name)
+            if func in reads and _is_authors(sys._getframe(1)):
+                asking.add(SIZES)
             return func(*args, **(kwargs or {}))
 
     class Watch(TorchDispatchMode):
@@ -225,6 +231,13 @@ def watching_torch(coverage: Coverage, asking: set[str]) -> Iterator[None]:
 
     with Asked(), Watch():
         yield
+
+
+def _is_authors(frame: Any) -> bool:
+    """Whether the first frame that is not trtdsl's is not torch's either."""
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame is not None and "/torch/" not in frame.f_code.co_filename
 
 
 def _is_small(args: Sequence[Any]) -> bool:

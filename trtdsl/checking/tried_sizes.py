@@ -79,12 +79,13 @@ def elements(network: Network, env: Mapping[str, int]) -> int:
 
 def _served(network: Network, points: Sequence[Point]) -> list[Point]:
     """The points, with the nearest served one in place of each that the network does not serve (``td.require``)."""
-    ranges = [next(profile.ranges for profile in network.profiles if _holds(profile, point)) for point in points]
+    ranges = [next(profile.ranges for profile in network.profiles if holds(profile, point)) for point in points]
     served = [network.constraints.nearest(point, inside) for point, inside in zip(points, ranges, strict=True)]
     return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in served)]
 
 
-def _holds(profile: Profile, point: Point) -> bool:
+def holds(profile: Profile, point: Point) -> bool:
+    """Whether a profile has these sizes."""
     return all(low <= point[name] <= high for name, (low, _, high) in profile.ranges.items())
 
 

@@ -47,6 +47,10 @@ class Reference:
                 return returned
             return self._called(module, feeds)
 
+    def copied(self) -> Any:
+        """A context with the module as it was made, which may be changed."""
+        return _copied(self.module, lambda text: None)
+
     def _autocast(self) -> Any:
         return torch.autocast("cpu", self.precision, enabled=self.precision is not None)
 

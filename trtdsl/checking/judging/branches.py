@@ -1,0 +1,226 @@
+"""The branches that a reference takes on its sizes, found by running it on tensors without values and named sizes."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import logging
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.errors import Location, placed
+from ...core.lazy import np, torch
+from ...definition.network import Network
+from ...definition.spec.reference import call_reference
+from ...sizes.size import value
+from ..tried_sizes import Point, holds
+
+RUNS = 12  # of the reference
+FURTHER = 8  # sizes that are found
+SECONDS = 3.0  # of the processor, after which no further run begins
+TRIED = 100_000  # sizes that are looked through for one side of a branch
+BRANCHES = re.compile(r"\b(if|elif|while|and|or|not|assert|min|max|bool)\b")  # and not a call that checks its operands
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A comparison of sizes that the reference made: what holds where it was run, in torch's symbols."""
+
+    holds: Any
+    location: Location
+
+    @property
+    def fails(self) -> Any:
+        """What holds on the other side."""
+        import sympy
+
+        return sympy.Not(self.holds)
+
+
+class Branches:
+    """Sizes on both sides of each branch on sizes that a reference takes.
+
+    ``copied`` gives a context with the module, as it was made. ``further`` are the sizes of sides that no point of
+    ``points`` has, ``unreached`` a line for each side that no size of the ranges has. What a reference does after it
+    reads a value of a tensor is not seen.
+    """
+
+    def __init__(self, network: Network, copied: Callable[[], Any], points: Sequence[Point]):
+        self.network, self.copied = network, copied
+        self.points, self.further, self.unreached = list(points), list[Point](), dict[str, None]()
+        self.columns = _columns(network)
+        waiting, done = [{name: size for name, (_, size, _) in _ranges(network).items()}], set[Any]()
+        branches, until = set[Any](), time.process_time() + SECONDS
+        for _ in range(RUNS):
+            if not waiting or time.process_time() > until or len(self.further) >= FURTHER:
+                break
+            before: list[Any] = []
+            for asked in self._asked_at(waiting.pop(0)):
+                if _is_one_number(asked.holds) and asked.holds not in branches:
+                    continue  # a size that Python took as a number
+                branches.add(asked.fails)
+                path = frozenset((*before, asked.fails))
+                if path not in done:
+                    done.add(path)
+                    waiting += self._found([*before, asked.fails], asked)
+                before.append(asked.holds)
+
+    def _asked_at(self, point: Point) -> list[Asked]:
+        """What the reference compares at these sizes, in order."""
+        symbols, feeds = _symbols(point), {}
+        with _silent(), self.copied() as module, torch.no_grad(), symbols.mode:
+            for name, tensor in self.network.inputs.items():
+                feeds[name] = torch.empty([value(size, symbols.sizes) for size in tensor.shape], dtype=tensor.dtype)
+            with contextlib.suppress(Exception):  # of a value that is asked for: what was asked before counts
+                call_reference(module, feeds)
+        found = []
+        for guard in symbols.shapes.guards:
+            place: Any = getattr(getattr(guard, "sloc", None), "framework_loc", None)
+            file = getattr(place, "filename", "")
+            if file and "/torch/" not in file:
+                found.append(Asked(guard.expr.xreplace(symbols.named), Location(file, place.lineno)))
+        return found
+
+    def _found(self, conditions: Sequence[Any], asked: Asked) -> Iterator[Point]:
+        """The cheapest size at which these hold; noted where none of the tried ones is one, or where there is none."""
+        tried = _as_columns(self.points)
+        for columns, is_tried in ((tried, True), (self.columns, False)):
+            try:
+                there = np.logical_and.reduce([_evaluated(each, columns) for each in conditions])
+            except Exception:  # of a function of torch's that numpy does not have
+                return
+            if not there.any():
+                continue
+            cost = np.where(there, sum(np.log(np.maximum(column, 1)) for column in columns.values()), np.inf)
+            for place in np.argsort(cost)[: int(there.sum())][:64]:
+                point = {name: int(column[place]) for name, column in columns.items()}
+                served = any(holds(profile, point) for profile in self.network.profiles)
+                if not served or not self.network.constraints.allow(point):
+                    continue
+                if not is_tried:
+                    self.points.append(point)
+                    self.further.append(point)
+                yield point
+                return
+        if len(conditions) == 1 and BRANCHES.search(linecache.getline(asked.location.file, asked.location.line)):
+            text = f"the reference's branch on sizes: no size of the ranges has {_text(asked.fails)}"
+            self.unreached[placed(asked.location, text)] = None
+
+
+def _ranges(network: Network) -> Mapping[str, tuple[int, int, int]]:
+    """The range of each dimension over all profiles."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for profile in network.profiles:
+        for name, (low, opt, high) in profile.ranges.items():
+            a, b, c = found.get(name, (low, opt, high))
+            found[name] = min(a, low), b, max(c, high)
+    return found
+
+
+def _columns(network: Network) -> dict[str, Any]:
+    """All sizes of the ranges, or as many as can be looked through, the ends among them."""
+    ranges = {name: (low, high) for name, (low, _, high) in _ranges(network).items()}
+    moving = [name for name, (low, high) in ranges.items() if low < high]
+    most = {name: high - low + 1 for name, (low, high) in ranges.items()}
+    while math.prod(most.values()) > TRIED:
+        name = max(moving, key=lambda name: most[name])
+        most[name] = most[name] * 3 // 4
+    sizes = [np.unique(np.linspace(low, high, most[name]).astype(int)) for name, (low, high) in ranges.items()]
+    grid = np.meshgrid(*sizes, indexing="ij")
+    return {name: each.reshape(-1) for name, each in zip(ranges, grid, strict=True)}
+
+
+def _as_columns(points: Sequence[Point]) -> dict[str, Any]:
+    return {name: np.array([point[name] for point in points]) for name in points[0]}
+
+
+def _is_one_number(holds: Any) -> bool:
+    """Whether it says that a size is one number."""
+    return type(holds).__name__ == "Equality" and any(side.is_number for side in holds.args)
+
+
+def _text(condition: Any) -> str:
+    from torch.utils._sympy.printers import PythonPrinter
+
+    return PythonPrinter().doprint(condition)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """A context in which torch does not log the failures of tensors without values."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _evaluated(condition: Any, columns: Mapping[str, Any]) -> Any:
+    """Whether a condition holds at each of the sizes."""
+    import sympy
+
+    def float_of(x: Any) -> Any:
+        return np.asarray(x, dtype=float)
+
+    functions = {
+        **dict.fromkeys(("FloorDiv", "CleanDiv"), np.floor_divide),
+        **dict.fromkeys(("Mod", "PythonMod"), np.mod),
+        **dict.fromkeys(("TruncToInt", "TruncToFloat"), np.trunc),
+        **dict.fromkeys(("CeilToInt", "CeilDiv"), np.ceil),
+        **dict.fromkeys(("FloorToInt", "FloorToFloat"), np.floor),
+        **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), np.true_divide),
+        **dict.fromkeys(("PowByNatural", "FloatPow"), np.power),
+        "ToFloat": float_of,
+        "RoundToInt": np.round,
+        "Max": np.maximum,
+        "Min": np.minimum,
+    }
+    symbols = [sympy.Symbol(name, integer=True) for name in columns]
+    found = sympy.lambdify(symbols, condition, modules=[functions, "numpy"])(*columns.values())
+    return np.broadcast_to(found, np.shape(next(iter(columns.values()))))
+
+
+@dataclass
+class _Symbols:
+    """Sizes that stand for all of their range, and what notes how they are compared."""
+
+    shapes: Any
+    mode: Any
+    sizes: Mapping[str, Any]
+    named: Mapping[Any, Any]
+    """Symbols with the names of the dimensions, for torch's own."""
+
+
+def _symbols(point: Point) -> _Symbols:
+    import sympy
+    from torch._guards import Source
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+    class Text(str):
+        def __call__(self) -> str:  # older versions of torch call the name
+            return str(self)
+
+    class Named(Source):
+        def __init__(self, text: str):
+            object.__setattr__(self, "text", text)
+
+        @property
+        def name(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+            return Text(getattr(self, "text", ""))
+
+    shapes = ShapeEnv(specialize_zero_one=False, duck_shape=False)
+    sizes, named = {}, {}
+    for name, size in point.items():
+        source = Named(name)
+        symbol = shapes.create_symbol(
+            size, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None, do_not_specialize_zero_one=True
+        )
+        sizes[name] = shapes.create_symintnode(symbol, hint=size, source=source)
+        named[symbol] = sympy.Symbol(name, integer=True)
+    return _Symbols(shapes, FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True), sizes, named)
