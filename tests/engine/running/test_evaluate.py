@@ -181,6 +181,25 @@ def test_selections_scans_and_group_norms_equal_torch_at_every_size():
         assert bool((got["b"][:, 0] < got["b"][:, 1])[got["a"][:, 0] == got["a"][:, 1]].all())  # of ties, the first
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+def test_quantized_networks_equal_torch(dtype):
+    """The constants of these engines do not begin at a multiple of 8 bytes in the file."""
+    weight, x, scale = random(8, 16), random(5, 16, seed=1).clamp(-3, 3), 0.03125
+    steps = weight.abs().amax(1, keepdim=True) / 100
+    net = td.Network()
+    with net.current():
+        sizes = [net.constant(value) for value in (torch.tensor(scale), steps.flatten())]
+        given = L.dequantize(L.quantize(net.input("x", (5, 16)), sizes[0], dtype=dtype), sizes[0])
+        known = L.dequantize(L.quantize(net.constant(weight), sizes[1], dtype=dtype, axis=0), sizes[1], axis=0)
+        net.output(F.relu(F.linear(given, known)), "y")
+
+    def narrow(value):
+        return (value.round() if dtype == torch.int8 else value).to(dtype).float()
+
+    expected = ((narrow(x / scale) * scale) @ (narrow(weight / steps) * steps).T).relu()
+    torch.testing.assert_close(td.evaluate_engine(net, {"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
+
+
 ATTENTIONS = {
     "masked": lambda F, q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m),
     "causal": lambda F, q, k, m: F.scaled_dot_product_attention(q, k, k * 2, is_causal=True) + m[0, 0, 0, 0],

@@ -63,7 +63,8 @@ class Contents:
         """The bytes of each constant of a program, by its name.
 
         They lie in one pool at the end of the file, in the order of their numbers; ``others_behind`` are the bytes
-        of the pools of programs that follow.
+        of the pools of programs that follow. What fills the pool up to its alignment may stand before it instead: only
+        zeros stand between its constants and behind them.
         """
         numbered = {
             tensor.offset: _size(tensor) for tensor in text.tensors.values() if tensor.constant and tensor.base is None
@@ -73,11 +74,21 @@ class Contents:
         begin = len(self.data) - FILE_TAIL - others_behind - size
         if begin < 0 or set(numbered) != set(range(len(numbered))):
             raise ProgramDamagedError("the plan's constants are not where its program says")
+        end = begin + size
+        if not self._padded(begin, end, places, numbered) and self._padded(begin + 4, end, places, numbered):
+            begin += 4
         return {
             tensor.name: self.data[begin + places[tensor.offset] :][: _size(tensor)]
             for tensor in text.tensors.values()
             if tensor.constant and tensor.base is None
         }
+
+    def _padded(self, begin: int, end: int, places: Mapping[int, int], sizes: Mapping[int, int]) -> bool:
+        """Whether only zeros stand between the constants of a pool from ``begin`` to ``end``, and behind them."""
+        numbers = sorted(sizes)
+        ends = [begin + places[number] + sizes[number] for number in numbers]
+        starts = [*(begin + places[number] for number in numbers[1:]), end][: len(ends)]
+        return all(low <= high and not any(self.data[low:high]) for low, high in zip(ends, starts, strict=True))
 
 
 def _body_pool(data: bytes, position: int) -> dict[str, bytes]:

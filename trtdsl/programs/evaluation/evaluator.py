@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -296,9 +297,12 @@ class _Evaluation:
         staged.take_back(str(self.step))
 
     def _blocks(self, record: Record, axis: int, written: int) -> int:
-        """The blocks along an axis: the grid that is written has those of the greatest sizes, or none."""
+        """The blocks along an axis: at most those that are written, of the greatest sizes; none are left to the sizes.
+
+        The variable counts rows, of which a block has one or more, or elements.
+        """
         name = record.text(f"lb_var{axis}")
-        return int(self._number(name)) if name else written
+        return min(int(self._number(name)), written or sys.maxsize) if name else written
 
     def _tiles(self, variant: Record) -> int:
         """How many tiles the space of a tiled kernel has: one for each block."""

@@ -144,9 +144,15 @@ def _scales(settings: Settings, inputs: Tensors) -> tuple[float, float, list[tor
     alpha, beta = settings.real("alpha", 1.0), settings.real("beta")
     rest = list(inputs[2:])
     given = [settings.flag("scalar_alpha_from_opnd"), settings.flag("scalar_beta_from_opnd")]
-    scales = [float(scale) for scale in rest[:2]]
-    if len(scales) < 2 or any(scale.numel() != 1 for scale in rest[:2]):
+    if len(rest) < 2:
         raise UnevaluatedProgramError(f"{settings.kind} has no alpha and beta among its operands")
+    # Quantized convolutions have one for each channel, which repeat the statement's own.
+    scales = [each if scale.numel() != 1 else float(scale) for each, scale in zip((alpha, beta), rest, strict=False)]
+    for scale, own in zip(rest, scales, strict=False):
+        if scale.numel() != 1 and not bool((scale == own).all()):
+            raise UnevaluatedProgramError(
+                f"{settings.kind} has an alpha or a beta for each channel, which is not known"
+            )
     return scales[0] if given[0] else alpha, scales[1] if given[1] else beta, rest[2:]
 
 

@@ -28,8 +28,10 @@ int main(int, char** arguments) {
     char* const memory = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0));
     if (memory == MAP_FAILED || stacks() == MAP_FAILED) refuse("no memory");
     close(shared);
-    const rlimit time{seconds, seconds}, none{0, 0};
+    const size_t most = size + (size_t(1) << 30);
+    const rlimit time{seconds, seconds}, space{most, most}, none{0, 0};
     setrlimit(RLIMIT_CPU, &time);
+    setrlimit(RLIMIT_AS, &space);
     setrlimit(RLIMIT_CORE, &none);
     setrlimit(RLIMIT_NOFILE, &none);
     setrlimit(RLIMIT_FSIZE, &none);
