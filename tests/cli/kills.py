@@ -1,7 +1,9 @@
 """Kills a command at each of its calls of the file system in turn, and looks at what it leaves.
 
-``python kills.py FOLDER EVERY ARGUMENTS…`` runs the command in copies of the folder, each in a forked process that is
-killed at its k-th call there, for k = 1, 2, …; without ``EVERY`` only at calls that write. Prints one JSON object.
+``python kills.py FOLDER EVERY SIGNAL ARGUMENTS…`` runs the command in copies of the folder, each in a forked process
+that gets the signal at its k-th call there, for k = 1, 2, …, until it ends first; without ``EVERY`` only at calls that
+write. Prints one JSON object. Calls are those that Python makes: of opening, renaming, removing, folders, modes,
+writing and syncing. What is inside a call, such as half of a write, is not tried.
 """
 
 import hashlib
@@ -19,11 +21,12 @@ from pathlib import Path
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.chmod", "os.truncate", "os.link", "os.symlink", "os.utime")
 
 
-def child(folder, arguments, last, every):
-    """Runs the command and dies at its ``last``-th call."""
-    from trtdsl.cli.app import app
+def child(folder, arguments, last, every, by):
+    """Runs the command, which gets a signal at its ``last``-th call."""
+    from trtdsl.cli.main import main as command
 
     os.chdir(folder)
+    sys.argv = ["trtdsl", *arguments]
     sys.dont_write_bytecode = True
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -34,7 +37,7 @@ def child(folder, arguments, last, every):
         nonlocal calls
         calls += 1
         if calls == last:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), by)
 
     def hook(event, given):
         if event not in EVENTS or not isinstance(given[0], (str, bytes, os.PathLike)):
@@ -54,17 +57,19 @@ def child(folder, arguments, last, every):
         setattr(os, name, counted(getattr(os, name)))
     sys.addaudithook(hook)
     try:
-        code = app(arguments, standalone_mode=False)  # that of an Exit, too
+        command()
+    except SystemExit as ended:
+        os._exit(ended.code if isinstance(ended.code, int) else 0)
     except BaseException:
         os._exit(99)
-    os._exit(code if isinstance(code, int) else 0)
+    os._exit(0)
 
 
-def run(folder, arguments, last, every):
-    """How a command ends that is killed at its ``last``-th call; the code, or minus the signal."""
+def run(folder, arguments, last, every, by=signal.SIGKILL):
+    """How a command ends that gets a signal at its ``last``-th call; the code, or minus the signal."""
     pid = os.fork()
     if pid == 0:
-        child(folder, arguments, last, every)
+        child(folder, arguments, last, every, by)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -135,8 +140,8 @@ def preload(source, arguments):
                     importlib.import_module(name)
 
 
-def main(source, every, arguments):
-    found = {"kills": 0, "inputs": [], "damaged": [], "left": [], "after": []}
+def main(source, every, by, arguments):
+    found = {"kills": 0, "codes": [], "inputs": [], "damaged": [], "at_once": [], "left": [], "after": []}
     before = state(source)
     preload(source, arguments)
     with tempfile.TemporaryDirectory() as place:
@@ -148,11 +153,11 @@ def main(source, every, arguments):
         for last in range(1, 1000):
             folder = Path(place) / str(last)
             shutil.copytree(source, folder)
-            code = run(str(folder), arguments, last, every)
-            if code != -signal.SIGKILL:
-                found["code"] = found["code"] or code
+            code = run(str(folder), arguments, last, every, by)
+            if code == 0:
                 break
             found["kills"] += 1
+            found["codes"] = sorted({*found["codes"], code})
             now = state(folder)
             left = [name for name in now if name not in before and name not in outputs]
             found["inputs"] += [
@@ -160,7 +165,8 @@ def main(source, every, arguments):
             ]
             found["damaged"] += [[last, n] for n in outputs if n in now and damaged(folder / n)]
             found["damaged"] += [[last, n] for n in outputs if n in before and n not in now]
-            if left:
+            found["at_once"] += [[last, name] for name in left]
+            if left and by == signal.SIGKILL:
                 found["after"] += [[last, run(str(folder), arguments, 0, every)]]
                 found["left"] += [[last, name] for name in state(folder) if name not in before and name not in outputs]
             shutil.rmtree(folder)
@@ -168,4 +174,4 @@ def main(source, every, arguments):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] == "every", sys.argv[3:])
+    main(sys.argv[1], sys.argv[2] == "every", signal.Signals[sys.argv[3]], sys.argv[4:])

@@ -21,11 +21,12 @@ COMMANDS = {
     "convert": "weights convert a.pt a.safetensors",
     "derive": "weights derive small.py derived.safetensors",
     "stubs": "stubs small.safetensors -o stub.pyi",
-    "port": "port reference.py:Model --input x=N,3,5,5 --no-check -o ported.py --weights ported.safetensors",
+    "port": "port reference.py:Model --input x=N,3,5,5 --no-check -o ported.py --weights ported.safetensors --force",
     "triton": "export triton small.engine repository --allow-rtx",
     "cpp": "export cpp small.engine project --force",
 }
 QUICK = {"convert"}
+"""Of which the writing calls are tried in the usual run."""
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +41,9 @@ def folder(small_folder, tmp_path_factory):
     return folder
 
 
-def killed(folder, every, command):
+def killed(folder, every, command, by="SIGKILL"):
     harness = Path(__file__).with_name("kills.py")
-    given = [sys.executable, harness, folder, every, *command.split()]
+    given = [sys.executable, harness, folder, every, by, *command.split()]
     done = subprocess.run(given, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -54,10 +55,22 @@ def killed(folder, every, command):
 )
 def test_kills_at_every_call(folder, name, every):
     found = killed(folder, every, COMMANDS[name])
-    assert found["code"] == 0
+    assert (found["code"], found["codes"]) == (0, [-9])
     assert found["outputs"]
     assert found["kills"] > 4
     assert found["inputs"] == []
     assert found["damaged"] == []
     assert all(code == 0 for _, code in found["after"]), found["after"]
     assert found["left"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "every", "by"),
+    [("convert", "writing", "SIGTERM")]
+    + [pytest.param(name, "every", by, marks=pytest.mark.heavy) for name in COMMANDS for by in ("SIGINT", "SIGTERM")],
+)
+def test_an_interruption_at_every_call_leaves_nothing(folder, name, every, by):
+    found = killed(folder, every, COMMANDS[name], by)
+    assert found["codes"] == [130]
+    assert found["kills"] > 4
+    assert (found["inputs"], found["damaged"], found["at_once"]) == ([], [], [])

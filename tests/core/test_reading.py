@@ -1,5 +1,7 @@
 """Files from outside: what is no regular file, limits, and JSON whose entries are of other types."""
 
+from __future__ import annotations
+
 import os
 import time
 import types
@@ -27,7 +29,7 @@ from trtdsl.programs.handed import parse_size
 
 class Part(Struct):
     sizes: tuple[Annotated[int, Meta(ge=0)], ...] = ()
-    parts: dict[str, "Part"] = {}
+    parts: dict[str, Part] = {}
 
     def __post_init__(self):
         if len(self.sizes) > 3:

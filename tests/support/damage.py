@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+LARGEST = 32 << 20  # bytes of a file
 SECONDS, BYTES = 2.0, 1 << 30
 """What reading may take: of the processor's time, and of memory beyond the file's own size."""
 
@@ -131,6 +132,8 @@ def structure(rng: random.Random, data: bytes) -> bytes:
         text = json.dumps(facts, indent=rng.choice((None, 2))).encode()
     except RecursionError:  # it was nested twice
         return nested(rng, data)
+    if len(text) > LARGEST:
+        return bits(rng, data)
     head = data[:begin]
     if begin == 8:  # of safetensors: the length of the header
         head = len(text).to_bytes(8, "little")

@@ -1,4 +1,4 @@
-"""Ctrl-C, answered at once: what runs may notice it only when a call into TensorRT or torch returns."""
+"""Ctrl-C, or a wish to end, answered at once: what runs may notice it only when TensorRT or torch returns."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from ..core.cancel import NOTICED, PRESSED
 
 PATIENCE = 1.5  # seconds
+ENDING = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""Each cancels as Ctrl-C does, so that nothing half-written stays; but not a hang-up under ``nohup``."""
 
 
 @contextmanager
@@ -25,14 +27,16 @@ def answered() -> Iterator[None]:
     read, write = os.pipe()
     os.set_blocking(write, False)
     before, ended = signal.set_wakeup_fd(write, warn_on_full_buffer=False), threading.Event()
-    handler = signal.signal(signal.SIGINT, _interrupt)
+    heard = [each for each in ENDING if each == signal.SIGINT or signal.getsignal(each) is not signal.SIG_IGN]
+    handlers = {number: signal.signal(number, _interrupt) for number in heard}
     thread = threading.Thread(target=_answer, args=(read, ended), daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         signal.set_wakeup_fd(before)
         os.close(write)  # the thread reads the end of the pipe
         thread.join(PATIENCE)
@@ -52,11 +56,12 @@ def _answer(pipe: int, ended: threading.Event) -> None:
     """
     answered = False
     while data := os.read(pipe, 16):
-        if signal.SIGINT in data and not answered:
+        if not answered and any(number in data for number in ENDING):
             answered = True
             PRESSED.set()
             clear, end = ("\r\x1b[2K", "\r\n") if sys.stderr.isatty() else ("", "\n")
-            os.write(sys.stderr.fileno(), f"{clear}cancelling…{end}".encode())
+            with suppress(OSError):
+                os.write(sys.stderr.fileno(), f"{clear}cancelling…{end}".encode())
             while not ended.wait(PATIENCE) and not NOTICED.is_set():
                 _thread.interrupt_main()
     os.close(pipe)

@@ -6,19 +6,27 @@ import contextlib
 import faulthandler
 import sys
 
-from ..core.errors import CancelledError
+from ..core.errors import CancelledError, TrtdslError
 from .interrupt import answered
+from .streams import guard_streams
 
 
 def main() -> None:
     """The entry point of the command ``trtdsl``."""
-    with contextlib.suppress(Exception):  # there is no stderr
+    guard_streams()
+    with contextlib.suppress(Exception):
         faulthandler.enable()  # what ends the process, such as a mapped file that is truncated, says where
     try:
         with answered():
             from .app import app
 
-            app()
+            try:
+                app()
+            finally:
+                sys.stdout.flush()
+    except TrtdslError as error:  # of what is said outside of a command, such as --help
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.stderr.write(f"error: {CancelledError()}\n")
         sys.exit(CancelledError.exit_code)

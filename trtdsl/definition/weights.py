@@ -477,7 +477,7 @@ def _opened(path: Path) -> Snapshot:
             raise WeightsDamagedError(
                 f"{path} is a torch checkpoint: make it one of safetensors with `{command}`"
             ) from None
-        raise WeightsDamagedError(f"{path} is truncated or not a safetensors file: {error}") from None
+        raise WeightsDamagedError(f"{path} is truncated or not a safetensors file: {str(error)[:300]}") from None
 
 
 def _header(snapshot: Snapshot) -> Header:

@@ -1,0 +1,68 @@
+"""The streams of a process: closed ones, ones that cannot be written to, and terminals of few characters."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+
+from ..core.errors import UsageError
+
+
+class Stdout(io.TextIOWrapper):
+    """Where results go. UsageError, once, where they cannot be written, as on a full disk."""
+
+    def write(self, text: str, /) -> int:
+        """Writes characters."""
+        try:
+            return super().write(text)
+        except BrokenPipeError:  # the reader has seen enough
+            raise
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def flush(self) -> None:
+        """Writes what was not yet."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> UsageError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())  # the rest is dropped
+        os.close(nowhere)
+        return UsageError(f"cannot write the output: {error.strerror}")
+
+
+class Stderr(io.TextIOWrapper):
+    """Where notes, progress and errors go, which end no work when nobody can be told."""
+
+    def write(self, text: str, /) -> int:
+        """Writes characters."""
+        with suppress(OSError):
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes what was not yet."""
+        with suppress(OSError):
+            super().flush()
+
+
+def guard_streams() -> None:
+    """Opens the standard streams that are closed, so that no file gets their numbers, and guards stdout and stderr."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name, number, kind in (("stdout", 1, Stdout), ("stderr", 2, Stderr)):
+        given = getattr(sys, name)
+        encoding = getattr(given, "encoding", None) or "utf-8"
+        raw = os.fdopen(number, "wb", closefd=False)
+        lines = name == "stderr" or raw.isatty()
+        setattr(sys, name, kind(raw, encoding=encoding, errors="backslashreplace", line_buffering=lines))
