@@ -1,9 +1,11 @@
 """What a plan holds beside its texts."""
 
+import pytest
 import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import texts_of_plan
 from trtdsl.programs.evaluation.contents import Contents
@@ -20,3 +22,19 @@ def test_constants_and_kernels_are_found():
     names = [record.text("fqn") for kind, record in text.statements if kind == "function"]
     assert names
     assert all(f"void {name}(" in contents.sources[name] for name in names)
+
+
+@pytest.mark.parametrize("scales", [1, 2])
+@pytest.mark.parametrize("channels", [3])
+def test_the_scales_of_quantized_tensors_are_found_behind_what_the_builder_leaves(channels, scales):
+    """An odd number of floats: the pool begins at no multiple of 8."""
+    net = td.Network()
+    x, value = net.input("x", (channels, 5)), torch.rand(channels) + 0.5
+    for number in range(scales):
+        scale = net.constant(value[: channels - number])
+        y = L.quantize(x[: channels - number], scale, axis=0)
+        net.output(L.dequantize(y, scale, axis=0), f"y{number}")
+    feeds = {"x": torch.randn(channels, 5) * 20}
+    found, expected = td.evaluate_engine(net, feeds), td.interpret(net, feeds)
+    for name, want in expected.items():
+        torch.testing.assert_close(found[name], want)

@@ -15,6 +15,10 @@ SOURCE = re.compile(rb"\0\0\0\0(?P<length>[\s\S]{4})(?=#(?:undef|ifdef) __HAS_)"
 KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
 POOL_ALIGNMENT = 128  # of each constant but the last
 FILE_TAIL = 4  # bytes behind the last pool
+CODE_END = b"\x8f\x8b\x8d\x8b"
+"""What stands before the pools, which begin at the next multiple of 8."""
+ONE = struct.pack("<f", 1.0)
+UNUSED_ALIGNMENT = 512  # of what quantization leaves before the pool
 BODY_POOL = b"runtime-fusion-consts".ljust(128, b"\0")
 """What a fusion's constants begin with: then their bytes, their alignment, their number, each one's name and place."""
 
@@ -74,7 +78,8 @@ class Contents:
         begin = len(self.data) - FILE_TAIL - others_behind - size
         if begin < 0 or set(numbered) != set(range(len(numbered))):
             raise ProgramDamagedError("the plan's constants are not where its program says")
-        end = begin + size
+        begin += 0 if others_behind or not numbered else self._moved(size - pool_padding(text), begin)
+        end = len(self.data) - FILE_TAIL - others_behind
         if not self._padded(begin, end, places, numbered) and self._padded(begin + 4, end, places, numbered):
             begin += 4
         return {
@@ -89,6 +94,26 @@ class Contents:
         ends = [begin + places[number] + sizes[number] for number in numbers]
         starts = [*(begin + places[number] for number in numbers[1:]), end][: len(ends)]
         return all(low <= high and not any(self.data[low:high]) for low, high in zip(ends, starts, strict=True))
+
+    def _moved(self, size: int, begin: int) -> int:
+        """How far behind ``begin`` the last pool of so many bytes begins.
+
+        For each quantization the builder leaves a one and a zero for each channel before the pool, which then begins
+        right behind the last of them: the end alone is a multiple of 8.
+        """
+        code = self.data.rfind(CODE_END, 0, begin)
+        first = -(-(code + len(CODE_END)) // 8) * 8
+        end, whole = 0, len(self.data) - FILE_TAIL - first
+        while code >= 0 and end < whole:
+            start = ones = -(-end // UNUSED_ALIGNMENT) * UNUSED_ALIGNMENT
+            while self.data[first + ones : first + ones + 4] == ONE and ones < whole:
+                ones += 4
+            if ones == start:
+                return 0
+            end = -(-ones // UNUSED_ALIGNMENT) * UNUSED_ALIGNMENT + ones - start
+            if -(-(end + size) // 8) * 8 == whole:
+                return first + end - begin
+        return 0
 
 
 def _body_pool(data: bytes, position: int) -> dict[str, bytes]:
@@ -111,6 +136,12 @@ def pool_size(text: ProgramText) -> int:
     places = dict(_places(sizes))
     last = max(sizes)
     return -(-(places[last] + sizes[last]) // 8) * 8
+
+
+def pool_padding(text: ProgramText) -> int:
+    """The bytes behind the last constant that make the pool a multiple of 8."""
+    sizes = {tensor.offset: _size(tensor) for tensor in text.tensors.values() if tensor.constant and not tensor.base}
+    return -sizes[max(sizes)] % 8 if sizes else 0
 
 
 def _places(sizes: Mapping[int, int]) -> Iterator[tuple[int, int]]:

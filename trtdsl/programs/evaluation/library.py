@@ -77,8 +77,19 @@ def evaluate(kind: str, record: Record, inputs: Tensors, outputs: Tensors) -> No
     """
     if kind not in OPERATIONS:
         raise UnevaluatedProgramError(f"the operation {kind} is not known")
+    if not any(output.numel() for output in outputs):
+        return
     settings = Settings(kind, record)
-    results = OPERATIONS[kind](settings, inputs, outputs)
+    try:
+        results = OPERATIONS[kind](settings, inputs, outputs)
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        IndexError,
+        KeyError,
+    ) as error:  # settings that are not of its operands
+        raise UnevaluatedProgramError(f"{kind} cannot be computed: {str(error)[:200]}") from None
     settings.finish()
     for result, output in zip(results, outputs, strict=True):
         if tuple(result.shape) != tuple(output.shape):
@@ -166,6 +177,9 @@ def _convolution(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[
     groups = int(settings.text("nbr_groups", "1"))
     if not x.is_floating_point():
         x, weight = x.double(), weight.double()
+    # A size that is rounded up has windows that reach behind the padding, into zeros.
+    whole = zip(outputs[0].shape[2:], stride, extents, x.shape[2:], before, after, strict=True)
+    after = [max(last, (n - 1) * step + extent - size - first) for n, step, extent, size, first, last in whole]
     x = nn.pad(x, list(itertools.chain(*reversed(list(zip(before, after, strict=True))))))
     result = CONVOLUTIONS[spatial](x, weight, None, stride, 0, dilation, groups)
     return [_epilogue(settings, result, rest, alpha, beta)]
