@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ..core.errors import DefinitionError, ShapeError
 from ..definition.network import Network
 from ..definition.tensor import Tensor
+from ..sizes.condition import Condition
+from ..sizes.constraints import joined
 from ..sizes.size import SizeLike
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
@@ -15,8 +19,8 @@ from .region import Body, Region, Run, State, region
 class Conditional:
     """An if-conditional under construction (IIfConditional): of two subgraphs one runs.
 
-    ``condition`` is a bool scalar. What a subgraph takes from outside goes through :meth:`input`; :meth:`output` gives
-    the value of the subgraph that ran.
+    ``condition`` is a bool scalar; ``sizes`` is the comparison of sizes that it is, where it is one. What a subgraph
+    takes from outside goes through :meth:`input`; :meth:`output` gives the value of the subgraph that ran.
 
     >>> net = td.Network()
     >>> x = net.input("x", (3,))
@@ -27,10 +31,11 @@ class Conditional:
     tensor([-1., -2., -3.])
     """
 
-    def __init__(self, condition: Tensor):
+    def __init__(self, condition: Tensor, sizes: Condition | None = None):
         if condition.ndim != 0:
             raise ShapeError(f"a condition must be a scalar, not of {condition.ndim} dimensions")
         self.network: Network = condition.network
+        self._sizes = sizes
         self._start = self.network.definition.num_layers
         self.network.regions += 1
         with self.network.operation("conditional"):
@@ -45,13 +50,13 @@ class Conditional:
     def output(self, then: Tensor, otherwise: Tensor) -> Tensor:
         """``then`` where the condition holds, else ``otherwise``: one IIfConditionalOutputLayer.
 
-        Both have one rank and dtype; where their sizes differ, the result's are known only when the network runs.
+        Both have one rank and dtype. Where their sizes differ, those of the result follow from the condition, if that
+        is one of sizes; else they are known only when the network runs.
         """
         if then.ndim != otherwise.ndim or then.dtype != otherwise.dtype:
             raise ShapeError(f"the subgraphs give {then} and {otherwise}: their ranks and dtypes must match")
-        shape: tuple[SizeLike | None, ...] = tuple(
-            a if a == b else None for a, b in zip(outer(then.shape), outer(otherwise.shape), strict=True)
-        )
+        pairs = zip(outer(then.shape), outer(otherwise.shape), strict=True)
+        shape: tuple[SizeLike | None, ...] = tuple(itertools.starmap(self._joined, pairs))
         with self.network.operation("conditional.output"):
             apart_from_others(self.network, self._start)
             return add_layer(
@@ -61,6 +66,11 @@ class Conditional:
                 shape=shape,
                 fold=False,
             )
+
+    def _joined(self, then: SizeLike, otherwise: SizeLike) -> SizeLike | None:
+        if then == otherwise or self._sizes is None:
+            return then if then == otherwise else None
+        return joined(self._sizes, then, otherwise)
 
 
 @evaluates("CONDITIONAL_INPUT", category="control", moves=False)

@@ -11,8 +11,8 @@ from ..core.errors import Location, ShapeError
 from ..core.lazy import np
 from .condition import SIGNS, Condition, verdict
 from .dim import Dim, TensorDim
-from .proof import POINTS, evaluated, grid, samples, within
-from .size import INFINITY, Size, SizeLike, bounds, value
+from .proof import POINTS, evaluated, grid, ranges_of, samples, within
+from .size import INFINITY, Size, SizeLike, bounds, size_max, size_min, value
 
 Ranges = Mapping[str, Sequence[int]]
 """``(min, opt, max)`` by the dimension's name."""
@@ -244,6 +244,33 @@ class Constraints:
                 kept = outcomes_of(each.condition, env)
                 env = {name: column[kept] for name, column in env.items()}
         return env
+
+
+def joined(condition: Condition, then: SizeLike, otherwise: SizeLike) -> SizeLike | None:
+    """The size that is ``then`` where the condition holds and ``otherwise`` elsewhere; None where nothing says so.
+
+    >>> T = td.Dim("T", min=1, max=9)
+    >>> joined(T < 7, 7, T)
+    max(7, T)
+    """
+    ranges = ranges_of(then, otherwise, condition.left, condition.right)
+    if ranges is None or math.prod(high - low + 1 for low, high in ranges.values()) > POINTS:
+        return then if then == otherwise else None
+    env = grid(ranges)
+    holds = outcomes_of(condition, env)
+    left, right = condition.left, condition.right
+    steps = (left - right, right - left, size_max(left - right, right - left))
+    ones = [
+        size_min(size_max(step + more, 0), 1) for step in steps for more in (0, 1)
+    ]  # one of them is 1 where it holds
+    mixed = [b + one * (a - b) for one in ones for a, b in ((then, otherwise), (otherwise, then))]
+    for size in (then, otherwise, size_max(then, otherwise), size_min(then, otherwise), *mixed):
+        if all(
+            outcomes_of(Condition(size, "==", one), env)[where].all()
+            for one, where in ((then, holds), (otherwise, ~holds))
+        ):
+            return size
+    return None
 
 
 def first_failure(condition: Condition, env: Mapping[str, Any]) -> dict[str, int] | None:

@@ -320,3 +320,24 @@ def test_attention_before_a_recurrent_net_of_two_layers_builds():
 
     assert td.check(encoder).passed
     assert compile_engine(encoder.define()).data
+
+
+def test_a_branch_on_a_size_gives_sizes_that_are_known():
+    """Both sides at every size; what follows needs the joined size."""
+
+    @td.network(inputs={"x": td.Input((2, td.Dim("T", min=3, opt=9, max=12)))})
+    def short(x):
+        longer = td.cond(x.shape[1] < 7, lambda x: F.pad(x, (0, 7 - x.shape[1])), lambda x: x, (x,))
+        halved = td.cond(x.shape[1] % 2 == 1, lambda x: F.pad(x, (0, 1)), lambda x: x, (x,))
+        assert str(longer.shape) == "(2, max(7, T))"
+        return {"longer": F.max_pool1d(longer, 7, 1), "halved": halved.reshape(2, -1, 2)}
+
+    network = short.define()
+    network.check_sizes()
+    for size in range(3, 13):
+        x = torch.randn(2, size)
+        got = td.interpret(network, {"x": x})
+        pad = torch.nn.functional.pad
+        assert torch.equal(got["longer"], torch.nn.functional.max_pool1d(pad(x, (0, max(7 - size, 0))), 7, 1))
+        assert torch.equal(got["halved"], pad(x, (0, size % 2)).reshape(2, -1, 2))
+    assert td.cond(True, lambda: 1, lambda: 2) == 1

@@ -11,15 +11,22 @@ from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.operation import operation, require_network
 from ...definition.tensor import Tensor
+from ...sizes.condition import Condition
 from ...sizes.shape import shape_text
 from ..operands import as_tensor, normalize_axis
+from ..pointwise import logic
+
+COMPARED = {"==": logic.eq, "!=": logic.ne, "<": logic.lt, "<=": logic.le, ">": logic.gt, ">=": logic.ge}
 
 
 @operation
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
     """``true_fn(*operands)`` where ``pred`` holds, else ``false_fn(*operands)``, of which one runs: an IIfConditional.
 
-    ``pred`` is a bool scalar (or one element); a Python bool, or a constant, is decided when the network is written.
+    ``pred`` is a bool scalar (or one element), or a comparison of sizes. A Python bool, a constant, and a comparison
+    that the ranges decide are decided when the network is written. TensorRT looks at the sizes of both branches,
+    whichever runs, so that both must be right for all of them, and TensorRT-RTX 1.7 does not build every branch that
+    slices or pads by sizes.
     Both functions give Tensors, or tuples or dicts of them, that agree in rank and dtype. What a branch uses of the
     network besides its operands is computed whichever branch runs. https://docs.pytorch.org/docs/stable/cond.html
 
@@ -27,13 +34,19 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     >>> x = net.input("x", ("N", 3))
     >>> td.cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x,)).shape
     (N, 3)
+    >>> td.cond(x.shape[0] % 2 == 1, lambda x: F.pad(x, (0, 0, 0, 1)), lambda x: x, (x,)).shape
+    (2*((N + 1)//2), 3)
     """
     if isinstance(pred, bool) or (isinstance(pred, Tensor) and pred.is_constant):
         return (true_fn if bool(pred) else false_fn)(*operands)
+    sizes = None
+    if isinstance(pred, Condition):
+        network, sizes = require_network(operands), pred
+        pred = COMPARED[pred.sign](*(as_tensor(each, network) for each in (pred.left, pred.right)))
     network = pred.network
     if pred.dtype != torch.bool or pred.numel() != 1:
         raise DefinitionError(f"cond: pred must be one bool, not {shape_text(pred.shape)} of {pred.dtype}")
-    branch = L.Conditional(L.shuffle(pred, reshape=()))
+    branch = L.Conditional(L.shuffle(pred, reshape=()), sizes)
     inside = [_map(operand, lambda x: x if x.is_constant else branch.input(x)) for operand in operands]
     given = {id(leaf) for operand in inside for leaf in _leaves(operand)}
     results = []
