@@ -22,7 +22,7 @@ def test_the_order_is_that_of_importance(tool):
     assert wanted[0] == {"kind": "network", "network": str(tool.FOLDER / "stgcn.py"), "way": "engine"}
     networks = [task["network"] for task in wanted if task.get("way") == "engine"]
     assert [Path(name).stem for name in networks[:8]] == list(tool.ORDER)
-    assert len(networks) == len(list(tool.FOLDER.glob("*.py")))
+    assert {Path(name).stem for name in networks} == {path.stem for path in tool.FOLDER.glob("*.py")} - {"llama"}
     ways = list(dict.fromkeys(task.get("way", task["kind"]) for task in wanted))
     assert ways == ["engine", "graphs", "torch", "einsum", "grid_sample", "fp16", "onnx", "compile"]
     assert {task["kind"] for task in tool.tasks([], list(tool.WAYS))} == {"einsum", "grid_sample"}

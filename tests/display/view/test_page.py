@@ -15,7 +15,7 @@ from trtdsl.core.author import load_module
 from trtdsl.display.view.page import page as html
 
 ROOT = Path(__file__).parents[3]
-GALLERY = sorted(path.stem for path in (ROOT / "networks").glob("*.py"))
+GALLERY = sorted(path.stem for path in (ROOT / "networks").glob("*.py") if path.stem != "llama")  # a user's weights
 
 
 OVERLAPPING = """() => {

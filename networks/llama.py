@@ -1,0 +1,167 @@
+"""Llama, Qwen2, Qwen3 and Mistral checkpoints of Hugging Face's layout, with a cache of slots: prefill and decode.
+
+    trtdsl check networks/llama.py --set folder=Llama-3.2-1B
+
+``tokens`` (N, S) continue the N sequences, of which ``starts`` tokens each are in the cache; ``lengths`` of the S
+count, the others pad. The logits are those of each sequence's last token that counts. The caches come back as outputs,
+which an engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode and prefill of one engine.
+"""
+
+import importlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+
+FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise td.UsageError(
+            f"{folder} has no config.json: name the folder of a checkpoint, with its config and weights"
+        )
+    config: dict[str, Any] = json.loads(path.read_text())
+    if config.get("model_type") not in FAMILIES:
+        raise td.UnsupportedError(f"{path} is of model_type {config.get('model_type')!r}, not of {', '.join(FAMILIES)}")
+    config["head_dim"] = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    return config
+
+
+def windows(config: dict[str, Any]) -> list[int | None]:
+    """For each layer how many tokens back it looks, or None for all."""
+    window, count = config.get("sliding_window"), config["num_hidden_layers"]
+    if config["model_type"] == "llama" or (config["model_type"] != "mistral" and not config.get("use_sliding_window")):
+        return [None] * count
+    if kinds := config.get("layer_types"):
+        return [window if kind == "sliding_attention" else None for kind in kinds]
+    first = 0 if config["model_type"] == "mistral" else config.get("max_window_layers", 28)
+    return [window if layer >= first else None for layer in range(count)]
+
+
+def frequencies(config: dict[str, Any]) -> torch.Tensor:
+    """The angle that each pair of a head turns by from one token to the next."""
+    rope: dict[str, Any] = config.get("rope_parameters") or dict(config.get("rope_scaling") or {})
+    base: float = rope.get("rope_theta") or config["rope_theta"]
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    width: int = config["head_dim"]
+    plain: torch.Tensor = base ** -(torch.arange(0, width, 2) / width)
+    if kind == "default":
+        return plain
+    if kind == "linear":
+        return plain / rope["factor"]
+    if kind != "llama3":
+        raise td.UnsupportedError(f"rotary positions of kind {kind!r}: default, linear and llama3 are written here")
+    low: float = rope["low_freq_factor"]
+    high: float = rope["high_freq_factor"]
+    turns: torch.Tensor = (
+        rope["original_max_position_embeddings"] * plain / (2 * math.pi)
+    )  # in the context of the first training
+    share = ((turns - low) / (high - low)).clamp(0, 1)  # none of it is slowed down, where it turns often
+    return plain * share + plain / rope["factor"] * (1 - share)
+
+
+def ones(shape: tuple[int, ...], _: torch.Generator) -> torch.Tensor:
+    return torch.ones(shape, dtype=torch.int32)
+
+
+def linear(x: td.Tensor, w: td.Scope) -> td.Tensor:
+    return F.linear(x, w.weight, w.bias if "bias" in w else None)
+
+
+def norm(x: td.Tensor, w: td.Scope, eps: float) -> td.Tensor:
+    return F.rms_norm(x.to(torch.float32), (x.shape[-1],), eps=eps).to(x.dtype) * w.weight
+
+
+def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -> td.NetworkSpec:
+    config = read_config(folder)
+    layers, width, eps = config["num_hidden_layers"], config["head_dim"], config["rms_norm_eps"]
+    heads, groups = config["num_attention_heads"], config.get("num_key_value_heads") or config["num_attention_heads"]
+    views, scale = windows(config), width**-0.5
+    reference = importlib.import_module("reference.llama")
+    if not 1 < prompt <= capacity:
+        raise td.UsageError(f"a prompt of {prompt} tokens needs a capacity of at least as many, not {capacity}")
+
+    N, S = td.Dim("N", min=1, opt=1, max=batch), td.Dim("S", min=1, opt=prompt, max=prompt)
+    dtype = td.Weights(folder).dtypes["model.embed_tokens.weight"]
+    cache = td.Input((N, groups, capacity, width), dtype)
+    names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
+    tied = {"lm_head.weight": "model.embed_tokens.weight"} if config.get("tie_word_embeddings") else None
+
+    def attention(
+        x: td.Tensor,
+        w: td.Scope,
+        rotate: Callable[[td.Tensor], td.Tensor],
+        mask: td.Tensor,
+        starts: td.Tensor,
+        keys: td.Tensor,
+        values: td.Tensor,
+    ) -> tuple[td.Tensor, td.Tensor, td.Tensor]:
+        n, s, _ = x.shape
+        q, k, v = (
+            linear(x, part).view(n, s, count, width)
+            for part, count in ((w.q_proj, heads), (w.k_proj, groups), (w.v_proj, groups))
+        )
+        if "q_norm" in w:
+            q, k = norm(q, w.q_norm, eps), norm(k, w.k_norm, eps)
+        q, k, v = rotate(q.transpose(1, 2)), rotate(k.transpose(1, 2)), v.transpose(1, 2)
+        keys, values = L.kv_cache_update(keys, k, starts), L.kv_cache_update(values, v, starts)
+        y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
+        return linear(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values
+
+    def mlp(x: td.Tensor, w: td.Scope) -> td.Tensor:
+        return linear(F.silu(linear(x, w.gate_proj)) * linear(x, w.up_proj), w.down_proj)
+
+    @td.network(
+        inputs={
+            "tokens": td.Input((N, S), "int64", sample=(0, config["vocab_size"])),
+            "starts": td.Input((N,), "int32", sample=(0, capacity - prompt + 1)),
+            "lengths": td.Input((N,), "int32", sample=ones),
+            **dict.fromkeys(names, cache),
+        },
+        weights=folder,
+        reference=lambda: reference.Model(folder, views),
+        tied=tied,
+        profiles=[td.Profile(S=1), td.Profile(S=(1, prompt, prompt))],
+    )
+    def decoder(tokens: td.Tensor, starts: td.Tensor, lengths: td.Tensor, *arguments: Any) -> dict[str, td.Tensor]:
+        *caches, w = arguments
+        positions = starts.to(torch.int64).unsqueeze(1) + F.arange(tokens.shape[1])
+        angles = torch.arange(capacity).unsqueeze(1) * frequencies(config)
+        kind = w.model.embed_tokens.weight.dtype
+        cos, sin = (tokens.network.constant(table.to(kind)) for table in (angles.cos(), angles.sin()))
+        behind = positions.unsqueeze(-1) - F.arange(capacity)
+        masks: dict[int | None, td.Tensor] = {}
+        for view in dict.fromkeys(views):
+            seen = (behind >= 0) if view is None else (behind >= 0) & (behind < view)
+            masks[view] = seen.unsqueeze(1).to(kind).log()  # 0 or -inf
+
+        def rotate(x: td.Tensor) -> td.Tensor:
+            return L.rotary_embedding(x, cos, sin, positions)
+
+        x = F.embedding(tokens, w.model.embed_tokens.weight)
+        outputs: dict[str, td.Tensor] = {}
+        for layer, (block, view) in enumerate(zip(w.model.layers, views, strict=True)):
+            y, keys, values = attention(
+                norm(x, block.input_layernorm, eps),
+                block.self_attn,
+                rotate,
+                masks[view],
+                starts,
+                *caches[2 * layer : 2 * layer + 2],
+            )
+            x = x + y
+            x = x + mlp(norm(x, block.post_attention_layernorm, eps), block.mlp)
+            outputs |= {f"next_keys_{layer}": keys, f"next_values_{layer}": values}
+        last = L.gather(x, lengths - 1, 1, num_elementwise_dims=1)
+        return {"logits": linear(norm(last, w.model.norm, eps), w.lm_head), **outputs}
+
+    return decoder
