@@ -7,6 +7,8 @@ import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
 from trtdsl.checking.coverage import Coverage, depends_on_inputs, watching, watching_torch
+from trtdsl.checking.judging.isolate import Reference
+from trtdsl.core.tensors.exact import Exact
 
 ONES, MIXED = torch.ones(2, 3), torch.tensor([[-9.0, 0.5, 9.0], [-1.0, 0.0, 1.0]])
 
@@ -23,7 +25,9 @@ def missed_by_network(function, *feeds):
 
 def missed_by_torch(function, *feeds):
     coverage = Coverage()
-    with torch.inference_mode(), watching_torch(coverage, set()):
+    exact = Exact()
+    exact.seen = watching_torch(coverage)
+    with torch.no_grad(), exact:
         for feed in feeds:
             function(feed)
     return [line.split(": ", 1)[1] for line in coverage.missed()]
@@ -63,13 +67,18 @@ def test_choices_of_torch_in_place_see_what_was_there_before():
 
 @pytest.mark.parametrize("ask", [torch.isnan, torch.nan_to_num, torch.Tensor.isfinite, lambda x: x != x])
 def test_an_author_who_asks_for_nan_is_noted(ask):
-    asking = set()
-    with watching_torch(Coverage(), asking):
-        MIXED.quantile(0.5)  # which asks inside
-    assert not asking
-    with watching_torch(Coverage(), asking):
-        ask(MIXED)
-    assert len(asking) == 1
+    class Asking(torch.nn.Module):
+        def __init__(self, function):
+            super().__init__()
+            self.forward = lambda x: function(x)
+
+    def asked(function):
+        reference = Reference(lambda: Asking(function), None, Exact())
+        reference({"x": MIXED})
+        return reference.asking
+
+    assert not asked(lambda x: x.quantile(0.5))  # which asks inside
+    assert len(asked(ask)) == 1
 
 
 def test_choices_that_depend_on_sizes_alone_are_ignored():

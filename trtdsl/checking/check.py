@@ -128,7 +128,16 @@ def planned(
     return list(run.drawn_cases(sizes))
 
 
-Planned = tuple[dict[str, int], str, Callable[[], Evidence | None]]
+@dataclass(frozen=True)
+class Planned:
+    """A size and a kind of values that a check tries."""
+
+    dims: dict[str, int]
+    draw: str
+    evidence: Callable[[bool], Evidence | None]
+    """Makes the evidence; given True, that of what the network means alone."""
+    quality: bool = True
+    """Whether it is compared in the network's own precision, too."""
 
 
 @dataclass
@@ -175,6 +184,8 @@ class _Run:
         def execute(feeds: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
             with self.exact:
                 found = dict(interpreter({name: feed.clone() for name, feed in feeds.items()}))
+            if self.exact.alone:
+                return found
             if any(self._overflowed(value) for value in found.values()):  # in its precision it decides otherwise
                 for name, value in interpreter({name: feed.clone() for name, feed in feeds.items()}).items():
                     if value.is_floating_point():
@@ -192,31 +203,37 @@ class _Run:
     # -- what is fed -----------------------------------------------------------------------------------------------
 
     def drawn_cases(self, sizes: Sizes) -> Iterator[Planned]:
-        """Normal values at every size, the cheapest first, then the other kinds of values where they show most."""
+        """Normal values at every size, the cheapest first, then the other kinds of values where they show most.
+
+        How well the network computes is compared where these are fed, at the cheapest size and at each profile's opt.
+        """
         reference = self._open_reference()
         points = sizes_to_try(self.network, sizes)
-        corners = points[:3]
-        for env in sorted(points, key=lambda env: elements(self.network, env)):
-            yield env, "normal", lambda env=env: self._drawn(env, "normal", corner=env in corners)
+        corners, wide = points[:3], for_special_values(self.network, points, sizes)
+        ordered = sorted(points, key=lambda env: elements(self.network, env))
+        measured = [ordered[0], wide, *(profile.at("opt") for profile in self.network.profiles)]
+        for env in ordered:
+            make = lambda alone, env=env: self._drawn(env, "normal", alone, corner=env in corners)  # noqa: E731
+            yield Planned(env, "normal", make, quality=env in measured)
         if SIZES in self.asking and sizes in (None, "auto", "all") and self.network.dims:
             branches = Branches(self.network, reference.copied, points)
             self.notes |= branches.unreached
             for env in branches.further:
-                yield env, "normal", lambda env=env: self._drawn(env, "normal")
-        wide = for_special_values(self.network, points, sizes)
+                make = lambda alone, env=env: self._drawn(env, "normal", alone)  # noqa: E731
+                yield Planned(env, "normal", make, quality=False)
         draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
         for draw in draws or ["again"] * bool(self.network.inputs):
-            yield wide, draw, lambda draw=draw: self._drawn(wide, draw)
+            yield Planned(wide, draw, lambda alone, draw=draw: self._drawn(wide, draw, alone))
         if self.asking - {SIZES} and has_draw(self.spec.inputs, NONFINITE):
-            yield wide, NONFINITE, lambda: self._drawn(wide, NONFINITE)
+            yield Planned(wide, NONFINITE, lambda alone: self._drawn(wide, NONFINITE, alone))
 
-    def _drawn(self, env: Mapping[str, int], draw: str, *, corner: bool = False) -> Evidence | None:
+    def _drawn(self, env: Mapping[str, int], draw: str, alone: bool, *, corner: bool = False) -> Evidence | None:
         """The evidence for drawn feeds; None where the reference does not run; at a corner this raises."""
         seed = self.seed + (draw == "again")
         kind = draw if draw in (*DRAWS, NONFINITE) else "normal"
         feeds = make_feeds(self.spec.inputs, self.network, env, torch.Generator().manual_seed(seed), kind)
         try:
-            return self._evidence(feeds, env, draw)
+            return self._evidence(feeds, env, draw, alone)
         except DefinitionError as error:
             if corner:
                 raise
@@ -231,27 +248,27 @@ class _Run:
         for index, feeds in enumerate(given):
             env = saved.sizes_of(self.network, feeds)
             draw = f"given {index}" if len(given) > 1 else "given"
-            yield env, draw, lambda feeds=feeds, env=env, draw=draw: self._evidence(feeds, env, draw)
+            yield Planned(env, draw, lambda alone, fed=feeds, env=env, draw=draw: self._evidence(fed, env, draw, alone))
 
     def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
         """The cases of a saved check."""
         for case in cases:
             env = saved.sizes_of(self.network, case.feeds)
-            yield env, case.draw, lambda case=case: case.evidence(self.network, self.rules, self.exact)
+            yield Planned(env, case.draw, lambda alone, case=case: case.evidence(self.network, self.rules, self.exact))
 
     def _open_reference(self) -> RunningReference:
         def make() -> torch.nn.Module:
             return self.spec.reference_module(self.spec.open_weights(self.weights))
 
         self.reference = RunningReference(make, self.network.precision, self.exact)
-        self.reference.watch = lambda: watching_torch(self.torch_coverage, self.asking)
+        self.reference.seen, self.reference.asking = watching_torch(self.torch_coverage), self.asking
         return self.reference
 
-    def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str) -> Evidence:
+    def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str, alone: bool) -> Evidence:
         assert self.reference is not None
         at = Case(dict(env), [], draw).at
         with authors_errors(self.reference.module.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
-            found = gather(self.reference, feeds, list(self.network.outputs), self.rules)
+            found = gather(self.reference, feeds, list(self.network.outputs), self.rules, alone)
             if self.unsteady is None:
                 again = gather(self.reference, feeds, list(self.network.outputs), self.rules)
                 self.unsteady = [name for name, own in found.own.items() if not _repeats(own, again.own.get(name))]
@@ -275,7 +292,11 @@ class _Run:
             )
             run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), self.tell)
             run._open_reference()
-            evidence = run._drawn(env, "normal", corner=True)
+            planned = Planned(env, OTHER, lambda alone: run._drawn(env, "normal", alone, corner=True))
+            same = run._means_the_same(planned)
+            if same is not None:
+                return same
+            evidence = planned.evidence(False)
             assert evidence is not None
             outputs = evidence.compare(run._executed(evidence.feeds, env))
         except TrtdslError as error:  # of a module or a network that decides by its weights
@@ -290,20 +311,50 @@ class _Run:
     def judged(self, cases: Iterator[Planned], *, keep: bool) -> list[Case]:
         """Compares every case."""
         results = []
-        for env, draw, make in cases:
-            phase = f"checking against torch ({Case(env, [], draw).at or 'the one shape'})"
+        for planned in cases:
+            phase = f"checking against torch ({Case(planned.dims, [], planned.draw).at or 'the one shape'})"
             self.tell(phase, 0, 1)
-            evidence = make()
-            if evidence is not None:
-                got = self._executed(evidence.feeds, env)
-                self.exercise.note(got, evidence.feeds)
-                results.append(Case(env, evidence.compare(got, meaning=self.on != "engine"), draw))
-                if self.witness is not None:
-                    results.append(self._witnessed(self.witness, results[-1], evidence))
-                self.chaotic |= evidence.chaotic
-                if keep:
-                    self.kept.append((draw, evidence))
+            found = None
+            if not planned.quality and self.on == "interpreter" and not keep:
+                found = self._means_the_same(planned)
+            if found is None:
+                found = self._judged(planned, keep=keep)
+            results += found
             self.tell(phase, 1, 1)
+        return results
+
+    def _means_the_same(self, planned: Planned) -> list[Case] | None:
+        """The case where the network means the same, by its exact values alone; None where that is not seen."""
+        try:
+            evidence = planned.evidence(True)
+            if evidence is None or not evidence.alone:
+                return None
+            self.exact.alone = True
+            got = self.execute(evidence.feeds)
+            self.exact.alone = False
+            case = Case(planned.dims, evidence.compare(got), planned.draw)
+        except TrtdslError:  # which is raised again where everything is evaluated
+            return None
+        finally:
+            self.exact.alone = False
+        if not case.passed:
+            return None
+        self.exercise.note({name: self.exact.widened(value) for name, value in got.items()}, evidence.feeds)
+        self.chaotic |= evidence.chaotic
+        return [case]
+
+    def _judged(self, planned: Planned, *, keep: bool) -> list[Case]:
+        evidence = planned.evidence(False)
+        if evidence is None:
+            return []
+        got = self._executed(evidence.feeds, planned.dims)
+        self.exercise.note(got, evidence.feeds)
+        results = [Case(planned.dims, evidence.compare(got, meaning=self.on != "engine"), planned.draw)]
+        if self.witness is not None:
+            results.append(self._witnessed(self.witness, results[-1], evidence))
+        self.chaotic |= evidence.chaotic
+        if keep:
+            self.kept.append((planned.draw, evidence))
         return results
 
     def _witnessed(self, witness: ProgramWitness, network: Case, evidence: Evidence) -> Case:

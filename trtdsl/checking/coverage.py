@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..core.errors import PACKAGE, Location, placed
 from ..core.lazy import torch
+from ..core.tensors.exact import Exact, Seen
 from ..definition.network import Network
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node
@@ -30,12 +31,16 @@ class Coverage:
 
     def note(self, site: str, what: str, location: Location | None, sides: Callable[[], Sides]) -> None:
         """Notes the sides reached; ``sides`` gives a mask for each side, and is called only while some are missing."""
-        reached = self.seen.get((site, what, location))
-        if reached is None or not all(reached.values()):
+        if not self.is_whole(site, what, location):
             masks = sides()
             reached = self.seen.setdefault((site, what, location), dict.fromkeys(masks, False))
             for side, mask in masks.items():  # a bound that is made of sizes has another name at other sizes
                 reached[side] = reached.get(side, False) or bool(mask.any())
+
+    def is_whole(self, site: str, what: str, location: Location | None) -> bool:
+        """Whether every side of a choice was reached."""
+        reached = self.seen.get((site, what, location))
+        return reached is not None and all(reached.values())
 
     def missed(self) -> list[str]:
         """One line for each side of a choice that no value reached, without repetition."""
@@ -190,47 +195,45 @@ ABOUT = {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "na
 SIZES = "sizes"  # what an author asks for who may branch on them
 
 
-@contextmanager
-def watching_torch(coverage: Coverage, asking: set[str]) -> Iterator[None]:
-    """A context in which torch's choices are noted, and what asks for NaN, infinities or sizes is in ``asking``."""
-    from torch.overrides import TorchFunctionMode
-    from torch.utils._python_dispatch import TorchDispatchMode
-
+@functools.cache
+def _reads() -> frozenset[Any]:
+    """The functions that give an author a tensor's sizes."""
     tensor: Any = torch.Tensor
-    reads = {tensor.shape.__get__, tensor.size, tensor.__len__, tensor.numel, tensor.nelement, tensor.stride}
+    names = ("size", "__len__", "numel", "nelement", "stride")
+    return frozenset((tensor.shape.__get__, *(getattr(tensor, name) for name in names)))
 
-    class Asked(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            name = getattr(func, "__name__", "")
-            if name in ABOUT or (name in ("ne", "eq", "__ne__", "__eq__") and args[0] is args[1]):
-                asking.add(name)
-            if func in reads and _is_authors(sys._getframe(1)):
-                asking.add(SIZES)
-            return func(*args, **(kwargs or {}))
 
-    class Watch(TorchDispatchMode):
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            return False  # otherwise torch imports its compiler, which takes a second, to keep it out of the method
+def note_asked(asking: set[str], func: Any, args: Sequence[Any]) -> None:
+    """Adds to ``asking`` what a call of the author's asks for: NaN, infinities or sizes."""
+    name = getattr(func, "__name__", "")
+    if name in ABOUT or (name in ("ne", "eq", "__ne__", "__eq__") and args[0] is args[1]):
+        asking.add(name)
+    if func in _reads() and _is_authors(sys._getframe(2)):
+        asking.add(SIZES)
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            name = func._schema.name.partition("::")[2]
-            in_place = name.endswith("_") and not name.startswith("_")
-            plain = name.rstrip("_") if in_place else name
-            sides = _ATEN.get(plain)
-            if sides is None or _is_small(args):
-                return func(*args, **(kwargs or {}))
-            before = tuple(args)
-            if in_place and args:
-                before = (args[0].clone(), *args[1:])
-            out = func(*args, **(kwargs or {}))
+
+def watching_torch(coverage: Coverage) -> Seen:
+    """What notes torch's choices, given to an :class:`Exact` as what sees its operations."""
+
+    def seen(exact: Exact, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[Any], None] | None:
+        in_place = name.endswith("_") and not name.startswith("_")
+        plain = name.rstrip("_") if in_place else name
+        sides, location = _ATEN.get(plain), None
+        if sides is not None and not _is_small(args):
             location = author_of_reference()
-            if location is not None:
-                coverage.note(plain, plain, location, lambda: sides(out, *before, **(kwargs or {})))
-            return out
+        if sides is None or location is None or coverage.is_whole(plain, plain, location):
+            return None
+        with torch._C._DisableTorchDispatch():
+            before, how = exact.widened(args), {key: exact.widened(value) for key, value in kwargs.items()}
+            before = (before[0].clone(), *before[1:]) if in_place else before
 
-    with Asked(), Watch():
-        yield
+        def told(made: Any) -> None:
+            with torch._C._DisableTorchDispatch():
+                coverage.note(plain, plain, location, lambda: sides(exact.widened(made), *before, **how))
+
+        return told
+
+    return seen
 
 
 def _is_authors(frame: Any) -> bool:

@@ -22,12 +22,14 @@ MODULES = {
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_has_one_exact_value_in_every_precision(name, precision):
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_module_has_one_exact_value_in_every_precision(name, precision, alone):
     make, ndim = MODULES[name]
     torch.manual_seed(0)
     module, x = make().eval(), torch.randn((2, 4, 8, 8)[:ndim] if ndim == 4 else (2, 5, 8))
     truth = copy.deepcopy(module).double()
     exact = Exact()
+    exact.alone = alone
     with torch.no_grad(), exact, torch.autocast("cpu", precision or torch.bfloat16, enabled=precision is not None):
         got = module(x)
     with torch.no_grad():
@@ -36,7 +38,55 @@ def test_a_module_has_one_exact_value_in_every_precision(name, precision):
     assert got.dtype in (torch.float32, precision)
     torch.testing.assert_close(exact.of(got), expected, rtol=1e-13, atol=1e-14)
     assert not exact.rounded
-    assert 0 < (got.double() - expected).abs().max() < 0.1
+    assert alone or 0 < (got.double() - expected).abs().max() < 0.1
+
+
+def _read_by_numpy(x):
+    return torch.from_numpy((x * 3).numpy() + 1)
+
+
+def _changed_in_place(x):
+    y, part = x * 3, torch.zeros(4, 4)
+    y.relu_()
+    part[1:3] = y[:2]
+    return part + y
+
+
+def _cut_to_integers(x):
+    return (x * 3).long() + (x * 3).floor()
+
+
+def _seen_as_bits(x):
+    return (x * 4).view(torch.int32) & 0x7F800000
+
+
+def _copied(x):
+    return copy.deepcopy(x * 3).sort(0).values.t()
+
+
+@pytest.mark.parametrize("function", [_read_by_numpy, _changed_in_place, _cut_to_integers, _seen_as_bits, _copied])
+def test_what_is_computed_exactly_alone_is_what_is_computed_beside(function):
+    x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    found = []
+    for alone in (False, True):
+        exact = Exact()
+        exact.alone = alone
+        with exact:
+            y = function(x)
+        assert (y.dtype, y.shape, y.stride()) == (function(x).dtype, function(x).shape, function(x).stride())
+        found.append(exact.widened(y))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=0)
+    torch.testing.assert_close(found[0], function(x).to(found[0].dtype), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_convolution_along_one_axis_is_that_of_torch_in_float64(bias):
+    conv, x = nn.Conv2d(3, 5, (3, 1), padding=(2, 0), dilation=(2, 1), bias=bias), torch.randn(2, 3, 9, 4)
+    exact = Exact()
+    with torch.no_grad(), exact:
+        got = exact.of(conv(x))
+    with torch.no_grad():
+        torch.testing.assert_close(got, conv.double()(x.double()), rtol=1e-13, atol=1e-14)
 
 
 def test_factories_casts_changes_in_place_and_numbers_lose_nothing():

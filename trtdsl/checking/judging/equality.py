@@ -73,8 +73,8 @@ class OutputComparison:
     own_part: float = 0.0
     """The root mean square of torch's own errors, as a part of that of the output."""
     truth: str = "torch"
-    """What was compared: ``meaning`` (both sides in exact arithmetic) and quality, or ``quality`` alone, against the
-    exact result, or ``torch``, where that is not known.
+    """What was compared: ``meaning`` (both sides in exact arithmetic) and quality, ``meaning alone``, ``quality``
+    alone, against the exact result, or ``torch``, where that is not known.
     """
     meaning: float | None = None
     """The greatest difference of an element in exact arithmetic, as a part of it and of the typical one."""
@@ -84,7 +84,7 @@ def describe(output: OutputComparison) -> str:
     """An output's failure in one line."""
     if output.problem:
         return output.problem
-    what = "in exact arithmetic, " if output.truth == "meaning" else ""
+    what = "in exact arithmetic, " if output.truth.startswith("meaning") else ""
     at = f"the worst at {output.worst_index}: " if output.worst_index is not None else ""
     return (
         f"{what}{output.wrong} of {output.elements} elements are out of tolerance, {at}"

@@ -68,6 +68,8 @@ class Evidence:
     """The exact results; None where there are none."""
     exact: Exact | None = None
     """What knows the network's exact results."""
+    alone: bool = False
+    """Whether there are exact results alone, and no others: then ``own`` says dtypes and shapes."""
     moved: Callable[[int, float], Mapping[str, torch.Tensor]] | None = None
     """What gives the exact results with noise, by its seed and size; None where there is no reference to run."""
     chaotic: dict[str, float] = field(default_factory=dict)
@@ -110,6 +112,9 @@ class Evidence:
         if bool((over > 1).any()):
             found = described(name, mine, truth, truth, over > 1, float(over.max()), "meaning")
             return replace(found, dtype=dtype_name(got.dtype))
+        if self.alone:
+            found = described(name, mine, truth, truth, over > 1, float(over.max()), "meaning alone")
+            return replace(found, dtype=dtype_name(got.dtype), meaning=_greatest(mine, truth))
         # What noise excuses is no error of the precision.
         aside = torch.where((mine == truth) | ~torch.isfinite(mine - truth), 0.0, truth - mine)
         moved = (got.double() + aside).to(got.dtype) if bool(aside.any()) else got
@@ -164,8 +169,10 @@ def _greatest(mine: torch.Tensor, truth: torch.Tensor) -> float:
     return float(((mine - truth).abs() / (size + typical)).nan_to_num(0.0, 0.0).max())
 
 
-def gather(reference: Reference, feeds: Mapping[str, torch.Tensor], names: Sequence[str], rules: Rules) -> Evidence:
-    """The evidence that a reference gives for some feeds."""
+def gather(
+    reference: Reference, feeds: Mapping[str, torch.Tensor], names: Sequence[str], rules: Rules, alone: bool = False
+) -> Evidence:
+    """The evidence that a reference gives for some feeds; with ``alone``, of what the network means and no more."""
 
     def named(returned: Any) -> dict[str, torch.Tensor | Other]:
         found: Leaves = leaves(returned).without(rules.leave_out)
@@ -178,9 +185,9 @@ def gather(reference: Reference, feeds: Mapping[str, torch.Tensor], names: Seque
             for name, leaf in tensors.items()
         }
 
-    own = named(reference(feeds))
+    own = named(reference(feeds, alone=alone))
     found = Evidence(feeds, names, rules, reference.precision, own)
     if reference.not_exact is None:
-        found.truth, found.exact = exact(own), reference.exact
-        found.moved = lambda seed, size: exact(named(reference(feeds, noise=(seed, size))))
+        found.truth, found.exact, found.alone = exact(own), reference.exact, alone
+        found.moved = lambda seed, size: exact(named(reference(feeds, noise=(seed, size), alone=True)))
     return found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ...core.lazy import torch
-from ...core.tensors.exact import Exact
+from ...core.tensors.exact import Exact, Seen
 from ...definition.spec.reference import call_reference
+from ..coverage import note_asked
 
 Feeds = Mapping[str, "torch.Tensor"]
 
@@ -29,23 +29,32 @@ class Reference:
         self.notes: dict[str, None] = {}
         self.not_exact: str | None = None
         """Why it does not run in exact arithmetic, where it does not."""
-        self.watch: Callable[[], Any] | None = None
-        """A context in which it runs."""
+        self.seen: Seen | None = None
+        """What is told of its operations."""
+        self.asking: set[str] = set()
+        """The functions that it asks for NaN and infinities, and whether it asks for sizes."""
 
-    def __call__(self, feeds: Feeds, *, noise: tuple[int, float] | None = None) -> Any:
-        """Torch's result in the network's precision, under autocast where it has one; with noise by seed and size."""
-        watch = self.watch() if self.watch and noise is None else nullcontext()
-        with _copied(self.module, self._note) as module, _as_written(), self._autocast(), watch:
+    def __call__(self, feeds: Feeds, *, noise: tuple[int, float] | None = None, alone: bool = False) -> Any:
+        """Torch's result in the network's precision, under autocast where it has one; with noise by seed and size.
+
+        With ``alone``, only its exact values are known afterwards.
+        """
+        exact, failed = self.exact, None
+        with _copied(self.module, self._note) as module, _as_written(self.asking), self._autocast():
             if self.not_exact is None:
-                try:
-                    with self.exact, nullcontext() if noise is None else self.exact.noisy(*noise):
-                        return self._called(module, feeds)
-                except Exception as error:  # of an operator that takes plain tensors alone, or of the author's code
-                    failed = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".strip(": ")
-                returned = self._called(module, feeds)
-                self.not_exact = failed
-                return returned
-            return self._called(module, feeds)
+                for exact.alone in (True, False) if alone else (False,):
+                    exact.seen = self.seen if noise is None else None
+                    try:
+                        with exact, nullcontext() if noise is None else exact.noisy(*noise):
+                            return self._called(module, feeds)
+                    except Exception as error:  # of an operator that takes plain tensors alone, or of the author's code
+                        text = str(error).splitlines()[0] if str(error) else ""
+                        failed = f"{type(error).__name__}: {text}".strip(": ")
+                    finally:
+                        exact.alone, exact.seen = False, None
+            returned = self._called(module, feeds)
+            self.not_exact = self.not_exact or failed
+            return returned
 
     def copied(self) -> Any:
         """A context with the module as it was made, which may be changed."""
@@ -68,7 +77,7 @@ class Reference:
 
 
 @contextmanager
-def _as_written() -> Iterator[None]:
+def _as_written(asking: set[str]) -> Iterator[None]:
     """A context in which modules compute what their code says, without gradients.
 
     ``torch.nn.MultiheadAttention`` and ``TransformerEncoder`` take another way where nothing watches torch's functions:
@@ -79,35 +88,11 @@ def _as_written() -> Iterator[None]:
 
     class Watched(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if _is_read(func, args):
-                with torch._C._DisableTorchDispatch():
-                    return func(*args, **(kwargs or {}))
+            note_asked(asking, func, args)
             return func(*args, **(kwargs or {}))
 
     with torch.no_grad(), Watched():
         yield
-
-
-@functools.cache
-def _reads() -> frozenset[Any]:
-    return frozenset({torch.Tensor.__getitem__, torch.Tensor.__bool__, torch.Tensor.item})
-
-
-def _is_read(func: Any, args: Any) -> bool:
-    """Whether a call reads elements of a plain tensor: it decides nothing, so no dispatch mode needs to see it.
-
-    A reference that suppresses boxes one by one makes ten thousands of such calls. Subclasses that dispatch to Python,
-    ``torch.func`` and modes of the author's own do see them.
-    """
-    if torch.compiler.is_compiling() or func not in _reads() or type(args[0]) is not torch.Tensor:
-        return False
-    index = args[1] if len(args) > 1 else ()
-    if any(type(place) not in (int, slice) for place in (index if type(index) is tuple else (index,))):
-        return False
-    modes = (torch._C._get_dispatch_stack_at(place) for place in range(torch._C._len_torch_dispatch_stack()))
-    ours = all(type(mode).__module__.startswith("trtdsl.checking.") for mode in modes)
-    functions: Any = torch._C  # torch does not declare what it has of torch.func there
-    return ours and functions._functorch.maybe_current_level() is None
 
 
 @contextmanager

@@ -156,10 +156,10 @@ def hunt_of(
 ) -> Hunt:
     """A network with the feeds and the judgement of its check, ready for its mutants; as :func:`mutate`."""
     plans = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
-    fed = [sum(torch.Size(network.input_shape(name, env)).numel() for name in network.inputs) for env, _, _ in plans]
+    fed = [sum(torch.Size(network.input_shape(name, each.dims)).numel() for name in network.inputs) for each in plans]
     hunt = Hunt(network, spec.name)
     for place in sorted(range(len(plans)), key=fed.__getitem__):
-        evidence = plans[place][2]() if hunt.has_room(fed[place]) else None
+        evidence = plans[place].evidence(False) if hunt.has_room(fed[place]) else None
         if evidence is not None:
             evidence.exact = hunt.exact
             hunt.add(_Case(evidence))

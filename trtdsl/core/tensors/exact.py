@@ -21,6 +21,8 @@ REMAINDERS = {"frac", "remainder", "fmod"}
 NEAREST = {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"}
 NEAREST |= {"_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"}
 MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor"}
+OUTSIDE = {"numpy", "__array__", "__dlpack__", "__deepcopy__", "__reduce_ex__", "data_ptr", "storage", "apply_", "map_"}
+"""Functions of a tensor that read its memory without an operation."""
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 # What only moves, selects or compares values: noise is added to none of their results.
 MOVING = STEPS | {
@@ -37,6 +39,10 @@ MOVING = STEPS | {
 } | NEAREST  # fmt: skip
 
 
+COMPARING = {"gt", "lt", "ge", "le", "eq", "ne", "isnan", "isinf", "isfinite", "argmax", "argmin"}
+"""Operations whose results are those of the exact values, where these decide."""
+READING = {"view", "_local_scalar_dense", "empty_like", "new_empty", "new_empty_strided", "set_", "resize_"}
+"""Operations that cannot be made of exact values alone, or need not be."""
 # What gives the elements of its operands in another order.
 ORDERING = {
     *("alias", "as_strided", "cat", "clone", "detach", "diagonal", "expand", "flip", "gather", "index", "index_select"),
@@ -59,6 +65,9 @@ def _filled() -> dict[Any, Any]:
     return _WIDE
 
 
+Seen = Callable[["Exact", str, "tuple[Any, ...]", "dict[str, Any]"], "Callable[[Any], None] | None"]
+
+
 class Exact:
     """The exact values of the tensors of one computation, which may be entered again and again as a context.
 
@@ -75,6 +84,10 @@ class Exact:
 
     def __init__(self, *, decide: bool = True, known: dict[int, torch.Tensor] | None = None):
         self.decide, self.known = decide, known if known is not None else {}
+        self.alone = False
+        """Whether exact values alone are computed, and the tensors are rounded only where somebody reads them."""
+        self.seen: Seen | None = None
+        """What is told of each operation before it is made, and gives what is told of its result."""
         self.rounded: dict[str, None] = {}
         """The operators that have no float64 kernel, and ran rounded."""
         self.rounded_constants = False
@@ -100,6 +113,18 @@ class Exact:
             else:
                 value = tensor.detach().resolve_conj().resolve_neg().to(_wide(tensor.dtype), copy=True)
         self.keep(tensor, value)
+        return value
+
+    def widened(self, value: Any) -> Any:
+        """What an operation is given or gives, with exact values in place of the tensors that have some."""
+        if isinstance(value, torch.Tensor):
+            return self.of(value) if _is_floating(value) else value
+        if isinstance(value, torch.dtype):
+            return _wide(value) or value
+        if self.numbers and type(value) is float:
+            return self.numbers.get(value, value)
+        if type(value) in (list, tuple):
+            return type(value)(self.widened(item) for item in value)
         return value
 
     def keep(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
@@ -152,6 +177,73 @@ class Exact:
     def made(self, func: Any, args: Any, kwargs: Any) -> Any:
         """What an operation gives, with exact values beside."""
         name = func._schema.name.partition("::")[2]
+        told = None if self.seen is None else self.seen(self, name, args, kwargs)
+        made = self._made(func, name, args, kwargs)
+        if told is not None:
+            told(made)
+        return made
+
+    def _made(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        is_view = _is_view(func)
+        hollow = self.alone and any(map(_is_hollow, _tensors((args, kwargs))))
+        if not is_view and (self.alone or name in COMPARING) and self.decide:
+            made = self._claimed(func, name, args, kwargs)
+            if made is not NotImplemented:
+                return made
+            if hollow:
+                self.fill((args, kwargs))
+        made = self._made_both(func, name, args, kwargs)
+        if is_view and hollow:
+            for tensor in _tensors(made):
+                vars(tensor)["_hollow"] = True
+        return made
+
+    def fill(self, value: Any) -> None:
+        """Gives tensors that were not computed the values that they claim: the exact ones, rounded."""
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
+            for tensor in _tensors(value):
+                if _is_hollow(tensor):
+                    tensor.copy_(self.of(tensor))
+
+    def _claimed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """The exact results of an operation, in tensors without values that claim its dtype; NotImplemented where it
+        depends on rounded values.
+        """
+        given = [x for x in _tensors((args, kwargs)) if _is_floating(x)]
+        asked = next((x for x in (*args, *kwargs.values()) if isinstance(x, torch.dtype)), None)
+        dtypes = {x.dtype for x in given} if asked is None else {asked}
+        in_place = func._schema.is_mutable
+        written = kwargs.get("out", args[0] if in_place and name.endswith("_") else None)
+        if not given or (len(dtypes) > 1 and not in_place) or func.namespace != "aten" or name in READING:
+            return NotImplemented
+        if not all(_wide(dtype) for dtype in dtypes) or torch.Tag.nondeterministic_seeded in func.tags:
+            return NotImplemented
+        if in_place and not (isinstance(written, torch.Tensor) and _is_hollow(written)):
+            return NotImplemented
+        wide = self.widened(args), {key: self.widened(value) for key, value in kwargs.items()}
+        try:
+            with torch._C._DisableTorchDispatch():
+                exact = self._evaluated(func, name, wide, args, kwargs)
+                if in_place:
+                    return written
+                if any(map(_is_narrow, _tensors(exact))):
+                    return NotImplemented
+                return _each(exact, lambda x: self._hollow(x, *dtypes) if _wide(x.dtype) else x)
+        except (RuntimeError, NotImplementedError, TypeError):
+            if in_place:
+                raise
+            return NotImplemented
+
+    def _hollow(self, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """A tensor for an exact value, which says that it has a dtype."""
+        if dtype.is_complex != exact.is_complex():
+            dtype = torch.zeros((), dtype=dtype).abs().dtype if dtype.is_complex else dtype.to_complex()
+        made = torch.empty_strided(exact.shape, exact.stride(), dtype=dtype)
+        self.keep(made, exact)
+        vars(made)["_hollow"] = True
+        return made
+
+    def _made_both(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         if func is torch.ops.aten.view.dtype:  # the bits of other numbers, or the same
             plain = func(*args, **kwargs)
             if args[0].dtype == args[1] and _is_floating(plain):
@@ -171,7 +263,7 @@ class Exact:
             return func(self.of(args[0])) if self.decide else func(*args)
         if not self.decide and name in ORDERING and not any(map(self.has, _tensors((args, kwargs)))):
             return func(*args, **kwargs)  # of a network's weights, nothing is rounded yet
-        wide = self._widened(args), {key: self._widened(value) for key, value in kwargs.items()}
+        wide = self.widened(args), {key: self.widened(value) for key, value in kwargs.items()}
         try:
             plain = func(*args, **kwargs)
         except RuntimeError:  # of a half precision, in which torch's CPU lacks some operators
@@ -189,26 +281,9 @@ class Exact:
                 return self._joined(plain, exact, "") if _is_floating(plain) else plain
             return self._joined(plain, exact, name.removesuffix("_"))
 
-    def _widened(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return self.of(value) if _is_floating(value) else value
-        if isinstance(value, torch.dtype):
-            return _wide(value) or value
-        if self.numbers and type(value) is float:
-            return self.numbers.get(value, value)
-        if type(value) in (list, tuple):
-            return type(value)(self._widened(item) for item in value)
-        return value
-
     def _made_wide(self, func: Any, name: str, wide: Any, args: Any, kwargs: Any, plain: Any) -> Any:
         try:
-            if name in NEAREST and plain is not None:
-                return _gathered(func, args, kwargs, *wide)
-            if self.noise is not None and name.startswith("_scaled_dot"):  # whose scores nobody else sees
-                wide = tuple(_each(value, self._shaken) for value in wide[0]), wide[1]
-            if name.rstrip("_") == "nan_to_num":  # whose greatest number is that of the dtype
-                wide = (wide[0][0], *_finite(args[0].dtype, *args[1:], **kwargs)), {}
-            exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
+            exact = self._evaluated(func, name, wide, args, kwargs)
         except (RuntimeError, NotImplementedError, TypeError):
             if plain is None:
                 raise
@@ -219,6 +294,17 @@ class Exact:
             exact = _each(func(*rounded[0], **rounded[1]), lambda x: x.to(_wide(x.dtype)) if _is_floating(x) else x)
         if any(_is_narrow(value) for value in _tensors(exact)):  # of integers and numbers
             exact = self._of_integers(func, args, kwargs, plain)
+        return exact
+
+    def _evaluated(self, func: Any, name: str, wide: Any, args: Any, kwargs: Any) -> Any:
+        """What an operation makes of exact values, with noise where it is asked for."""
+        if name in NEAREST:
+            return _gathered(func, args, kwargs, *wide)
+        if self.noise is not None and name.startswith("_scaled_dot"):  # whose scores nobody else sees
+            wide = tuple(_each(value, self._shaken) for value in wide[0]), wide[1]
+        if name.rstrip("_") == "nan_to_num":  # whose greatest number is that of the dtype
+            wide = (wide[0][0], *_finite(args[0].dtype, *args[1:], **kwargs)), {}
+        exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         if self.noise is not None and name.rstrip("_") not in MOVING:
             for value in _tensors(exact):
                 self._move(value)
@@ -231,7 +317,7 @@ class Exact:
                 return _each(plain, lambda x: self.of(x) if _is_floating(x) else x)
             try:
                 wide = _each(args, lambda x: self.of(x) if _is_floating(x) else x.double())
-                how = {key: self._widened(value) for key, value in kwargs.items()}
+                how = {key: self.widened(value) for key, value in kwargs.items()}
                 if not any(True for _ in _tensors(args)) and any(arg.name == "dtype" for arg in func._schema.arguments):
                     how["dtype"] = _wide(next(x.dtype for x in _tensors(plain) if _is_floating(x)))
                 made = func(*wide, **how)
@@ -295,6 +381,17 @@ class Exact:
 
 def _is_floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and _wide(value.dtype) is not None and value.layout == torch.strided
+
+
+def _is_hollow(value: torch.Tensor) -> bool:
+    return "_hollow" in vars(value)
+
+
+def _is_view(func: Any) -> bool:
+    """Whether an operation gives a tensor of its operand's memory, and changes nothing in it."""
+    if func._schema.is_mutable or func is torch.ops.aten.view.dtype:  # whose values are read
+        return False
+    return any(one.alias_info is not None for one in func._schema.returns)
 
 
 def _is_narrow(value: torch.Tensor) -> bool:
@@ -374,7 +471,7 @@ def _faked(x: Any, scale: Any, zero: Any, *rest: int) -> Any:
 
 def _sorted(x: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
     """A stable sort: of equal values torch's own gives any first."""
-    return torch.sort(x, dim=dim, descending=descending, stable=True)
+    return tuple(torch.sort(x, dim=dim, descending=descending, stable=True))
 
 
 def _best(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
@@ -382,7 +479,28 @@ def _best(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = Tr
     return (values.narrow(dim, 0, k), indices.narrow(dim, 0, k)) if x.ndim else (values, indices)
 
 
+def _convolved(x: Any, kernel: Any, bias: Any, *how: Any) -> Any:
+    """A convolution in float64: by products, where torch's own copies its operand once for each place of the kernel."""
+    stride, padding, dilation, transposed, _, groups = how
+    count = kernel.shape[2:].numel()
+    flat = x.ndim == 4 and kernel.shape[3] == 1 and padding[1] == 0 and tuple(stride) == (1, 1)
+    if not flat or count == 1 or transposed or groups > 1 or not x.numel():
+        return torch.ops.aten.convolution(x, kernel, bias, *how)
+    width, (batch, channels, height, _) = x.shape[3], x.shape
+    padded = torch.nn.functional.pad(x, (0, 0, padding[0], padding[0])).reshape(batch, channels, -1)
+    rows = height + 2 * padding[0] - dilation[0] * (count - 1)
+    made = x.new_zeros(batch, kernel.shape[0], rows * width)
+    if bias is not None:
+        made += bias.reshape(1, -1, 1)
+    for image, sums in zip(padded, made, strict=True):
+        for place in range(count):
+            first = place * dilation[0] * width
+            sums.addmm_(kernel[:, :, place, 0], image[:, first : first + rows * width])
+    return made.reshape(batch, -1, rows, width)
+
+
 INSTEAD = {
+    "convolution": _convolved,
     "sort": _sorted,
     "topk": _best,
     "_scaled_dot_product_flash_attention_for_cpu": _attended,
@@ -467,6 +585,8 @@ def _modes() -> Any:
                     return func(*args, **kwargs)
                 finally:
                     torch._C._set_mkldnn_enabled(before)
+            if self.exact.alone and name in OUTSIDE:
+                self.exact.fill(args)
             if name == "rms_norm" and isinstance(eps := kwargs.get("eps", args[3] if len(args) > 3 else None), float):
                 self.exact.numbers = {float(np.float32(eps)): eps}
                 try:
