@@ -173,6 +173,25 @@ def test_a_truncated_file_is_an_error_and_not_the_end_of_the_process(tmp_path, l
     assert "it was truncated" in done.stdout if limit == 0 else done.stdout == "True\n"
 
 
+LIMITED = """
+import resource, signal, sys
+import trtdsl as td
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+weights = td.Weights(sys.argv[1])
+weights.check_unchanged()
+print(float(weights.get("a").sum()), len(weights.sha256()))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such limits")
+def test_a_limit_on_what_is_written_is_none_on_what_is_read(tmp_path):
+    """A copy in memory counts as a file that is written."""
+    save_file({"a": torch.ones(3000)}, tmp_path / "w.safetensors")
+    command = [sys.executable, "-c", LIMITED, tmp_path / "w.safetensors"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "3000.0 64\n"
+
+
 def test_a_pipe_is_no_file_of_weights(tmp_path):
     os.mkfifo(tmp_path / "w.safetensors")
     with pytest.raises(td.WeightsError, match="cannot be read: it is not a regular file"):

@@ -7,6 +7,7 @@ import faulthandler
 import sys
 
 from ..core.errors import CancelledError, TrtdslError
+from ..core.exit_codes import RUNTIME
 from .interrupt import answered
 from .streams import guard_streams
 
@@ -27,6 +28,9 @@ def main() -> None:
     except TrtdslError as error:  # of what is said outside of a command, such as --help
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
+    except OSError as error:  # no more files or processes may be opened
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(RUNTIME)
     except KeyboardInterrupt:
         sys.stderr.write(f"error: {CancelledError()}\n")
         sys.exit(CancelledError.exit_code)

@@ -239,8 +239,8 @@ class Snapshot:
             raise OSError(errno.EINVAL, "it is not a regular file")
         with open(path, "rb") as file:
             self.version = _version(os.fstat(file.fileno()))
-            self.is_copy = self.version.size <= PRIVATE
-            self.descriptor = _copy(file) if self.is_copy else os.dup(file.fileno())
+            copied = _copy(file) if self.version.size <= PRIVATE else None
+            self.is_copy, self.descriptor = copied is not None, os.dup(file.fileno()) if copied is None else copied
         weakref.finalize(self, os.close, self.descriptor)
         self._first: str | None = None
 
@@ -297,15 +297,22 @@ def _version(status: os.stat_result) -> Version:
     return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _copy(file: IO[bytes]) -> int:
-    """A descriptor of a file without a name that holds a copy: in memory where the system knows that."""
+def _copy(file: IO[bytes]) -> int | None:
+    """A descriptor of a file without a name that holds a copy: in memory where the system knows that.
+
+    None where there is no room for one, or files may not be as large (``ulimit -f``), those in memory included.
+    """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("trtdsl")
     else:
         with tempfile.TemporaryFile() as made:
             descriptor = os.dup(made.fileno())
-    with open(descriptor, "wb", closefd=False) as copy:
-        shutil.copyfileobj(file, copy, 1 << 20)
+    try:
+        with open(descriptor, "wb", closefd=False) as copy:
+            shutil.copyfileobj(file, copy, 1 << 20)
+    except OSError:
+        os.close(descriptor)
+        return None
     return descriptor
 
 
