@@ -337,6 +337,26 @@ def test_a_minimum_that_becomes_a_maximum_in_a_kernel_is_caught(victim):
     assert caught(data.replace(b"= " + name, b"= " + name.replace(b"min", b"max")), feeds, expected)
 
 
+FRESH = {
+    "a launch is dropped": lambda text: re.sub(r"\n  function=\{[^\n]*", "", text, count=1),
+    "a kernel's operands are exchanged": lambda text: re.sub(
+        r'(function=[^\n]* args=\{ )("[^"]+") ("[^"]+")', r"\1\3 \2", text, count=1
+    ),
+    "a convolution is scaled": lambda text: re.sub(r"(corrltn=[^\n]* alpha=)3F800000", r"\g<1>40000000", text),
+    "a product is scaled": lambda text: re.sub(r"(fully_connected=[^\n]* alpha=)3F800000", r"\g<1>BF800000", text),
+    "two biases are taken from one place": lambda text: re.sub(
+        r'(name="__mye\d+\w*" offset=)1( [^\n]*-consts )', r"\g<1>0\2", text
+    ),
+    "a block is missing": lambda text: re.sub(r"grid = \{ ([2-9]) ", lambda m: f"grid = {{ {int(m[1]) - 1} ", text),
+}
+
+
+@pytest.mark.parametrize("change", FRESH.values(), ids=FRESH)
+def test_a_damaged_program_is_caught(victim, change):
+    data, feeds, expected = victim
+    assert caught(edited(data, change), feeds, expected)
+
+
 def test_a_kernel_that_writes_outside_of_its_tensors_is_named(victim):
     data, feeds, _ = victim
     store = re.search(rb"\(\(__myln_float\*\)__v\d+\)\[0 \+ (?=[^;]*\] = __v\d+;\n)", data)
