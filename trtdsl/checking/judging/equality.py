@@ -12,7 +12,7 @@ from ...core.lazy import np, torch
 LIMIT = 1e-9  # of an element, in exact arithmetic
 LEAST = 1e-3  # times that of the typical element, where an element is small or 0
 ROUNDED = 1e-5  # of an element, where some operator has no float64
-NOISY = 300.0  # times what noise of 2**-52 in every computed value makes of the reference's result
+NOISY = 30.0  # times what noise of 2**-52 in every computed value makes of the reference's result
 # The part of a row that is always allowed in a precision.
 FLOORS = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2, "float8_e4m3fn": 0.3}
 TYPICAL = 30.0  # times torch's typical error in a row, which it may have in any of them
