@@ -10,6 +10,7 @@ begin from a module   ``port``, ``from_module``, ``missing``
 weights               ``Weights``, ``convert_weights``, ``derive_weights``, ``stubs``
 load and define       ``load_spec``, ``NetworkSpec``, ``summarize``, ``Summary``, ``inspect``, ``explain_einsum``,
                       ``EinsumPlan``
+generate text         ``Generator``
 is it right?          ``check``, ``Tolerance``, ``CheckReport``; ``interpret``, ``Interpreter``, ``sample_feeds``;
                       ``mutate``, ``MutationReport``; ``obstacles``, ``Obstacle``
 where does it part?   ``compare_calls``, ``CallReport``, ``compare_layers``, ``LayerReport``, ``locate_call``,

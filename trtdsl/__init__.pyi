@@ -74,6 +74,7 @@ from .functional.scanning.control import cond as cond
 from .functional.scanning.control import scan as scan
 from .functional.scanning.control import while_loop as while_loop
 from .interpreter.feeds import sample_feeds as sample_feeds
+from .interpreter.generate import Generator as Generator
 from .interpreter.interpret import Interpreter as Interpreter
 from .interpreter.interpret import interpret as interpret
 from .porting import from_module as from_module
@@ -110,6 +111,7 @@ __all__ = [
     "EngineError",
     "ExecutionError",
     "FeedError",
+    "Generator",
     "Hazard",
     "Input",
     "Interpreter",

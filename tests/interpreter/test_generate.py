@@ -1,0 +1,84 @@
+"""Generated tokens: what is chosen of given logits, where a text ends, and what cannot be generated."""
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+
+SHARES = torch.tensor([0.1, 0.5, 0.3, 0.06, 0.04])
+
+
+@pytest.fixture(scope="module")
+def generator():
+    """Whose next tokens have the probabilities SHARES, counted on from the sum of all tokens so far."""
+    net = td.Network()
+    tokens, starts = net.input("tokens", ("N", "S"), "int64"), net.input("starts", ("N",), "int32")
+    lengths, sums = net.input("lengths", ("N",), "int32"), net.input("sums", ("N", 1, 9, 1), "int64")
+    now = sums[:, 0, 0, 0] + tokens.sum(1)
+    net.output(
+        sums + tokens.sum(1).reshape(-1, 1, 1, 1) + (starts + lengths).to(torch.int64).reshape(-1, 1, 1, 1) * 0,
+        "next_sums",
+    )
+    rows = torch.stack([SHARES.roll(shift) for shift in range(5)]).log()
+    net.output(L.gather(net.constant(rows), now % 5, 0), "logits")
+    return td.Generator(net)
+
+
+def test_greedy_tokens_of_ragged_prompts(generator):
+    """The likeliest is 1 more than the sum, modulo 5: 1 + 2 gives 4, then 7 gives 3, then 10 gives 1."""
+    assert generator([[1, 2], [4]], max_tokens=3) == [[4, 3, 1], [0, 0, 0]]
+    assert generator([[1, 2]], max_tokens=3, temperature=0.5, top_k=1) == [[4, 3, 1]]
+    assert generator([[1, 2]], max_tokens=3, temperature=2.0, top_p=0.1) == [[4, 3, 1]]
+    assert generator([[1, 2], [4]], max_tokens=3, stop=[3]) == [[4, 3], [0, 0, 0]]
+    assert list(generator.stream([[1, 2], [4]], max_tokens=3, stop=[3]))[-1] == [None, 0]
+
+
+@pytest.mark.parametrize(
+    ("how", "allowed"),
+    [({}, [0, 1, 2, 3, 4]), ({"top_k": 2}, [1, 2]), ({"top_p": 0.6}, [1, 2]), ({"top_p": 0.85}, [0, 1, 2])],
+)
+def test_drawn_tokens_have_the_probabilities_that_remain(generator, how, allowed):
+    drawn = generator([[5]] * 4000, max_tokens=1, temperature=1.0, **how)
+    shares = torch.bincount(torch.tensor(drawn)[:, 0], minlength=5) / 4000
+    wanted = torch.zeros(5)
+    wanted[allowed] = SHARES[allowed] / SHARES[allowed].sum()
+    assert torch.allclose(shares, wanted, atol=0.04)
+    assert drawn == generator([[5]] * 4000, max_tokens=1, temperature=1.0, **how)
+    assert drawn != generator([[5]] * 4000, max_tokens=1, temperature=1.0, seed=1, **how)
+
+
+def test_texts_by_a_tokenizer(generator):
+    class Digits:
+        def encode(self, text):
+            return [int(each) for each in text]
+
+        def decode(self, tokens):
+            return "".join(map(str, tokens))
+
+    assert td.Generator(generator.network, Digits())(["12"], max_tokens=3) == ["431"]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "how", "message"),
+    [
+        ([[1] * 7], {"max_tokens": 4}, r"a prompt of 7 tokens and max_tokens=4 do not fit into a cache of 9"),
+        ([], {"max_tokens": 1}, "prompts are lists of one token or more"),
+        ([[]], {"max_tokens": 1}, "prompts are lists of one token or more"),
+        (["12"], {"max_tokens": 1}, "where the Generator has a tokenizer"),
+        ([[1]], {"max_tokens": 1, "top_p": 0.0}, "top_p above 0"),
+    ],
+)
+def test_what_cannot_be_generated_is_said_before_anything_runs(generator, prompts, how, message):
+    with pytest.raises(td.UsageError, match=message):
+        generator(prompts, **how)
+
+
+def test_a_network_without_a_cache_generates_nothing():
+    net = td.Network("plain")
+    net.output(F.relu(net.input("x", (3,))), "y")
+    with pytest.raises(
+        td.UsageError, match="'plain' generates nothing: it lacks tokens, starts, lengths, logits, next_x"
+    ):
+        td.Generator(net)
