@@ -188,6 +188,7 @@ class Server:
 
 
 ENDS = {
+    4: "divides by a length of zero",
     11: "accesses memory that is not there (segmentation fault)",
     7: "accesses memory that is not there (bus error)",
     8: "divides an integer by zero",
