@@ -32,4 +32,5 @@ def test_shapes_are_in_the_authors_dimensions():
     values, indices = F.topk(F.cat([x, x], 1), 3)
     net.output(values, "values")
     net.output(indices, "indices")
+    assert net.definition.num_outputs == 2
     assert [str(net.shapes[name]) for name in ("cat", "topk")] == ["(N, 2*T)", "(N, 3)"]

@@ -43,8 +43,8 @@ def test_a_network_has_weights():
     net = td.Network()
     y = F.linear(net.input("x", (N, 3)), net.weights(STATE).encoder.fc1.weight)
     net.output(y, "y")
-    assert net.weight_names["encoder.fc1.linear"] == ("encoder.fc1.weight",)
     assert td.interpret(net, {"x": torch.ones(1, 3)})["y"].tolist() == [[3, 3]]
+    assert net.weight_names["encoder.fc1.linear"] == ("encoder.fc1.weight",)
     with pytest.raises(td.WeightsError, match="no weights file"):
         net.weights("nothing.safetensors")
 

@@ -98,10 +98,11 @@ def test_a_shuffle_is_added_later_in_the_name_scope_and_line_of_its_own_call():
     assert line_of(net, "encoder.transpose") == (HERE, line)
 
 
-def test_a_shuffle_that_waits_does_not_keep_its_calls_operands():
+def test_a_call_does_not_keep_its_operands_when_its_layers_are_added():
     net = td.Network()
-    y = net.input("x", (2, 3)).transpose(0, 1)
-    assert y.pending.operation._call is None
+    y = F.relu(net.input("x", (2, 3)))
+    assert net.definition.num_layers == 1
+    assert y.node.operation._call is None and y.node.operands == ()
 
 
 def test_arrays_become_constants_in_the_authors_call_alone():

@@ -119,6 +119,7 @@ def defined(function, lowering):
     inputs = [net.input(f"x{k}", tuple(operand.shape), operand.dtype) for k, operand in enumerate(operands)]
     with net.current():
         net.output(call(*inputs, lowering=lowering), "y")
+    assert net.definition.num_outputs == 1
     return net, {f"x{k}": operand for k, operand in enumerate(operands)}
 
 

@@ -192,18 +192,21 @@ def test_a_flattened_weight_keeps_its_name():
     weight = net.constant(rand(5, 64 * 26 * 28))
     weight.weight_names = ("head.weight",)
     net.output(F.linear(x.flatten(1), weight), "y")
+    assert net.definition.num_outputs == 1
     assert ("head.weight",) in net.weight_names.values()
 
 
-def test_an_average_is_pooled_once_it_is_asked_for_by_a_product_and_reduced_where_it_was_used_before():
-    def types(first):
+def test_an_average_is_pooled_where_products_alone_use_it():
+    def types(other, before=False):
         net = td.Network()
         x = F.conv2d(net.input("x", SHAPE), KERNEL)
         mean = x.mean((2, 3))
-        first(net, x, mean)
-        net.output(F.linear(mean, OUT), "y")
+        calls = [lambda: net.output(F.linear(mean, OUT), "y"), lambda: other(net, x, mean)]
+        for call in calls[::-1] if before else calls:
+            call()
         return [net.definition.get_layer(k).type.name for k in range(net.definition.num_layers)]
 
     assert types(lambda net, x, mean: None).count("POOLING") == 1
-    used = types(lambda net, x, mean: net.output(x - mean[:, :, None, None], "centred"))
-    assert used.count("REDUCE") == 1 and "POOLING" not in used
+    for before in (False, True):
+        used = types(lambda net, x, mean: net.output(x - mean[:, :, None, None], "centred"), before)
+        assert used.count("REDUCE") == 1 and "POOLING" not in used

@@ -49,10 +49,12 @@ def file_name(name: str, suffix: str = "", what: str = "the name") -> str:
 
 
 def check_characters(name: str, what: str) -> None:
-    """UsageError for a name with characters that TensorRT cuts it at, or that no manifest and no terminal keeps.
+    """UsageError for a name that is too long, or with characters that TensorRT, a manifest or a terminal loses.
 
     >>> check_characters("scores:0", "the name")
     """
+    if len(name) > 4096:
+        raise UsageError(f"{what} has {len(name)} characters; TensorRT takes at most 4096: {name[:60]!a}…")
     if re.search(f"[{UNPRINTED}]", name):
         raise UsageError(f"{what} has control characters, invisible ones or halves of surrogate pairs: {name[:60]!a}")
 

@@ -44,16 +44,28 @@ else:
     torch = LazyModule("torch")
 
 # The one place where a room knows of the rooms above it. Tensor and Size call functions of trtdsl.functional, a spec
-# that another process gets loads its file, a size asks what is proven about sizes, and a condition asks the network
-# that is being written for what it requires.
+# that another process gets loads its file, a size asks what is proven about sizes, a condition asks the network that
+# is being written for what it requires, and a graph runs the passes.
 F: Any = LazyModule("trtdsl.functional")
 network_files: Any = LazyModule("trtdsl.definition.spec.load")
 conditions: Any = LazyModule("trtdsl.sizes.condition")
 proofs: Any = LazyModule("trtdsl.sizes.proof")
 fractions: Any = LazyModule("trtdsl.functional.pointwise.fraction")
 complexes: Any = LazyModule("trtdsl.functional.spectral.complex_tensor")
+passes: Any = LazyModule("trtdsl.functional.passes")
 
 CURRENT_NETWORK: ContextVar[Any] = ContextVar("trtdsl_network", default=None)
 """The network that is being written: that of functions that take no Tensor."""
 
-__all__ = ["CURRENT_NETWORK", "F", "complexes", "conditions", "fractions", "network_files", "np", "proofs", "torch"]
+__all__ = [
+    "CURRENT_NETWORK",
+    "F",
+    "complexes",
+    "conditions",
+    "fractions",
+    "network_files",
+    "np",
+    "passes",
+    "proofs",
+    "torch",
+]

@@ -21,6 +21,7 @@ from ..sizes.dim import Dim
 from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Shape, linear, shape_text, substitute
 from ..sizes.size import Atom, Size, SizeLike, value
+from .graph import Graph
 from .input import Input
 from .notebook import network_html
 from .operation import Operation, author_location
@@ -62,7 +63,7 @@ class Network:
         self.precision = as_precision(precision)
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
         self.trt = self.backend.trt
-        self.definition = self.backend.create_network()
+        self.graph = Graph(self)
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
         self.input_specs: dict[str, Input] = {}
@@ -84,7 +85,7 @@ class Network:
         self.shapes: dict[str, Shape] = {}
         """The shapes that TensorRT leaves open, in the author's dimensions, by the name that a tensor was given first:
         its layer's, or its own where a layer has several."""
-        self.target = LayerTarget(self, self.definition)
+        self.target = LayerTarget(self, self.backend.create_network())
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.unsearched: Weights | None = None  # those in which check_weights has to look for NaN and Inf
         self.choices = Choices()
@@ -103,14 +104,18 @@ class Network:
         """The author's call that is being lowered."""
         self.is_from_spec = False
         """Whether a function under @td.network writes it: defined again, it is a new one."""
-        self.open_loops: list[Any] = []  # that it has begun
         self.log = Messages()
         """What TensorRT has logged of its definition and nobody has looked at."""
         self.listens = False  # whether that is collected now
-        self.regions = 0  # loops and branches, all that there are
         self.bodies = 0  # of control flow that are being written, one in the other
         with self.operation("network"):
-            self.definition.name = name
+            self.target.definition.name = name
+
+    @property
+    def definition(self) -> Any:
+        """TensorRT's INetworkDefinition, with everything that the network has so far."""
+        self.graph.emit()
+        return self.target.definition
 
     # -- what the author calls -------------------------------------------------------------------------------------
 
@@ -131,21 +136,29 @@ class Network:
                 raise UsageError(f"output {name!r} is a tensor of another network")
             if self.precision is not None and is_low(tensor):  # outputs are float32, whatever ran inside
                 tensor = tensor.to(torch.float32)
-            handle = tensor.trt
-            if tensor.is_constant or handle.is_network_input or handle.is_network_output:
-                layer = self.definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
-                layer.name = self._take_name(f"{name}.identity")
-                self.locate(layer, layer.name)
-                handle = layer.get_output(0)
-                tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
-            if handle.name != name:
-                if name in self._names:
-                    self._rename_inner(name)
-                else:
-                    tensor.name = self._take_name(name)
-                handle.name = name
-            self.definition.mark_output(handle)
+            if tensor.is_constant:
+                self.backend.data_type(tensor.dtype)
+            assert self.current_operation is not None
+            self.graph.outputs[name] = self.current_operation
         self.outputs[name] = tensor
+        self.graph._needed = None
+
+    def mark_output(self, name: str, handle: Any) -> None:
+        """Makes an ITensor an output of TensorRT's network; a copy of it where TensorRT would not take it as one."""
+        definition, tensor = self.target.definition, self.outputs[name]
+        if tensor.is_constant or handle.is_network_input or handle.is_network_output:
+            layer = definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
+            layer.name = self.take_name(f"{name}.identity")
+            self.locate(layer, layer.name)
+            handle = layer.get_output(0)
+            self.outputs[name] = tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
+        if handle.name != name:
+            if name in self._names:
+                self._rename_inner(name)
+            else:
+                tensor.name = self.take_name(name)
+            handle.name = name
+        definition.mark_output(handle)
 
     def wrap(self, tensor: Any, shape: Sequence[int | str | Size] | None = None) -> Tensor:
         """Any ITensor of this network, added through TensorRT's own API, as a Tensor.
@@ -267,10 +280,10 @@ class Network:
             for atom in (atom for size in shape if isinstance(size, Size) for atom in size.atoms()):
                 dim = self._dim(atom, known)
                 known[dim.name] = dim
-            self._take_name(name)
+            self.take_name(name)
             dims = tuple(size if isinstance(size, int) else -1 for size in shape)
             with self.backend.listen() as messages:
-                handle = self.definition.add_input(name, self.backend.data_type(dtype), dims)
+                handle = self.target.definition.add_input(name, self.backend.data_type(dtype), dims)
             if handle is None:
                 raise DefinitionError(f"input {name!r}: {messages.summary()}")
             for axis, size in enumerate(shape):
@@ -291,8 +304,20 @@ class Network:
             raise UsageError(f"two dimensions are named {atom.name}, with the ranges {before.range} and {atom.range}")
         return atom if before.range is None else before
 
-    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
-        """Gives a layer its place and a unique name, by the module whose weights it uses; and its users' scope."""
+    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> str:
+        """Gives a layer its place and a unique name, by the module whose weights it uses."""
+        prefix, _, owners, weight_names = self.place_layer(operation, operands)
+        layer.name = name = self.take_name(f"{prefix}.{operation}" if prefix else operation)
+        self.locate(layer, name)
+        self.owners[name] = owners
+        if weight_names:
+            self.weight_names[name] = weight_names
+        return name
+
+    def place_layer(
+        self, operation: str, operands: Sequence[Tensor]
+    ) -> tuple[str, str, frozenset[str], tuple[str, ...]]:
+        """What the name of a layer begins with, its users' scope, and the modules and weights that it uses."""
         owners: frozenset[str] = frozenset()
         weight_names: tuple[str, ...] = ()
         scope = prefix = ""
@@ -313,13 +338,7 @@ class Network:
         current = self.current_operation  # a loop stands where it is written, whatever it goes along
         inner = "" if current is not None and current.name in CONTROL_FLOW else scope
         scope = (self._scope if current is None else current.scope) or inner
-        prefix = prefix or scope
-        layer.name = name = self._take_name(f"{prefix}.{operation}" if prefix else operation)
-        self.locate(layer, name)
-        self.owners[name] = owners
-        if weight_names:
-            self.weight_names[name] = weight_names
-        return name, scope
+        return prefix or scope, scope, owners, weight_names
 
     def locate(self, layer: Any, name: str) -> None:
         """Remembers the author's place for a layer; its metadata says it, too, and the layer's scope.
@@ -348,9 +367,9 @@ class Network:
             key = ("constant", data.dtype, shape, bytes(flat(contiguous(data)).view(torch.uint8).tolist()))
             if key in self.cache:
                 return self.cache[key]
-        layer = self.definition.add_constant(shape, self.target.buffer(data))
+        layer = self.target.definition.add_constant(shape, self.target.buffer(data))
         name = "*".join(weight_names) if len(weight_names) in (1, 2) else "constant"
-        layer.name = name = self._take_name(name)
+        layer.name = name = self.take_name(name)
         self.locate(layer, name)
         if weight_names:
             self.weight_names[name] = weight_names
@@ -362,23 +381,29 @@ class Network:
 
     def _rename_inner(self, name: str) -> None:
         """Gives the tensor that has the name of its layer another one: an output's name is the author's to choose."""
-        for index in range(self.definition.num_layers):
-            layer = self.definition.get_layer(index)
+        definition = self.target.definition
+        for layer in map(definition.get_layer, range(definition.num_layers)):
             for handle in map(layer.get_output, range(layer.num_outputs)):
                 if handle.name == name:
-                    handle.name = self._take_name(name)
+                    handle.name = self.take_name(name)
 
-    def _take_name(self, name: str) -> str:
+    def take_name(self, name: str) -> str:
+        """A name that nothing in the network has yet: this one, or with a number."""
         count = self._names.get(name)
         if count is None:
             self._names[name] = 1
             return name
         self._names[name] = count + 1
-        return self._take_name(f"{name}_{count}")
+        return self.take_name(f"{name}_{count}")
 
     def operation(self, name: str, location: Location | None = None) -> AbstractContextManager[Any]:
         """The author's call that layers are added for; nothing within another one, since the outermost counts."""
         return Operation(self, name, location) if self.current_operation is None else nullcontext()
+
+    @property
+    def regions(self) -> int:
+        """Loops and branches, all that there are so far."""
+        return len(self.graph.regions)
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
@@ -469,7 +494,7 @@ class Network:
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
-        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {self.definition.num_layers} layers)"
+        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {len(self.graph.nodes)} layers)"
 
 
 def _check_name(name: Any, what: str) -> None:

@@ -26,6 +26,7 @@ R = TypeVar("R")
 NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 """numpy's names of arguments that torch's own functions take for theirs, as ``torch.sum(x, axis=1)`` does."""
 
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
 
 
@@ -67,7 +68,7 @@ class Operation:
     Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
     """
 
-    __slots__ = ("_before", "_call", "_outer", "location", "name", "network", "precision", "scope")
+    __slots__ = ("_before", "_call", "_outer", "location", "name", "network", "precision", "scope", "within")
 
     def __init__(
         self,
@@ -77,7 +78,12 @@ class Operation:
         call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] | None = None,
     ):
         self.network, self.name, self.scope = network, name, network._scope
-        self.location = location or author_location()
+        frame = author_frame()
+        self.location = location or (None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno))
+        while frame is not None and frame.f_code.co_name in COMPREHENSIONS:
+            frame = frame.f_back  # Python 3.12 has no functions for them
+        self.within = "" if frame is None else frame.f_code.co_name
+        """The author's function that makes the call."""
         self.precision = network.precision if name in COMPOSED else None
         """What the calls inside follow of autocast's lists."""
         self._call = call
@@ -92,14 +98,14 @@ class Operation:
             network.listens = True
             network.backend.listening.append(network.log)
         self._outer = network.current_operation, listens, self._outer
-        self._before = len(network.open_loops), len(network.constraints.needed)
+        self._before = len(network.graph.regions), len(network.constraints.needed)
         network.current_operation = self
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         network = self.network
         network.current_operation, listens, self._outer = self._outer
-        loops, constraints = self._before
+        regions, constraints = self._before
         if listens:
             network.listens = False
             network.backend.listening.pop()
@@ -109,16 +115,17 @@ class Operation:
             error = error or refused
         if error is not None:  # in a notebook, the network goes on without this call
             network.constraints.take_back(constraints)
-            for loop in network.open_loops[loops:]:
-                loop.abandon()
-        del network.open_loops[loops:]
+            for region in network.graph.regions[regions : regions + 1]:
+                network.graph.take_back(region)
         if error is not None and isinstance(error, TrtdslError) and error.location is None:
             error.location = self.location
             error.context += self._operands()
-        if self._outer is None:
-            self._call = None  # a pending shuffle keeps the operation: its operands can go
         if refused is not None and error is refused:
             raise refused
+
+    def forget(self) -> None:
+        """Lets the operands go, once all layers of the call are added."""
+        self._call = None
 
     def call(self) -> Call | None:
         """What a message says of the call later on; None where it has no operands."""
@@ -181,7 +188,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             if follows and current.precision is not None:
                 return _in_precision(current, current.precision, lowered, args, kwargs)
             return function(*args, **kwargs)
-        with Operation(network, label, author_location(), (function, args, kwargs)) as current:
+        with Operation(network, label, None, (function, args, kwargs)) as current:
             arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
             options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
             try:

@@ -56,13 +56,13 @@ OF_MEMORY = {
 
 
 class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
-    """A value in a network: an ITensor, or what becomes one where a layer needs it: a constant, or a shuffle.
+    """A value in a network: a result of its graph, which becomes an ITensor when the graph is emitted, or a constant.
 
     ``shape`` has an int for a static dimension, a :class:`~trtdsl.Size` for a dynamic one; ``dtype`` is torch's.
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 
-    __slots__ = ("_order", "data", "dtype", "handle", "name", "network", "pending", "scope", "shape", "weight_names")
+    __slots__ = ("_order", "data", "dtype", "handle", "name", "network", "node", "scope", "shape", "weight_names")
     __hash__ = object.__hash__
 
     @classmethod
@@ -103,29 +103,26 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         name: str = "",
         scope: str = "",
         weight_names: tuple[str, ...] = (),
-        pending: Callable[[], Tensor] | None = None,
+        node: Any = None,
     ):
         self.network = network
         self.shape = shape
         self.dtype = dtype
         self.handle = handle
-        """The ITensor that there is already; None before :attr:`trt` was asked for."""
-        self._order: tuple[int, ...] | None = None
+        """The ITensor that there is already; None before the graph was emitted."""
+        self._order: tuple[int, ...] | Callable[[], tuple[int, ...]] | None = None
         self.data: Any = data
         self.name = name
         self.scope = scope
         self.weight_names = weight_names
-        self.pending = pending
+        self.node = node
+        """The :class:`~trtdsl.definition.graph.Node` that gives it; None for a constant and for an input."""
 
     @property
     def trt(self) -> Any:
-        """The ITensor; a constant becomes an IConstantLayer the first time, and a ``pending`` layer is added."""
+        """The ITensor: what the network has so far is emitted; a constant becomes an IConstantLayer the first time."""
         if self.handle is None:
-            if self.pending is None:
-                self.handle = self.network.materialize(self)
-            else:
-                made = self.pending()
-                self.handle, self.name, self.scope = made.trt, made.name, made.scope
+            self.network.graph.emit(self)
         return self.handle
 
     @property
@@ -135,19 +132,15 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         ``(0, 2, 3, 1)`` is channels last, which convolutions write; elementwise layers keep their operand's order, a
         shuffle permutes it (docs/einsum.md).
         """
-        if self._order is None:
-            follow = getattr(self.pending, "order", None)
-            self._order = tuple(range(len(self.shape))) if follow is None else follow()
-        return self._order or ()
+        order = self._order
+        if not isinstance(order, tuple):
+            follow = order or getattr(self.node, "order", None)
+            self._order = order = tuple(range(len(self.shape))) if follow is None else follow()
+        return order
 
     @order.setter
-    def order(self, order: tuple[int, ...]) -> None:
+    def order(self, order: tuple[int, ...] | Callable[[], tuple[int, ...]] | None) -> None:
         self._order = order
-
-    @property
-    def is_layer(self) -> bool:
-        """Whether there is an ITensor already."""
-        return self.handle is not None
 
     @property
     def is_constant(self) -> bool:

@@ -110,6 +110,14 @@ def print_summary(summary: Summary, *, depth: int | None = None, sort: str = "or
         print_line(text)
 
 
+def print_passes(summary: Summary) -> None:
+    """A row for each of the author's lines and what a pass did there."""
+    if summary.passes:
+        terminal().print(summary.passes_layout(width=table_width()))
+    else:
+        print_line(f"{summary.network}: no pass found anything to do")
+
+
 def print_comparison(comparison: Comparison) -> None:
     """The figures of two programs side by side, and the ten lines whose bytes differ most."""
     from .program import comparison_tables

@@ -77,6 +77,8 @@ class Summary:
     layers: list[LayerSummary]
     fallbacks: list[str] = field(default_factory=list)
     """Calls that are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
+    passes: list[dict[str, Any]] = field(default_factory=list)
+    """What passes did with the author's calls, and why they did nothing."""
     dims: dict[str, int] = field(default_factory=dict)
     """The sizes of the dynamic dimensions that the figures are for."""
 
@@ -142,6 +144,14 @@ class Summary:
             width=width,
             drop=("inputs", "times", "bytes", "parameters"),
             cut=("line", "layer", "outputs"),
+        )
+
+    def passes_layout(self, width: int | None = None) -> Table:
+        """A row for each of the author's lines and what a pass did there, with how often."""
+        counts = Counter((each["line"], each["call"], each["pass"], each["text"]) for each in self.passes)
+        table_rows = [[line, call, rule, text, str(count)] for (line, call, rule, text), count in counts.items()]
+        return make_table(
+            ["line", "call", "pass", "what", "times"], table_rows, numbers=("times",), width=width, drop=("pass",)
         )
 
     def __str__(self) -> str:
@@ -241,7 +251,8 @@ def summarize(
         executions = None if feeds is None and node.name in inside else ran
         layers.append(_layer(interpreter, node, shapes, sizes, executions))
     fallbacks = [str(each) for each in network.choices.fallbacks] if isinstance(network, Network) else []
-    return Summary(name, backend, layers, fallbacks, tuned)
+    remarks = [each.to_json() for each in network.graph.remarks] if isinstance(network, Network) else []
+    return Summary(name, backend, layers, fallbacks, remarks, tuned)
 
 
 def tuned_sizes(network: Network) -> dict[str, int] | None:

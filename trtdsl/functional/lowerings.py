@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core.errors import UnsupportedError, nearest
 from ..definition.network import Network
-from ..definition.operation import author_frame
 from ..definition.tensor import Tensor
 from ..definition.tuning.choices import Fallback, Site
 
@@ -56,28 +55,8 @@ def way(
 
 
 def lowered(function: str, given: str, *operands: Tensor, default: str | None = None, **how: Any) -> Any:
-    """What one of the ways of ``function`` emits for the ``operands`` and the other arguments of the call.
-
-    ``given`` is what the author asks for; for "auto" the network's tuning decides, otherwise the ``default``, or the
-    first way. A way that needs a layer which this version of TensorRT lacks gives place to the first that needs none,
-    and the network notes it.
-
-    Raises UnsupportedError for a way that there is not, or that the author asks for where it cannot be.
-    """
-    ways = LOWERINGS[function]
-    if given not in ways and given != AUTO:
-        raise UnsupportedError(
-            f"{function}: unknown lowering {given!r}; there are {', '.join([AUTO, *ways])}{nearest(str(given), ways)}"
-        )
-    ruled_out = reasons(function, *operands, **how)
-    possible = [name for name in ways if name not in ruled_out]
-    if given in ruled_out:
-        raise UnsupportedError(
-            f"{function}: lowering {given!r} cannot express this: {ruled_out[given]}; use {possible[0]!r}"
-        )
-    if default not in possible:
-        default = possible[0]
-    return ways[_chosen(function, given, operands, possible, default)].emit(*operands, **how)
+    """What one of the ways of ``function`` emits, chosen at once: see :class:`Choice`."""
+    return Choice(function, given, *operands).lowered(*operands, default=default, **how)
 
 
 def reasons(function: str, *operands: Tensor, **how: Any) -> dict[str, str]:
@@ -89,30 +68,74 @@ def reasons(function: str, *operands: Tensor, **how: Any) -> dict[str, str]:
     }
 
 
-def _chosen(function: str, given: str, operands: tuple[Tensor, ...], possible: list[str], default: str) -> str:
-    """One of the possible ways, by the author's word, the tuning or the default; the network notes the call."""
-    network, ways = operands[0].network, LOWERINGS[function]
-    wanted = default if given == AUTO else given
-    frame = author_frame()
-    operation = network.current_operation
-    key = None
-    if operation is not None and frame is not None and any(operand.data is None for operand in operands):
-        key = network.choices.key(frame, operation.name, function)
-        asked = network.choices.wanted(key) if given == AUTO else None
-        wanted = asked if asked in possible else wanted
-    layers = network.trt.INetworkDefinition
-    lacks = {name: needs for name in possible if (needs := ways[name].needs) and not hasattr(layers, needs)}
-    used = next(name for name in (wanted, default, *possible) if name not in lacks) if lacks else wanted
-    place = None if operation is None else operation.location
-    if used != wanted:
-        network.choices.fallbacks.append(Fallback(function, wanted, used, _missing(network, lacks[wanted]), place))
-    if key is not None:
-        tried = [
-            name for name in dict.fromkeys((default, *possible)) if ways[name].not_tuned is None and name not in lacks
-        ]
-        shapes = tuple([(operand.shape, operand.dtype) for operand in operands])
-        network.choices.sites.append(Site(key, place, shapes, tuple(tried), used, given != AUTO))
-    return used
+class Choice:
+    """The choice among the ways of a call of ``function``: claimed when it is recorded, made when it is lowered.
+
+    ``given`` is what the author asks for; for "auto" the network's tuning decides, otherwise the default, or the
+    first way. A way that needs a layer which this version of TensorRT lacks gives place to the first that needs none,
+    and the network notes it. Raises UnsupportedError for a way that there is not.
+    """
+
+    __slots__ = ("_key", "_place", "function", "given", "network", "operands", "operation", "used")
+
+    def __init__(self, function: str, given: str, *operands: Tensor):
+        ways = LOWERINGS[function]
+        if given not in ways and given != AUTO:
+            there_are = ", ".join([AUTO, *ways])
+            raise UnsupportedError(
+                f"{function}: unknown lowering {given!r}; there are {there_are}{nearest(str(given), ways)}"
+            )
+        self.function, self.given, self.network = function, given, operands[0].network
+        self.operation = call = self.network.current_operation
+        self.operands = tuple([(operand.shape, operand.dtype) for operand in operands])
+        self.used: str | None = None
+        """The way, once it is chosen."""
+        self._key = None
+        if call is not None and call.location is not None and any(operand.data is None for operand in operands):
+            self._key = self.network.choices.key(call.location.file, call.within, call.name, function)
+            self._place = self.network.choices.claim()
+
+    def lowered(self, *operands: Tensor, default: str | None = None, **how: Any) -> Any:
+        """What the way emits for the ``operands`` and the other arguments of the call.
+
+        Raises UnsupportedError for a way that the author asks for where it cannot be.
+        """
+        chosen = self.way(reasons(self.function, *operands, **how), default)
+        return LOWERINGS[self.function][chosen].emit(*operands, **how)
+
+    def refuse(self, ruled_out: Mapping[str, str]) -> None:
+        """UnsupportedError where the author asks for a way that cannot express the call."""
+        if self.given in ruled_out:
+            possible = next(name for name in LOWERINGS[self.function] if name not in ruled_out)
+            why = f"lowering {self.given!r} cannot express this: {ruled_out[self.given]}"
+            raise UnsupportedError(f"{self.function}: {why}; use {possible!r}")
+
+    def way(self, ruled_out: Mapping[str, str] = {}, default: str | None = None) -> str:
+        """The way, of those that are not ruled out for the reasons given."""
+        if self.used is None:
+            self.refuse(ruled_out)
+            self.used = self._chosen([name for name in LOWERINGS[self.function] if name not in ruled_out], default)
+        return self.used
+
+    def _chosen(self, possible: list[str], default: str | None) -> str:
+        network, ways = self.network, LOWERINGS[self.function]
+        default = default if default in possible else possible[0]
+        wanted = default if self.given == AUTO else self.given
+        if self._key is not None and self.given == AUTO:
+            asked = network.choices.wanted(self._key)
+            wanted = asked if asked in possible else wanted
+        layers = network.trt.INetworkDefinition
+        lacks = {name: needs for name in possible if (needs := ways[name].needs) and not hasattr(layers, needs)}
+        used = next(name for name in (wanted, default, *possible) if name not in lacks) if lacks else wanted
+        place = None if self.operation is None else self.operation.location
+        if used != wanted:
+            why = _missing(network, lacks[wanted])
+            network.choices.fallbacks.append(Fallback(self.function, wanted, used, why, place))
+        if self._key is not None:
+            every = dict.fromkeys((default, *possible))
+            tried = tuple([name for name in every if ways[name].not_tuned is None and name not in lacks])
+            network.choices.take(self._place, Site(self._key, place, self.operands, tried, used, self.given != AUTO))
+        return used
 
 
 def _missing(network: Network, method: str) -> str:

@@ -28,8 +28,10 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     (2, 3)
     """
 
+    kind = member(x.network.trt.ActivationType, type, "activation")
+
     def add(target, x):
-        layer = target.definition.add_activation(x, member(target.trt.ActivationType, type, "activation"))
+        layer = target.definition.add_activation(x, kind)
         if layer is not None:
             if alpha is not None:
                 target.set_number(layer, "alpha", alpha)
@@ -37,7 +39,7 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
                 target.set_number(layer, "beta", beta)
         return layer
 
-    return add_layer(add, x, shape=x.shape, order="kept")
+    return add_layer(add, x, shape=x.shape, order="kept", what=("activation", type.upper()))
 
 
 # Each formula is computed in one buffer of its own, the result's.

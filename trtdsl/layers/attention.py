@@ -54,7 +54,6 @@ def attention(
     if (quantize_scale is None) != (quantize_dtype is None):
         raise UnsupportedError("give quantize_scale and quantize_dtype together")
     network = query.network
-    first = network.definition.num_layers
     heads, groups = query.shape[-3], key.shape[-3]
     if not isinstance(groups, int) and str(heads) != str(groups):
         raise UnsupportedError(
@@ -62,10 +61,11 @@ def attention(
             "query heads share a key head. Make these sizes static, or repeat the keys for each query head"
         )
 
+    trt = network.trt
+    kind = member(trt.CausalMaskKind, causal, "causal mask")
+    norm = member(trt.AttentionNormalizationOp, normalization, "normalization")
+
     def add(target, query, key, value, mask, scale, query_lengths, key_value_lengths):
-        trt = target.trt
-        kind = member(trt.CausalMaskKind, causal, "causal mask")
-        norm = member(trt.AttentionNormalizationOp, normalization, "normalization")
         layer = target.definition.add_attention_v2(query, key, value, norm, kind)
         if layer is None:
             return None
@@ -83,15 +83,17 @@ def attention(
             layer.key_value_lengths = key_value_lengths
         return layer
 
-    result = add_layer(
-        add, query, key, value, mask, quantize_scale, query_lengths, key_value_lengths, shape=query.shape, fold=False
-    )
-    for index in range(first, network.definition.num_layers):  # IAttention's name does not reach its layers
-        layer = network.definition.get_layer(index)
-        if layer.type.name.startswith("ATTENTION"):
-            layer.name = result.name if layer.type.name == "ATTENTION_OUTPUT" else f"{result.name}.input"
+    def finish(_: Any, name: str) -> None:  # IAttention's name does not reach its layers, which are the last ones
+        definition = network.target.definition
+        for index in range(definition.num_layers - 1, -1, -1):
+            layer = definition.get_layer(index)
+            if not layer.type.name.startswith("ATTENTION") or layer.name in network.locations:
+                break
+            layer.name = name if layer.type.name == "ATTENTION_OUTPUT" else f"{name}.input"
             network.locate(layer, layer.name)
-    return result
+
+    operands = query, key, value, mask, quantize_scale, query_lengths, key_value_lengths
+    return add_layer(add, *operands, shape=query.shape, fold=False, finish=finish)
 
 
 def _flops(node: Node, shapes: Shapes) -> int:
@@ -279,8 +281,9 @@ def kv_cache_update(
     (2, 3, 10, 8)
     """
 
+    cache_mode = member(cache.network.trt.KVCacheMode, mode, "cache mode")
+
     def add(target, cache, update, write_indices, lengths):
-        cache_mode = member(target.trt.KVCacheMode, mode, "cache mode")
         layer = target.definition.add_kv_cache_update(cache, update, write_indices, cache_mode)
         if layer is not None and lengths is not None:
             layer.update_form, layer.update_lengths = target.trt.AttentionIOForm.PACKED_NHD, lengths

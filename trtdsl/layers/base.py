@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from ..core.backend import Messages
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..core.tensors.layer_target import LayerTarget
+from ..definition.graph import Layer, add_to
 from ..definition.network import Network
+from ..definition.operation import Operation
 from ..definition.tensor import Tensor, weight_names_of
 from ..sizes.dim import tensor_dim
-from ..sizes.shape import Shape, shape_text
+from ..sizes.shape import Shape
 from ..sizes.size import SizeLike
 from .evaluation import Evaluate, Node, count, kind
 from .lifting import image_shape, lifted
@@ -36,24 +37,29 @@ def add_layer(
     network: Network | None = None,
     fold: bool = True,
     evaluate: Evaluate | None = None,
-    order: tuple[int, ...] | Literal["kept"] | None = None,
+    order: tuple[int, ...] | Callable[[], tuple[int, ...]] | Literal["kept"] | None = None,
+    dtype: torch.dtype | list[torch.dtype] | None = None,
+    **facts: Any,
 ) -> Any:
-    """Adds a layer and gives its output Tensor, or a tuple of them when there are several.
+    """Records a layer and gives its output Tensor, or a tuple of them when there are several, or none.
 
-    ``add(target, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it.
-    ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name. ``shape`` is
-    the first output's shape as the author's dimensions say it (a list: each output's), with None for a size that only
-    TensorRT knows; its own inference must agree with it.
+    ``add(target, *itensors)`` adds the layer for the operands' ITensors (None for an absent one) and returns it, once
+    the graph is emitted. ``weights`` are constants that ``add`` hands over as Weights: they count for the layer's name.
+    ``shape`` is the output's shape as the author's dimensions say it (a list: each output's), with None for a size that
+    only TensorRT knows, and ``dtype`` its dtype, by default the first operand's; TensorRT's own inference must agree
+    with both. Where no shape is given, the network is emitted up to here, and TensorRT says it. ``facts`` are those of
+    :class:`~trtdsl.definition.graph.Layer`.
     A layer on constants alone is evaluated instead, unless its result is much larger than they are; where TensorRT
     would surely take it, by ``evaluate`` at once. ``order`` is the result's :attr:`Tensor.order`: "kept" is that of the
     first operand of its shape, for a layer that does the same to all elements whatever the rank; None row-major.
 
-    Raises DefinitionError with TensorRT's own message.
+    Raises DefinitionError for operands of two networks; what TensorRT refuses is raised when the graph is emitted.
     """
     if order == "kept" and (image := lifted(operands)) is not None:
         operands, back = tuple(image[0]), image[1]
         assert shape is not None
-        return back(add_layer(add, *operands, weights=weights, shape=image_shape(tuple(shape)), order=order))
+        facts = {**facts, "dtype": dtype, "order": order}
+        return back(add_layer(add, *operands, weights=weights, shape=image_shape(tuple(shape)), **facts))
     used = [tensor for tensor in (*operands, *weights) if tensor is not None]
     for tensor in used:
         if network is None:
@@ -68,90 +74,57 @@ def add_layer(
         if folded is not None:
             return folded
     operation = network.current_operation
-    label = add.__qualname__.split(".")[0] if operation is None else operation.name
-    for tensor in operands:
-        if tensor is not None and tensor.handle is None:
-            tensor.trt  # noqa: B018 - all are added before one is taken: adding one can move another to a later layer
-    layer, outputs = _add(add, network.target, [None if tensor is None else tensor.handle for tensor in operands])
-    name, scope = network.name_layer(layer, label, used)
-    if network.target.numbers:
-        network.numbers[name], network.target.numbers = network.target.numbers, {}
+    if operation is None:
+        operation = Operation(network, add.__qualname__.split(".")[0])
+    given = [each for each in weights if each is not None]
+    node = Layer(operation, add, operands, given, operation.name, asks=shape is None, **facts)
+    if shape is None:
+        network.graph.record(node)
+        network.graph.emit()
+        for result in node.results:
+            result.shape = _sizes(network, [size if size >= 0 else None for size in result.shape], result, operation)
+        return node.results[0] if len(node.results) == 1 else tuple(node.results)
     shapes = shape if isinstance(shape, list) else [shape]
-    results = []
-    for index, output in enumerate(outputs):
-        own = name if index == 0 else network._take_name(f"{name}.{index}")
-        results.append(_result(network, own, scope, output, shapes[index] if index < len(shapes) else None))
+    dtypes = dtype if isinstance(dtype, list) else [dtype or used[0].dtype] * len(shapes) if shapes else []
+    if dtype is not None:
+        for each in dtypes:
+            network.backend.data_type(each)
+    prefix, scope, *_ = network.place_layer(node.label, node.used)
+    name = f"{prefix}.{node.label}" if prefix else node.label
+    for sizes, each in zip(shapes, dtypes, strict=True):
+        result = Tensor(network, (), each, name=name, scope=scope, node=node)
+        result.shape = _sizes(network, sizes, result, operation)
+        node.results.append(result)
     if order is not None:
-        results[0].order = _kept(results[0], operands) if order == "kept" else order
-    return results[0] if len(results) == 1 else tuple(results)
+        result = node.results[0]
+        result.order = functools.partial(_kept, result, operands) if order == "kept" else order
+    network.graph.record(node)
+    return node.results[0] if len(node.results) == 1 else tuple(node.results)
+
+
+def _sizes(network: Network, sizes: Sequence[Any], result: Tensor, operation: Operation) -> Shape:
+    """The shape of a result, in which a size that only TensorRT knows is its own; none may become negative."""
+    found: list[SizeLike] = []
+    for axis, size in enumerate(sizes):
+        if type(size) is not int:
+            size = tensor_dim(result, axis, result.name) if size is None else size
+            network.constraints.not_negative(size, operation)
+        elif size < 0:
+            raise ShapeError(f"the result's dimension {axis} would have the size {size}")
+        found.append(size)
+    return tuple(found)
 
 
 def _kept(result: Tensor, operands: Sequence[Tensor | None]) -> tuple[int, ...]:
     for tensor in operands:
         if tensor is not None and tensor.data is None and tensor.shape == result.shape:
             return tensor.order
-    return result.order
+    return tuple(range(result.ndim))
 
 
 def channels_last(ndim: int) -> tuple[int, ...]:
     """The :attr:`Tensor.order` in which convolutions and pooling write."""
     return (0, *range(2, ndim), 1)
-
-
-def _result(network: Network, name: str, scope: str, output: Output, ours: Sequence[Any] | None) -> Tensor:
-    """The Tensor of an output, its shape as the author's dimensions say it."""
-    handle, dims, dtype = output
-    handle.name = name
-    result = Tensor(network, dims, dtype, handle=handle, name=name, scope=scope)
-    if dims != ours:
-        result.shape = _merge(dims, ours, result)
-        network.shapes[name] = result.shape
-        for size in result.shape:
-            if type(size) is not int:
-                network.constraints.not_negative(size, network.current_operation)
-    return result
-
-
-Output = tuple[Any, tuple[int, ...], "torch.dtype"]
-
-
-def _add(add: Callable[..., Any], target: LayerTarget, handles: Sequence[Any]) -> tuple[Any, list[Output]]:
-    """The layer and its outputs; TensorRT reports a bad layer only when its shape is asked for."""
-    backend = target.network.backend
-    found: list[Output] = []
-    messages, listening = Messages(), backend.listening
-    listening.append(messages)  # what `with backend.listen()` does would take longer than some layers
-    try:
-        try:
-            layer = add(target, *handles)
-        except AttributeError as error:
-            raise backend.lacking(error) from None
-        try:
-            if layer is not None:
-                for handle in map(layer.get_output, range(layer.num_outputs)):
-                    found.append((handle, handle.shape[:], backend.torch_dtype(handle.dtype)))
-        except (RuntimeError, ValueError):
-            layer = None
-    finally:
-        listening.pop()
-    if layer is None or (messages and messages.errors()):
-        raise DefinitionError(f"TensorRT refuses the layer: {messages.summary()}")
-    return layer, found
-
-
-def _merge(dims: tuple[int, ...], shape: Sequence[Any] | None, tensor: Tensor) -> Shape:
-    if shape is not None and len(shape) != len(dims):
-        raise AssertionError(f"trtdsl inferred {shape_text(tuple(shape))}, TensorRT {dims}")
-    merged: list[SizeLike] = []
-    for axis, size in enumerate(dims):
-        ours = shape[axis] if shape is not None else None
-        if size >= 0:
-            if isinstance(ours, int) and ours != size:
-                raise AssertionError(f"trtdsl inferred {shape_text(tuple(shape or ()))}, TensorRT {dims}")
-            merged.append(size)
-        else:
-            merged.append(ours if ours is not None else tensor_dim(tensor, axis, tensor.name))
-    return tuple(merged)
 
 
 @contextmanager
@@ -181,7 +154,7 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
         if tensor is not None:
             handle = scratch.add_constant(tensor.shape, target.weights(tensor)).get_output(0)
         handles.append(handle)
-    layer, outputs = _add(add, target, handles)
+    layer, outputs = add_to(target, add, handles)
     sizes = [size for _, dims, _ in outputs for size in dims]
     elements = sum(count(dims) for _, dims, _ in outputs)
     if min(sizes, default=0) < 0 or elements > _most_elements(network, used):

@@ -36,7 +36,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     def add(target, x):
         return target.definition.add_cast(x, target.network.backend.data_type(dtype))
 
-    return add_layer(add, x, shape=x.shape, order="kept")
+    return add_layer(add, x, shape=x.shape, dtype=dtype, order="kept")
 
 
 def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -97,7 +97,7 @@ def identity(x: Tensor) -> Tensor:
     >>> identity(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
-    return add_layer(lambda target, x: target.definition.add_identity(x), x, shape=x.shape, order="kept")
+    return add_layer(lambda target, x: target.definition.add_identity(x), x, shape=x.shape, order="kept", takes=True)
 
 
 @evaluates("IDENTITY", category="pointwise", carries_sizes=True, computes=False, moves=False)

@@ -51,8 +51,11 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
             layer.axis = axis
         return layer
 
-    orders = {tensor.order for tensor in tensors}
-    return add_layer(add, *tensors, shape=tuple(shape), order=orders.pop() if len(orders) == 1 else None)
+    def order() -> tuple[int, ...]:
+        orders = {tensor.order for tensor in tensors}
+        return orders.pop() if len(orders) == 1 else tuple(range(len(shape)))
+
+    return add_layer(add, *tensors, shape=tuple(shape), order=order)
 
 
 @evaluates("CONCATENATION", category="rearranging", carries_sizes=True, computes=False)

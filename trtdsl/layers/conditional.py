@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError
+from ..definition.graph import Region as Span
 from ..definition.network import Network
 from ..definition.tensor import Tensor
 from ..sizes.condition import Condition
@@ -12,7 +15,7 @@ from ..sizes.constraints import joined
 from ..sizes.size import SizeLike
 from .base import add_layer
 from .evaluation import Evaluate, Node, evaluates
-from .loop import apart_from_others, outer
+from .loop import outer
 from .region import Body, Region, Run, State, region
 
 
@@ -36,16 +39,14 @@ class Conditional:
             raise ShapeError(f"a condition must be a scalar, not of {condition.ndim} dimensions")
         self.network: Network = condition.network
         self._sizes = sizes
-        self._start = self.network.definition.num_layers
-        self.network.regions += 1
+        self._region = Span(self.network, "add_if_conditional")
         with self.network.operation("conditional"):
-            self._conditional = self.network.definition.add_if_conditional()
-            add_layer(lambda target, condition: self._conditional.set_condition(condition), condition, fold=False)
+            self._add(lambda branch, condition: branch.set_condition(condition), condition, shape=[])
 
     def input(self, x: Tensor) -> Tensor:
         """``x`` for use in the subgraphs: one IIfConditionalInputLayer."""
         with self.network.operation("conditional.input"):
-            return add_layer(lambda target, x: self._conditional.add_input(x), x, shape=x.shape, fold=False)
+            return self._add(lambda branch, x: branch.add_input(x), x, shape=x.shape)
 
     def output(self, then: Tensor, otherwise: Tensor) -> Tensor:
         """``then`` where the condition holds, else ``otherwise``: one IIfConditionalOutputLayer.
@@ -58,19 +59,31 @@ class Conditional:
         pairs = zip(outer(then.shape), outer(otherwise.shape), strict=True)
         shape: tuple[SizeLike | None, ...] = tuple(itertools.starmap(self._joined, pairs))
         with self.network.operation("conditional.output"):
-            apart_from_others(self.network, self._start)
-            return add_layer(
-                lambda target, then, otherwise: self._conditional.add_output(then, otherwise),
+            self._region.extend()
+            return self._add(
+                lambda branch, then, otherwise: branch.add_output(then, otherwise),
                 then,
                 otherwise,
                 shape=shape,
-                fold=False,
+                ends=True,
             )
 
     def _joined(self, then: SizeLike, otherwise: SizeLike) -> SizeLike | None:
         if then == otherwise or self._sizes is None:
             return then if then == otherwise else None
         return joined(self._sizes, then, otherwise)
+
+    def _add(self, add: Callable[..., Any], *operands: Tensor, ends: bool = False, **facts: Any) -> Any:
+        """Records a layer of the conditional; ``add`` gets TensorRT's object for it first."""
+        region = self._region
+        return add_layer(
+            lambda target, *handles: add(region.made, *handles),
+            *operands,
+            fold=False,
+            ends=ends,
+            takes=not ends,
+            **facts,
+        )
 
 
 @evaluates("CONDITIONAL_INPUT", category="control", moves=False)

@@ -23,8 +23,9 @@ def cumulative(x: Tensor, axis: int, op: str = "SUM", exclusive: bool = False, r
     """
     place = x.network.constant(torch.tensor(normalize_axis(axis, x.ndim), dtype=torch.int32))
 
+    kind = member(x.network.trt.CumulativeOperation, op, "cumulative operation")
+
     def add(target, x, place):
-        kind = member(target.trt.CumulativeOperation, op, "cumulative operation")
         return target.definition.add_cumulative(x, place, kind, exclusive, reverse)
 
     return add_layer(add, x, place, shape=x.shape)

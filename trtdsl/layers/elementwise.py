@@ -32,13 +32,16 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     shape = broadcast(a.shape, b.shape)
     require_match(a.network, shape, a.shape, b.shape)
 
+    kind = member(a.network.trt.ElementWiseOperation, op, "elementwise operation")
+
     def add(target, a, b):
-        return target.definition.add_elementwise(
-            a, b, member(target.trt.ElementWiseOperation, op, "elementwise operation")
-        )
+        return target.definition.add_elementwise(a, b, kind)
 
     plain = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float16, torch.bfloat16)
-    return add_layer(add, a, b, shape=shape, evaluate=_OF_NUMBERS.get(op) if plain else None, order="kept")
+    dtype = torch.bool if op.upper() in ("EQUAL", "GREATER", "LESS") else a.dtype
+    evaluate = _OF_NUMBERS.get(op) if plain else None
+    what = "elementwise", op.upper()
+    return add_layer(add, a, b, shape=shape, dtype=dtype, evaluate=evaluate, order="kept", what=what)
 
 
 def _refuse_zero(divisors: torch.Tensor) -> None:
@@ -163,7 +166,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     def add(target, condition, then, otherwise):
         return target.definition.add_select(condition, then, otherwise)
 
-    return add_layer(add, condition, then, otherwise, shape=shape, order="kept")
+    return add_layer(add, condition, then, otherwise, shape=shape, dtype=then.dtype, order="kept")
 
 
 @evaluates("SELECT", category="pointwise", carries_sizes=True, computes=False, flops=1)

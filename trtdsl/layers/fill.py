@@ -44,7 +44,7 @@ def linspace(
         layer.set_input(2, delta)
         return layer
 
-    return add_layer(add, dynamic, start, delta, shape=sizes, network=network)
+    return add_layer(add, dynamic, start, delta, shape=sizes, dtype=as_dtype(dtype), network=network)
 
 
 @operation
@@ -72,7 +72,7 @@ def random(
                 layer.set_input(index, handle)
         return layer
 
-    return add_layer(add, dynamic, low, high, shape=sizes, network=network, fold=False)
+    return add_layer(add, dynamic, low, high, shape=sizes, dtype=as_dtype(dtype), network=network, fold=False)
 
 
 @evaluates("FILL", category="constant", computes=False, flops=1)

@@ -40,8 +40,10 @@ def gather(
     else:
         shape = data.shape[:axis] + indices.shape[num_elementwise_dims:] + data.shape[axis + 1 :]
 
+    kind = member(data.network.trt.GatherMode, mode, "gather mode")
+
     def add(target, data, indices):
-        layer = target.definition.add_gather_v2(data, indices, member(target.trt.GatherMode, mode, "gather mode"))
+        layer = target.definition.add_gather_v2(data, indices, kind)
         if layer is not None:
             if mode != "ND":
                 layer.axis = axis

@@ -38,11 +38,15 @@ def grid_sample(
         )
     shape: Shape = (*x.shape[:2], *grid.shape[1:-1])
 
+    interpolation = member(x.network.trt.InterpolationMode, mode, "interpolation mode")
+
+    outside = member(x.network.trt.SampleMode, sample_mode, "sample mode")
+
     def add(target, x, grid):
         layer = target.definition.add_grid_sample(x, grid)
         if layer is not None:
-            layer.interpolation_mode = member(target.trt.InterpolationMode, mode, "interpolation mode")
-            layer.sample_mode = member(target.trt.SampleMode, sample_mode, "sample mode")
+            layer.interpolation_mode = interpolation
+            layer.sample_mode = outside
             layer.align_corners = align_corners
         return layer
 

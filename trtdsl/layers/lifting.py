@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.lazy import torch
+from ..definition.graph import Layer
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape
 from .shuffle_steps import ShuffleSteps
@@ -28,7 +29,7 @@ def lifted(operands: Sequence[Tensor | None]) -> tuple[list[Any], Callable[[Tens
     if lead is None:
         return None
     network, call = lead.network, lead.network.current_operation
-    kind: Any = type(lead.pending)
+    kind: Any = type(lead.node)
     images: list[Any] = []
     for x in operands:
         image = None if x is None else _image_of(x)
@@ -36,7 +37,7 @@ def lifted(operands: Sequence[Tensor | None]) -> tuple[list[Any], Callable[[Tens
             images.append(image)
             continue
         mixed = network.precision is not None and x.dtype == torch.float32 and x.data is None
-        if x.ndim != 3 or mixed or (not x.is_layer and isinstance(x.pending, kind)):
+        if x.ndim != 3 or mixed or (isinstance(x.node, kind) and not _is_layer(x)):
             return None
         shape = image_shape(x.shape)
         if x.data is not None:
@@ -44,12 +45,12 @@ def lifted(operands: Sequence[Tensor | None]) -> tuple[list[Any], Callable[[Tens
             images.append(Tensor(network, shape, x.dtype, data=data, weight_names=x.weight_names))
         else:
             steps = ShuffleSteps((0, 1, 2), shape, (0, 1, 2, 3))
-            images.append(Tensor(network, shape, x.dtype, scope=x.scope, pending=kind(x, steps, call)))
+            images.append(kind(call, x, steps).tensor(shape, x.dtype, "a shuffle", x.scope))
 
     def lowered(result: Tensor) -> Tensor:
         shape = (*result.shape[:HEIGHT], *result.shape[HEIGHT + 1 :])
-        pending = kind(result, ShuffleSteps((0, 1, 2, 3), shape, (0, 1, 2)), call)
-        return Tensor(network, shape, result.dtype, name="a shuffle", scope=result.scope, pending=pending)
+        steps = ShuffleSteps((0, 1, 2, 3), shape, (0, 1, 2))
+        return kind(call, result, steps).tensor(shape, result.dtype, "a shuffle", result.scope)
 
     return images, lowered
 
@@ -59,12 +60,17 @@ def image_shape(sizes: Shape) -> Shape:
     return (*sizes[:HEIGHT], 1, *sizes[HEIGHT:])
 
 
+def _is_layer(x: Tensor) -> bool:
+    """Whether a shuffle that gives ``x`` is a layer for another one."""
+    return x.handle is not None or any(isinstance(user, Layer) for user in x.node.users)
+
+
 def _image_of(x: Tensor) -> Tensor | None:
     """What ``x`` is, but for a dimension of one; None where that is not an image that lies channels last."""
-    pending: Any = x.pending
-    steps = getattr(pending, "steps", None)
-    if x.handle is not None or steps is None or len(x.shape) != 3:
+    node = x.node
+    steps = getattr(node, "steps", None)
+    if steps is None or len(x.shape) != 3 or _is_layer(x):
         return None
-    source = pending.source
+    source = node.source
     fits = source.ndim == 4 and steps == ((0, 1, 2, 3), x.shape, (0, 1, 2)) and image_shape(x.shape) == source.shape
     return source if fits and source.order == LAST else None

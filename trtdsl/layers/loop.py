@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
+from ..definition.graph import Region as Span
 from ..definition.network import Network
 from ..definition.tensor import Tensor
 from ..sizes.dim import TensorDim
@@ -39,21 +40,9 @@ class Loop:
 
     def __init__(self, network: Network):
         self.network = network
-        with network.operation("loop"):
-            self._loop = network.definition.add_loop()
-        self._start = network.definition.num_layers
-        network.regions += 1
+        self._region = Span(network, "add_loop")
         self._limits: set[str] = set()
-        self._recurrences: dict[int, tuple[Tensor, Any]] = {}
-        network.open_loops.append(self)
-
-    def abandon(self) -> None:
-        """Makes a whole loop of one that is not finished, since TensorRT takes no layer back: nothing uses it."""
-        for value, layer in self._recurrences.values():
-            layer.set_input(1, value.trt)
-        self._recurrences.clear()
-        if "COUNT" not in self._limits:
-            self.count(0)
+        self._recurrences: dict[int, tuple[Tensor, list[Any]]] = {}
 
     def count(self, limit: Tensor | SizeLike) -> None:
         """Ends the loop after ``limit`` iterations: an int32 or int64 scalar Tensor, or a size. One ITripLimitLayer."""
@@ -76,7 +65,7 @@ class Loop:
         self._limits.add(kind)
         limit = getattr(self.network.trt.TripLimit, kind)
         with self.network.operation(f"loop.{kind.lower()}"):
-            add_layer(lambda target, tensor: self._loop.add_trip_limit(tensor, limit), tensor, fold=False)
+            self._add(lambda loop, tensor: loop.add_trip_limit(tensor, limit), tensor, shape=[])
 
     def iterator(self, x: Tensor, axis: int = 0, reverse: bool = False) -> Tensor:
         """The slice of ``x`` at the iteration's index along ``axis``; from the last one on for ``reverse``.
@@ -85,27 +74,23 @@ class Loop:
         """
         axis = normalize_axis(axis, x.ndim)
         with self.network.operation("loop.iterator"):
-            return add_layer(
-                lambda target, x: self._loop.add_iterator(x, axis, reverse),
-                x,
-                shape=x.shape[:axis] + x.shape[axis + 1 :],
-                fold=False,
-            )
+            shape = x.shape[:axis] + x.shape[axis + 1 :]
+            return self._add(lambda loop, x: loop.add_iterator(x, axis, reverse), x, shape=shape)
 
     def recurrence(self, initial: Tensor) -> Tensor:
         """A value that each iteration hands to the next: ``initial`` at first, then what :meth:`next` says.
 
         One IRecurrenceLayer.
         """
-        layers = []
+        layers: list[Any] = []
 
-        def add(target, initial):
-            layers.append(self._loop.add_recurrence(initial))
+        def add(loop, initial):
+            layers.append(loop.add_recurrence(initial))
             return layers[0]
 
         with self.network.operation("loop.recurrence"):
-            value = add_layer(add, initial, shape=initial.shape, fold=False)
-        self._recurrences[id(value)] = (value, layers[0])
+            value = self._add(add, initial, shape=initial.shape)
+        self._recurrences[id(value)] = (value, layers)
         return value
 
     def next(self, recurrence: Tensor, value: Tensor) -> None:
@@ -114,21 +99,17 @@ class Loop:
             raise DefinitionError("this tensor is not a recurrence of the loop, or has its next value already")
         if recurrence.dtype != value.dtype or recurrence.ndim != value.ndim:
             raise ShapeError(f"a recurrence of {recurrence} cannot become {value}")
-        _, layer = self._recurrences.pop(id(recurrence))
+        _, layers = self._recurrences.pop(id(recurrence))
         with self.network.operation("loop.next"):
-            layer.set_input(1, value.trt)
+            self._add(lambda loop, value: layers[0].set_input(1, value), value, shape=[], completes=True)
 
     def last_value(self, recurrence: Tensor) -> Tensor:
         """The recurrence's value after the last iteration: one ILoopOutputLayer."""
         kind = self.network.trt.LoopOutput.LAST_VALUE
         with self.network.operation("loop.last_value"):
-            apart_from_others(self.network, self._start)
-            return add_layer(
-                lambda target, value: self._loop.add_loop_output(value, kind),
-                recurrence,
-                shape=outer(recurrence.shape),
-                fold=False,
-            )
+            self._region.extend()
+            shape = outer(recurrence.shape)
+            return self._add(lambda loop, value: loop.add_loop_output(value, kind), recurrence, shape=shape, ends=True)
 
     def concatenate(self, value: Tensor, length: Tensor | SizeLike, axis: int = 0, reverse: bool = False) -> Tensor:
         """The values of all iterations, stacked along a new dimension ``axis`` of size ``length``.
@@ -143,46 +124,28 @@ class Loop:
         kinds = self.network.trt.LoopOutput
         kind = kinds.REVERSE if reverse else kinds.CONCATENATE
 
-        def add(target, value, length):
-            layer = self._loop.add_loop_output(value, kind, axis)
+        def add(loop, value, length):
+            layer = loop.add_loop_output(value, kind, axis)
             if layer is not None:
                 layer.set_input(1, length)
             return layer
 
         inner = outer(value.shape)
         with self.network.operation("loop.concatenate"):
-            apart_from_others(self.network, self._start)
-            return add_layer(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), fold=False)
+            self._region.extend()
+            return self._add(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), ends=True)
 
-
-RESULTS = ("LOOP_OUTPUT", "CONDITIONAL_OUTPUT")
-TAKEN = ("TRIP_LIMIT", "ITERATOR", "RECURRENCE", "CONDITION", "CONDITIONAL_INPUT", "IDENTITY")
-"""Layers that may have another one's result as it is: they take a value into a loop or a branch."""
-
-
-def apart_from_others(network: Network, start: int) -> None:
-    """Gives layers from ``start`` on the results of loops and branches before them by an IIdentityLayer.
-
-    TensorRT-RTX 1.7 builds no loop or branch that uses another one's result as it is ("No nesting relationship").
-    """
-    definition = network.definition
-    layers = [definition.get_layer(index) for index in range(definition.num_layers)]
-    ends = [layer.get_output(0) for layer in layers[:start] if layer.type.name in RESULTS]
-    copies: dict[str, Any] = {end.name: None for end in ends}
-    if not copies:
-        return
-    for layer in layers[start:]:
-        if layer.type.name in TAKEN:
-            continue
-        for index in range(layer.num_inputs):
-            operand = layer.get_input(index)
-            if operand is None or operand.name not in copies:
-                continue
-            if copies[operand.name] is None:
-                copy = definition.add_identity(operand)
-                network.name_layer(copy, "loop.outside", [])
-                copies[operand.name] = copy.get_output(0)
-            layer.set_input(index, copies[operand.name])
+    def _add(self, add: Callable[..., Any], *operands: Tensor, ends: bool = False, **facts: Any) -> Any:
+        """Records a layer of the loop; ``add`` gets TensorRT's loop first."""
+        region = self._region
+        return add_layer(
+            lambda target, *handles: add(region.made, *handles),
+            *operands,
+            fold=False,
+            ends=ends,
+            takes=not ends,
+            **facts,
+        )
 
 
 def outer(shape: Shape) -> tuple[SizeLike | None, ...]:

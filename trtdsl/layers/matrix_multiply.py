@@ -44,8 +44,9 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     a.network.constraints.equal(inner_a, inner_b, "the contracted sizes", a.network.current_operation)
     shape = batch + rows + columns
 
+    operations = [member(a.network.trt.MatrixOperation, op, "matrix operation") for op in (op_a, op_b)]
+
     def add(target, a, b):
-        operations = [member(target.trt.MatrixOperation, op, "matrix operation") for op in (op_a, op_b)]
         return target.definition.add_matrix_multiply(a, operations[0], b, operations[1])
 
     ops = op_a.upper(), op_b.upper()

@@ -43,11 +43,13 @@ def moe(
     if len(biases) not in (0, 3):
         raise ShapeError("biases are those of gate, up and down, all three or none")
 
+    kind = member(hidden.network.trt.MoEActType, activation, "activation")
+
     def add(target, hidden, experts, scores, gate, up, down, *biases):
         layer = target.definition.add_moe(hidden, experts, scores)
         if layer is None:
             return None
-        layer.set_gated_weights(gate, up, down, member(target.trt.MoEActType, activation, "activation"))
+        layer.set_gated_weights(gate, up, down, kind)
         if biases:
             layer.set_gated_biases(*biases)
         layer.set_swiglu_params(limit, alpha, beta)

@@ -40,6 +40,8 @@ def nms(
     def scalar(value: Any, dtype: torch.dtype) -> Tensor:
         return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
 
+    form = member(network.trt.BoundingBoxFormat, box_format, "box format")
+
     def add(target, boxes, scores, limit, iou, score):
         indices = target.network.backend.index_type(as_dtype(indices_dtype))
         layer = target.definition.add_nms(boxes, scores, limit, *indices)
@@ -47,7 +49,7 @@ def nms(
             return None
         layer.set_input(3, iou)
         layer.set_input(4, score)
-        layer.bounding_box_format = member(target.trt.BoundingBoxFormat, box_format, "box format")
+        layer.bounding_box_format = form
         if topk_box_limit is not None:
             layer.topk_box_limit = topk_box_limit
         return layer
@@ -60,6 +62,7 @@ def nms(
         scalar(iou_threshold, torch.float32),
         scalar(score_threshold, torch.float32),
         shape=[(None, 3), ()],
+        dtype=[as_dtype(indices_dtype), torch.int32],
     )
 
 
@@ -145,7 +148,9 @@ def assertion(condition: Tensor, message: str) -> None:
     >>> limit = x.network.constant([10, 3])
     >>> assertion(elementwise(shape(x), limit, "LESS"), "N is too large")
     """
-    add_layer(lambda target, condition: target.definition.add_assertion(condition, message), condition, fold=False)
+    add_layer(
+        lambda target, condition: target.definition.add_assertion(condition, message), condition, shape=[], fold=False
+    )
 
 
 @evaluates("ASSERTION", computes=False, moves=False)

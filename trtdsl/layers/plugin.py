@@ -64,7 +64,7 @@ def plugin(
     operands = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     network = require_network(*operands, *shape_inputs)
     backend = network.backend
-    if not (hasattr(network.definition, "add_plugin_v3") or hasattr(network.definition, "add_plugin_v2")):
+    if not (hasattr(network.target.definition, "add_plugin_v3") or hasattr(network.target.definition, "add_plugin_v2")):
         raise UnsupportedError(
             f"{backend.name} {backend.version} has no plugins in its networks: write {name} with trtdsl.functional, or "
             f"build for standard TensorRT ({option('backend', 'tensorrt')})"
@@ -84,10 +84,19 @@ def plugin(
             first, rest = handles[: len(operands)], handles[len(operands) :]
             return target.definition.add_plugin_v3(list(first), list(rest), made)
 
-    result = add_layer(add, *operands, *shape_inputs, shape=shape, network=network, fold=False)
     facts = {key: (kind, data.tolist()) for key, (kind, data) in values.items()}
-    last = network.definition.get_layer(network.definition.num_layers - 1)
-    network.plugins[last.name] = PluginUse(name, version, namespace, facts, evaluate)
+
+    def finish(_: Any, layer_name: str) -> None:
+        network.plugins[layer_name] = PluginUse(name, version, namespace, facts, evaluate)
+
+    result = add_layer(add, *operands, *shape_inputs, network=network, fold=False, finish=finish)
+    results = result if isinstance(result, tuple) else (result,)
+    for each, sizes in zip(results, shape if isinstance(shape, list) else [shape]):
+        if sizes is not None:
+            each.shape = tuple(
+                known if isinstance(known, int) else ours for known, ours in zip(each.shape, sizes, strict=True)
+            )
+            network.shapes[each.name] = each.shape
     return result
 
 

@@ -44,8 +44,10 @@ def pooling(
     ]
     shape: Shape = (*x.shape[:lead], *spatial)
 
+    kind = member(x.network.trt.PoolingType, type, "pooling type")
+
     def add(target, x):
-        layer = target.definition.add_pooling_nd(x, member(target.trt.PoolingType, type, "pooling type"), tuple(window))
+        layer = target.definition.add_pooling_nd(x, kind, tuple(window))
         if layer is not None:
             layer.stride_nd = tuple(stride)
             layer.pre_padding, layer.post_padding = tuple(pre_padding), tuple(post_padding)

@@ -71,7 +71,7 @@ def _add(
         return layer
 
     # Never folded: the builder needs to see where a network is quantized.
-    return add_layer(add, x, scale, shape=x.shape, fold=False)
+    return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False)
 
 
 def int4_constant(values: Tensor) -> Tensor:
@@ -92,7 +92,9 @@ def int4_constant(values: Tensor) -> Tensor:
         weights = target.trt.Weights(target.trt.DataType.INT4, packed.data_ptr(), flat.numel())
         return target.definition.add_constant(tuple(values.shape), weights)
 
-    return add_layer(add, weights=[values], shape=values.shape, network=values.network, fold=False)
+    return add_layer(
+        add, weights=[values], shape=values.shape, dtype=as_dtype("int4"), network=values.network, fold=False
+    )
 
 
 def spread(scale: torch.Tensor, shape: Sequence[int], axis: int) -> torch.Tensor:
@@ -204,7 +206,8 @@ def dynamic_quantize(
             layer.set_input(1, double_scale)
         return layer
 
-    return add_layer(add, x, double_scale, shape=[x.shape, scales], fold=False)
+    dtypes = [as_dtype(dtype), as_dtype(scale_dtype)]
+    return add_layer(add, x, double_scale, shape=[x.shape, scales], dtype=dtypes, fold=False)
 
 
 def dynamic_scales(

@@ -28,10 +28,10 @@ def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> 
         1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes
     )
 
+    kind = member(x.network.trt.ReduceOperation, op, "reduce operation")
+
     def add(target, x):
-        return target.definition.add_reduce(
-            x, member(target.trt.ReduceOperation, op, "reduce operation"), axes_mask(axes), keep_dims
-        )
+        return target.definition.add_reduce(x, kind, axes_mask(axes), keep_dims)
 
     return add_layer(add, x, shape=shape)
 
@@ -108,7 +108,7 @@ def softmax(x: Tensor, axis: int) -> Tensor:
             layer.axes = 1 << axis
         return layer
 
-    return add_layer(add, x, shape=x.shape, order=x.order)
+    return add_layer(add, x, shape=x.shape, order=lambda: x.order)
 
 
 def _softmax_flops(node: Node, shapes: Shapes) -> int:

@@ -78,7 +78,7 @@ def resize(
             layer.scales = [float(scale) for scale in scales or ()]
         return layer
 
-    return add_layer(add, x, dynamic, shape=sizes, order=x.order)
+    return add_layer(add, x, dynamic, shape=sizes, order=lambda: x.order)
 
 
 def _scaled(length: int, scale: float) -> int:

@@ -37,10 +37,10 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
         if len(expected) != updates.ndim:
             raise ShapeError(f"the updates must have shape {shape_text(expected)}, not {shape_text(updates.shape)}")
 
+    kind = member(data.network.trt.ScatterMode, mode, "scatter mode")
+
     def add(target, data, indices, updates):
-        layer = target.definition.add_scatter(
-            data, indices, updates, member(target.trt.ScatterMode, mode, "scatter mode")
-        )
+        layer = target.definition.add_scatter(data, indices, updates, kind)
         if layer is not None and mode == "ELEMENT":
             layer.axis = axis
         return layer
@@ -106,7 +106,7 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
     def add(target, indices, values, depth):
         return target.definition.add_one_hot(indices, values, depth, place)
 
-    return add_layer(add, indices, values, classes, shape=shape)
+    return add_layer(add, indices, values, classes, shape=shape, dtype=values.dtype)
 
 
 @evaluates("ONE_HOT", category="sampling", settings=True, flops=1)

@@ -27,15 +27,32 @@ def shape(x: Tensor) -> Tensor:
     network = x.network
     if x.is_constant:
         return network.constant(torch.tensor(x.data.shape, dtype=torch.int64))
-    key = ("shape", x.trt.name)
+    key = ("shape", _Of(x))
     if key not in network.cache:
-        network.cache[key] = add_layer(lambda target, x: target.definition.add_shape(x), x, shape=(x.ndim,))
+        network.cache[key] = add_layer(
+            lambda target, x: target.definition.add_shape(x), x, shape=(x.ndim,), dtype=torch.int64
+        )
     return network.cache[key]
 
 
 @evaluates("SHAPE", category="constant", carries_sizes=True, computes=False, moves=False)
 def _shape(node: Node) -> Evaluate:
     return lambda x: torch.tensor(x.shape, dtype=torch.int64)
+
+
+class _Of:
+    """A key that is a Tensor itself, whose own ``==`` is a layer."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+    def __hash__(self) -> int:
+        return hash(self.tensor)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Of) and other.tensor is self.tensor
 
 
 def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
@@ -67,7 +84,7 @@ def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
 def size_tensors(network: Network) -> dict[str, SizeLike]:
     """The sizes that tensors of a network hold, by the tensors' names."""
     found = ((key, tensor) for key, tensor in network.cache.items() if isinstance(key, tuple) and key[0] == "size")
-    return {tensor.name: key[1] for key, tensor in found if tensor.is_layer}
+    return {tensor.name: key[1] for key, tensor in found if tensor.handle is not None}
 
 
 def _int64(network: Network, values: Sequence[int]) -> Tensor:

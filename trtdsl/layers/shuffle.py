@@ -8,6 +8,7 @@ from typing import Any
 from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..core.tensors.memory import reshaped
+from ..definition.graph import Call, Layer
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
 from ..definition.tensor import Tensor
@@ -19,17 +20,18 @@ from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted
 
 
-class PendingShuffle:
-    """A shuffle that has not become a layer yet, and the author's call that it is for."""
+class Shuffle(Call):
+    """A shuffle that one layer does, perhaps with those before it."""
 
-    __slots__ = ("operation", "source", "steps")
+    __slots__ = ("source", "steps")
 
-    def __init__(self, source: Tensor, steps: ShuffleSteps, operation: Operation):
-        self.source, self.steps, self.operation = source, steps, operation
+    def __init__(self, operation: Operation, source: Tensor, steps: ShuffleSteps):
+        super().__init__(operation, [source])
+        self.source, self.steps = source, steps
 
-    def __call__(self) -> Tensor:
-        with self.operation:
-            return _added(self.source, self._along())
+    def lower(self) -> Tensor:
+        """The layer."""
+        return _added(self.source, self._along())
 
     def _along(self) -> ShuffleSteps:
         """The steps, reshaping in the order of memory where that is no worse.
@@ -56,10 +58,18 @@ class PendingShuffle:
 
 
 def behind_shuffles(x: Tensor) -> Tensor:
-    """What ``x`` is shuffled from, as far as no shuffle is a layer yet."""
-    while x.handle is None and isinstance(x.pending, PendingShuffle):
-        x = x.pending.source
+    """What ``x`` is shuffled from."""
+    while isinstance(x.node, Shuffle):
+        x = x.node.source
     return x
+
+
+def joined_shuffle(x: Tensor) -> Shuffle | None:
+    """The shuffle that gives ``x``, unless it is a layer for another one."""
+    node = x.node
+    if not isinstance(node, Shuffle) or x.handle is not None or any(isinstance(user, Layer) for user in node.users):
+        return None
+    return node
 
 
 @operation
@@ -98,8 +108,9 @@ def shuffle(
     if x.data is not None and is_static(shape):
         return _of_constant(x, first, reshape, second, shape)
     source, steps = x, ShuffleSteps(first, reshape, second).on(x.shape)
-    if isinstance(x.pending, PendingShuffle) and not x.is_layer:
-        source, steps = _joined(x, x.pending, steps)
+    earlier = joined_shuffle(x)
+    if earlier is not None:
+        source, steps = _joined(x, earlier, steps)
     if steps.reshape is None and steps.first == identity:
         return source
     if x.data is not None:
@@ -109,8 +120,7 @@ def shuffle(
             network.constraints.not_negative(size, network.current_operation)
     call = network.current_operation
     assert call is not None
-    pending = PendingShuffle(source, steps, call)
-    return Tensor(network, shape, x.dtype, name="a shuffle", scope=call.scope or source.scope, pending=pending)
+    return Shuffle(call, source, steps).tensor(shape, x.dtype, "a shuffle", source.scope)
 
 
 def _of_constant(
@@ -123,7 +133,7 @@ def _of_constant(
     return Tensor(x.network, shape, x.dtype, data=value, weight_names=x.weight_names)
 
 
-def _joined(x: Tensor, earlier: PendingShuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:
+def _joined(x: Tensor, earlier: Shuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:
     """Where the steps begin, with those of the shuffle before them, which gives ``x``."""
     composed = steps.after(earlier.steps) or steps.after(earlier.steps.transposed_first(earlier.source.shape))
     if composed is None:

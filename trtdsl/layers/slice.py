@@ -48,6 +48,8 @@ def slice(
     boxes = [tuple(start), tuple(size), stride]
     dynamic = [None if is_static(box) else size_tensor(network, box) for box in boxes]
 
+    outside = member(network.trt.SampleMode, mode, "slice mode")
+
     def add(target, x, start, size, stride, fill):
         static = [
             box if tensor is None else (0,) * len(box) for box, tensor in zip(boxes, (start, size, stride), strict=True)
@@ -55,13 +57,13 @@ def slice(
         layer = target.definition.add_slice(x, *static)
         if layer is None:
             return None
-        layer.mode = member(target.trt.SampleMode, mode, "slice mode")
+        layer.mode = outside
         for index, handle in enumerate((start, size, stride, fill), 1):
             if handle is not None:
                 layer.set_input(index, handle)
         return layer
 
-    return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=x.order)
+    return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=lambda: x.order)
 
 
 mistakes("SLICE", members={"mode": {"FILL": "CLAMP", "CLAMP": "WRAP", "REFLECT": "CLAMP", "WRAP": "CLAMP"}})

@@ -9,7 +9,6 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from ..sizes.shape import Shape
 from ..sizes.size import Size, SizeLike
 from .base import add_layer, axes_of, member, normalize_axis
 from .cast import cast
@@ -46,10 +45,11 @@ def topk(
             raise ShapeError(f"k must be between 1 and 3840, not {k}")
         elif isinstance(x.shape[axis], int) and k > x.shape[axis]:
             raise ShapeError(f"k = {k} is more than the {x.shape[axis]} elements of dimension {axis}")
-    shape: Shape | None = None if size is None else (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+
+    order = member(x.network.trt.TopKOperation, op, "top-k operation")
 
     def add(target, x, k_tensor):
-        order = member(target.trt.TopKOperation, op, "top-k operation")
         indices = target.network.backend.index_type(as_dtype(indices_dtype))
         static = size if isinstance(size, int) and not isinstance(size, Size) else 1
         layer = target.definition.add_topk(x, order, static, 1 << axis, *indices)
@@ -57,7 +57,7 @@ def topk(
             layer.set_input(1, k_tensor)
         return layer
 
-    return add_layer(add, x, count_tensor, shape=None if shape is None else [shape, shape])
+    return add_layer(add, x, count_tensor, shape=[shape, shape], dtype=[x.dtype, as_dtype(indices_dtype)])
 
 
 def _topk_flops(node: Node, shapes: Shapes) -> int:
@@ -103,7 +103,7 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     def add(target, x):
         return target.definition.add_non_zero(x, *target.network.backend.index_type(as_dtype(indices_dtype)))
 
-    return add_layer(add, x)
+    return add_layer(add, x, shape=(x.ndim, None), dtype=as_dtype(indices_dtype))
 
 
 @evaluates(

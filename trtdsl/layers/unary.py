@@ -23,10 +23,13 @@ def unary(x: Tensor, op: str) -> Tensor:
     (2, 3)
     """
 
-    def add(target, x):
-        return target.definition.add_unary(x, member(target.trt.UnaryOperation, op, "unary operation"))
+    kind = member(x.network.trt.UnaryOperation, op, "unary operation")
 
-    return add_layer(add, x, shape=x.shape, order="kept")
+    def add(target, x):
+        return target.definition.add_unary(x, kind)
+
+    dtype = torch.bool if op.upper() in ("ISINF", "ISNAN") else x.dtype
+    return add_layer(add, x, shape=x.shape, dtype=dtype, order="kept")
 
 
 def _sign(x: torch.Tensor) -> torch.Tensor:

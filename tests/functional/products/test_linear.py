@@ -14,6 +14,7 @@ def test_the_weight_stays_where_it_is(dtype):
     x = net.input("x", ("N", 3), dtype)
     constant = net.constant(weight)
     net.output(F.linear(x, constant), "y")
+    assert net.definition.num_outputs == 1
     kept = [data.data_ptr() for data in net.target.buffers]
     assert constant.data.data_ptr() in kept
     assert len(kept) == 1

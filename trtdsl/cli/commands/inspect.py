@@ -13,7 +13,7 @@ import trtdsl as td
 from ...core.errors import UsageError
 from ...core.files import is_file
 from ...display.folding import SORTS as LAYER_SORTS
-from ...display.results import ALL, print_summary
+from ...display.results import ALL, print_passes, print_summary
 from ...display.terminal import print_parts, terminal
 from ...programs.devices import DEFAULT, find_device, floor_of
 from ..command import Output, command
@@ -52,6 +52,7 @@ Depth = Annotated[
     typer.Option("--depth", metavar="N", help="Fold modules below N names, or all for every layer; as few as fit."),
 ]
 Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the program, too.")]
+Passes = Annotated[bool, typer.Option("--passes", help="Show what passes did with each call, and why they did not.")]
 Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes.")]
 
 
@@ -71,12 +72,15 @@ def inspect(
     by: ByWhat = "line",
     sort: Sort = None,
     depth: Depth = None,
+    passes: Passes = False,
     device: Gpu = DEFAULT,
     svg: Svg = None,
     profile: Profile = 0,
     shape: Shapes = None,
 ) -> None:
     """Print a network's layers, what an engine's manifest says of it, or with --program what the GPU will run.
+
+    With --passes, what passes did with each of the author's calls, and why they did nothing.
 
     Layers have shapes, parameters, FLOPs, bytes and the author's line; a program has launches, the bytes that they
     move, what of them is only rearranged, a floor under its time, and hazards.
@@ -128,6 +132,8 @@ def inspect(
             backend=backend,
             allow_nonfinite=allow_nonfinite,
         )
+    if passes:
+        return out.result(summary.to_json(), lambda: print_passes(summary))
     return out.result(summary.to_json(), lambda: print_summary(summary, depth=shown, sort=sort))
 
 

@@ -98,12 +98,6 @@ class NetworkSpec:
         backend = backend if isinstance(backend, Backend) else get_backend(backend)
 
         def defined(choices: Choices) -> Network:
-            network = once(choices)
-            while choices.again(network.regions):
-                network = once(choices)
-            return network
-
-        def once(choices: Choices) -> Network:
             network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
             network.choices, network.is_from_spec = choices, True
             choices.folder = self._folder
@@ -125,6 +119,7 @@ class NetworkSpec:
                 with network.operation("output", location=self._place):
                     for name, tensor in outputs.items():
                         network.output(tensor, name)
+                network.graph.emit()
             if opened is not None:
                 opened.check_all_used(self.unused)
             return network

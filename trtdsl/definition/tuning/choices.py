@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 from ...core.dtypes import dtype_name
@@ -14,8 +13,6 @@ from ...core.errors import Location, placed
 from ...core.files import is_file
 from ...core.lazy import torch
 from ...sizes.shape import Shape, shape_text
-
-COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 class SiteKey(NamedTuple):
@@ -91,18 +88,9 @@ class Choices:
         """The name of the tuning that it has the choices from."""
         self.unused: str | None = None
         """Why a tuning that is there has nothing for this network."""
-        self.regions = 0
-        """How many loops and branches the network has, where it was defined before."""
-        self.by_regions = False
-        """Whether a call would be lowered otherwise if there were several loops or branches."""
-        self.used_plain: set[tuple[Location | None, int]] = set()
-        """Products with weights that are used as they are, beside a norm that was folded into them."""
-        self.known_plain: frozenset[tuple[Location | None, int]] = frozenset()
-        """Those of earlier definitions of the network: no norm is folded into them."""
-        self.sites: list[Site] = []
+        self._sites: dict[int, Site | None] = {}  # by the order in which the author made the calls
         self.fallbacks: list[Fallback] = []
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
-        self._products: Counter[Location | None] = Counter()
         self._labels: dict[str, str] = {}
 
     def to_json(self) -> dict[str, Any] | None:
@@ -124,34 +112,26 @@ class Choices:
         """What is asked for, without the calls."""
         return Choices(self.tuned, self.start)
 
-    def again(self, regions: int) -> bool:
-        """Whether the network is to be defined again, with what is known now: its loops and branches, and how its
-        products are used."""
-        more = self.by_regions and regions > 1
-        if not more and self.used_plain <= self.known_plain:
-            return False
-        self.regions, self.by_regions = regions, False
-        self.known_plain = frozenset(self.used_plain)
-        self.sites.clear()
-        self.fallbacks.clear()
-        self._counts.clear()
-        self._products.clear()
-        return True
+    @property
+    def sites(self) -> list[Site]:
+        """The calls that can be lowered in several ways, in the author's order."""
+        return [site for _, site in self._sites.items() if site is not None]
 
-    def product(self, location: Location | None) -> tuple[Location | None, int]:
-        """What tells a product with weights, made for the author's line, from the others of a network."""
-        self._products[location] += 1
-        return location, self._products[location]
+    def claim(self) -> int:
+        """The place of the next call among them."""
+        self._sites[len(self._sites)] = None
+        return len(self._sites) - 1
 
-    def key(self, frame: FrameType, operation: str, function: str) -> SiteKey:
-        """The key of the next call of a function that the author's line in ``frame`` makes."""
-        while frame.f_code.co_name in COMPREHENSIONS and frame.f_back is not None:
-            frame = frame.f_back  # Python 3.12 has no functions for them
-        file = frame.f_code.co_filename
+    def take(self, place: int, site: Site) -> None:
+        """Says how the call of that place is lowered."""
+        self._sites[place] = site
+
+    def key(self, file: str, within: str, operation: str, function: str) -> SiteKey:
+        """The key of the next call of a function that the author's function ``within`` of a file makes."""
         label = self._labels.get(file)
         if label is None:
             label = self._labels[file] = self._label(file)
-        alike = label, frame.f_code.co_name, operation, function
+        alike = label, within, operation, function
         self._counts[alike] += 1
         return SiteKey(*alike, self._counts[alike] - 1)
 

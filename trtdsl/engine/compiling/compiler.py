@@ -64,13 +64,13 @@ def compile_engine(
 
 
 def _refuse_attention_among_loops(network: Network) -> None:
-    """BuildError where TensorRT-RTX 1.7 may end the process: in a ``td.Network``, loops came after an attention."""
+    """BuildError where TensorRT-RTX 1.7 may end the process: loops came after an attention that was emitted."""
     for site in network.choices.sites if network.regions > 1 else ():
         if (site.key.function, site.lowering, site.given) == ("scaled_dot_product_attention", "layer", False):
             raise BuildError(
                 f"{site.key.operation}: TensorRT-RTX 1.7 may crash where it builds IAttention in a network with "
-                f"{network.regions} loops and branches, of which some came later: write a @td.network function, "
-                "or give F.scaled_dot_product_attention lowering='products'",
+                f"{network.regions} loops and branches, of which some came after it was emitted: ask for TensorRT's "
+                "objects when all is written, or give F.scaled_dot_product_attention lowering='products'",
                 location=site.location,
             )
 

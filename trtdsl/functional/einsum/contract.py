@@ -10,12 +10,13 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import DefinitionError
 from ...core.lazy import torch
+from ...definition.graph import Call
 from ...definition.network import Network
-from ...definition.operation import require_network
+from ...definition.operation import Operation, require_network
 from ...definition.tensor import Tensor
 from ...sizes.shape import Shape
 from ...sizes.size import is_static
-from ..lowerings import lowered
+from ..lowerings import Choice
 from ..operands import as_tensor, result_type
 from .emit import emit
 from .equation import Equation, expand, label_sizes, parse, sublists
@@ -49,9 +50,38 @@ def _tensors(operands: Sequence[Any]) -> list[Tensor]:
 def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     dtype = _dtype(equation, tensors)
     tensors = [L.cast(tensor, dtype) for tensor in tensors]
-    shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
-    merge = merge_of(Given(equation, tuple(shapes), tuple(constants), tuple(map(_order, tensors))), tensors)
-    return lowered("einsum", lowering, *tensors, equation=equation, merge=merge)
+    sizes = label_sizes(equation, [tensor.shape for tensor in tensors])
+    call = tensors[0].network.current_operation
+    assert call is not None
+    choice, no_layer = Choice("einsum", lowering, *tensors), why_not_native(*tensors, equation=equation, merge=None)
+    if no_layer is not None:
+        choice.refuse({"native": no_layer})
+    contraction = Contraction(call, equation, tensors, choice)
+    if all(tensor.is_constant for tensor in tensors):
+        return contraction.lower()
+    scope = next((tensor.scope for tensor in tensors if not tensor.is_constant), "")
+    return contraction.tensor(tuple(sizes[label] for label in equation.output), dtype, "einsum", scope)
+
+
+class Contraction(Call):
+    """An einsum of operands of one dtype."""
+
+    rule = "weights into einsum"
+    __slots__ = ("choice", "equation", "tensors")
+
+    def __init__(self, operation: Operation, equation: Equation, tensors: list[Tensor], choice: Choice):
+        super().__init__(operation, tensors)
+        self.equation, self.tensors, self.choice = equation, tensors, choice
+
+    def lower(self) -> Tensor:
+        """The layers of a plan, perhaps with the weights of a product that nothing else needs as an operand."""
+        equation, tensors = self.equation, self.tensors
+        shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
+        merge = merge_of(Given(equation, tuple(shapes), tuple(constants), tuple(map(_order, tensors))), tensors)
+        result = self.choice.lowered(*tensors, equation=equation, merge=merge)
+        if self.choice.used == "merged":
+            self.remark("with the weights of the product before it as an operand")
+        return result
 
 
 def why_not_merged(*tensors: Tensor, equation: Equation, merge: Merge) -> str | None:

@@ -16,11 +16,11 @@ from ...core.lazy import np, torch
 from ...core.tensors.exact import beside
 from ...definition.network import Network
 from ...definition.tensor import Tensor, weight_names_of
-from ...layers.shuffle import PendingShuffle
+from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ...sizes.shape import Shape
 from ...sizes.size import SizeLike, is_static, product
-from ..products.folding import PendingProduct, deferred
+from ..products.folding import Found, deferred, free_product_of
 from .emit import emit
 from .equation import Equation, Labels
 from .paths import Path
@@ -61,13 +61,13 @@ def merge_of(given: Given, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | 
     operand is such a product, or where another layer needs it anyway.
     """
     for index, tensor in enumerate(tensors):
-        found, steps = _pending(tensor)
+        found, steps = _product(tensor)
         if found is None or not _joins(given, tensors, index, found):
             continue
         labels = _labels(tensor, found, steps, given.equation.terms[index])
         if labels is None:
             continue
-        source = found.source
+        source = found.product.source
         operand = Operand(index, labels, source.channel, source.input.shape[source.channel], source.input.order)
         plan = _choice(source.input.network, given, operand)
         weights = None if plan is None else _weights(given, operand, plan, tensors, found)
@@ -76,32 +76,30 @@ def merge_of(given: Given, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | 
     return None
 
 
-def _pending(x: Tensor) -> tuple[PendingProduct | None, ShuffleSteps | None]:
+def _product(x: Tensor) -> tuple[Found | None, ShuffleSteps | None]:
     """The product along channels that a Tensor is, perhaps through a shuffle; None where it is another value."""
-    steps = None
-    if isinstance(x.pending, PendingShuffle) and not x.is_layer:
-        x, steps = x.pending.source, x.pending.steps
-    pending = x.pending
-    if x.is_layer or not isinstance(pending, PendingProduct) or not pending.source.pointwise:
-        return None, None
-    return (None, None) if pending.source.is_layer else (pending, steps)
+    steps, node = None, x.node
+    if isinstance(node, Shuffle) and node.made is None and x.network.graph.is_used_once(x):
+        x, steps = node.source, node.steps
+    found = free_product_of(x)
+    return (None, None) if found is None or not found.product.source.pointwise else (found, steps)
 
 
-def _joins(given: Given, tensors: Sequence[Tensor], index: int, found: PendingProduct) -> bool:
+def _joins(given: Given, tensors: Sequence[Tensor], index: int, found: Found) -> bool:
     """Whether the weights can stand in the equation: a bias beside what is computed would be computed, too."""
     term = given.equation.terms[index]
-    biased = found.source.bias is not None or found.shift is not None
+    biased = found.product.source.bias is not None or found.shift is not None
     alone = not biased or all(each.is_constant for k, each in enumerate(tensors) if k != index)
     return alone and len(set(term)) == len(term)
 
 
-def _labels(x: Tensor, found: PendingProduct, steps: ShuffleSteps | None, term: Labels) -> tuple[Labels, ...] | None:
+def _labels(x: Tensor, found: Found, steps: ShuffleSteps | None, term: Labels) -> tuple[Labels, ...] | None:
     """The labels of each dimension of the product itself; None where dimensions are merged or sizes open."""
     if steps is None:
         return tuple((label,) for label in term)
-    shape = x.pending.source.shape  # type: ignore[union-attr]
-    is_known = is_static(shape) and is_static(x.shape)
-    return (_regrouped if is_known else _regrouped.__wrapped__)(shape, steps, term, x.shape, found.source.channel)
+    shape = x.node.source.shape
+    regroup = _regrouped if is_static(shape) and is_static(x.shape) else _regrouped.__wrapped__
+    return regroup(shape, steps, term, x.shape, found.product.source.channel)
 
 
 @functools.lru_cache(maxsize=256)  # of numbers: dynamic sizes belong to a network, and must not outlive it
@@ -183,10 +181,10 @@ _static_choice = functools.lru_cache(maxsize=256)(_chosen)
 
 
 def _weights(
-    given: Given, operand: Operand, plan: EinsumPlan, tensors: Sequence[Tensor], found: PendingProduct
+    given: Given, operand: Operand, plan: EinsumPlan, tensors: Sequence[Tensor], found: Found
 ) -> tuple[Tensor, Tensor | None] | None:
     """The weights as an operand, with what is folded into them, and what the bias adds; None where there are none."""
-    source = found.source
+    source = found.product.source
     kernel, bias = source.kernel.data, None if source.bias is None else source.bias.data
     if found.scale is not None and found.shift is not None:
         made = source.weights(found.scale, found.shift)
@@ -212,14 +210,14 @@ def _emitted(
     operand: Operand,
     plan: EinsumPlan,
     tensors: Sequence[Tensor],
-    found: PendingProduct,
+    found: Found,
     weights: Tensor,
     added: Tensor | None,
 ) -> Tensor:
-    """The einsum as a product of its own, whose layers are added where it is first used."""
+    """The einsum as a product of its own, into whose weights a norm may go."""
     equation = plan.equation
     operands = list(tensors)
-    operands[operand.number] = L.shuffle(found.source.input, reshape=plan.shapes[operand.number])
+    operands[operand.number] = L.shuffle(found.product.source.input, reshape=plan.shapes[operand.number])
 
     def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
         result = emit(plan, [*operands, kernel])

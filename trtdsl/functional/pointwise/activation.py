@@ -25,9 +25,9 @@ from ..operands import (
     sum_in_float32,
     with_dimension,
 )
-from ..products.matmul import is_convolution, is_linear
+from ..products.folding import is_convolution, is_linear
 from ..shaping.join import chunk
-from ..windows.deferred import before_maxima
+from ..windows.maxima import monotone
 from .arithmetic import clamp
 from .logic import gt
 
@@ -45,8 +45,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     (2, 3)
     """
     _refuse_inplace(inplace)
-    earlier = before_maxima(input, lambda x: L.activation(x, "RELU"))
-    return L.activation(input, "RELU") if earlier is None else earlier
+    return monotone(input, lambda x: L.activation(x, "RELU"))
 
 
 def _activation(op: str, input: Tensor) -> Tensor:
@@ -128,8 +127,12 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     _refuse_inplace(inplace)
     if not input.dtype.is_floating_point:
         raise UnsupportedError(f"silu takes floating-point numbers, not {dtype_name(input.dtype)}")
-    default = "exp" if is_linear(input) else "float32" if is_convolution(input) else "sigmoid"
-    return lowered("silu", lowering, input, default=default)
+    return lowered("silu", lowering, input, default=silu_of(input))
+
+
+def silu_of(x: Tensor) -> str:
+    """The way that serves best, by what gives ``x``."""
+    return "exp" if is_linear(x) else "float32" if is_convolution(x) else "sigmoid"
 
 
 @way("silu", "sigmoid", "x * sigmoid(x), which the builder makes part of a convolution or a group norm")

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.graph import Later
 from ...definition.operation import operation
 from ...definition.precision import is_low
 from ...definition.tensor import Tensor
 from ...layers.shuffle import behind_shuffles
-from ..lowerings import lowered, way
+from ..lowerings import Choice, way
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax
 from ..pointwise.logic import ne
@@ -22,8 +23,8 @@ from ..reducing.reduction import any as any_of
 from ..shaping.arrange import pad
 from ..shaping.create import indices_of
 from ..shaping.reshape import repeat_interleave
-from .folding import PendingProduct
-from .matmul import is_linear, matmul
+from .folding import is_linear, product_of
+from .matmul import matmul
 
 
 @operation
@@ -62,14 +63,47 @@ def scaled_dot_product_attention(
     (N, 4, 5, 8)
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal)
-    groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else [1, 1]
+    groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else None
+    network = query.network
+    choice, in_body = Choice("scaled_dot_product_attention", lowering, query, key, value), network.bodies > 0
+    call = network.current_operation
+    assert call is not None
+
+    def lower() -> Tensor:
+        return _attention(choice, query, key, value, attn_mask, is_causal, scale, groups, in_body)
+
+    operands = query, key, value
+    leads = [x.shape[: -3 if enable_gqa else -2] for x in operands]
+    alike = leads.count(leads[0]) == 3 and len({x.dtype for x in operands}) == 1
+    if not alike or all(x.is_constant for x in operands):
+        return lower()
+    shape = (*query.shape[:-1], value.shape[-1])
+    return Later(call, [*operands, attn_mask], lower).tensor(shape, query.dtype, call.name, query.scope)
+
+
+def _attention(
+    choice: Choice,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float | Tensor | None,
+    groups: Sequence[int] | None,
+    in_body: bool,
+) -> Tensor:
+    """Attention in one of its ways, by what gives its operands and by what else the network has.
+
+    ``groups``: how many heads of the query share one of key and value; None where each has its own.
+    """
+    enable_gqa = groups is not None
     factor = _default_scale(query) if scale is None else scale
     given, (key, value, attn_mask) = key, _even(query, key, value, attn_mask, is_causal)
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
         attn_mask = L.cast(attn_mask, query.dtype)  # first of all: what half precision has no number for becomes -inf
     mask, shown = attn_mask, None if attn_mask is None else open_rows(attn_mask)
     # In loops and branches TensorRT-RTX 1.7 builds no IAttention, but in half precision without a mask.
-    wide = query.network.bodies > 0 or (not enable_gqa and _are_products_better(query, given, mask, shown))
+    wide = in_body or (not enable_gqa and _are_products_better(query, given, mask, shown))
     chosen = mask is not None and mask.dtype == torch.bool and not wide and not mask.is_constant
     inside = chosen and is_low(query) and scale is None and not enable_gqa and _keeps_choices(query, key, value)
     if mask is not None and chosen and not inside:
@@ -80,11 +114,9 @@ def scaled_dot_product_attention(
     sharpness = _sharpness(query, scale) if is_low(query) else 0
     plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
     within = None if is_low(value) and not inside else shown  # a choice there keeps products from being fused
-    how = _Attention(
-        attn_mask, mask, is_causal, factor, groups if enable_gqa else None, sharpness > 0, within, lowering
-    )
+    how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given)
     default = "products" if plain or inside or wide or sharpness == 2 else "layer"
-    result, hides = lowered("scaled_dot_product_attention", lowering, query, key, value, how=how, default=default)
+    result, hides = choice.lowered(query, key, value, how=how, default=default)
     return result if hides else opened(result, shown)
 
 
@@ -165,10 +197,10 @@ def _are_products_better(query: Tensor, key: Tensor, mask: Tensor | None, shown:
     if mask is None or is_low(query) or not isinstance(key.shape[-2], int):
         return False
     key = behind_shuffles(key)
-    pending = key.pending
-    if isinstance(pending, PendingProduct) and is_linear(key) and pending.source.bias is None:
+    found = product_of(key)
+    if found is not None and is_linear(key) and found.product.source.bias is None:
         return True
-    given = key.is_layer and not key.is_constant and key.trt.is_network_input
+    given = key.node is None and not key.is_constant
     return shown is not None and (given or 1 in query.shape[:-2])
 
 
@@ -229,10 +261,7 @@ def _against_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -
     """Why IAttention is out of the question; None where it is not."""
     if not _is_for_layer(query, key, value, how.added, how.groups is not None):
         return "IAttention takes floats of one width in one batch, and a mask that is added"
-    network, choices = query.network, query.network.choices
-    several = max(network.regions, choices.regions) > 1
-    choices.by_regions = choices.by_regions or not several
-    if several and how.lowering == "auto":
+    if query.network.regions > 1 and how.lowering == "auto":
         return "TensorRT-RTX 1.7 may crash where it builds it beside several loops or branches"
     return None
 

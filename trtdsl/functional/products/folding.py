@@ -1,28 +1,30 @@
-"""Convolutions and linear products that become layers where they are first used, so that what follows may join them.
+"""Convolutions and linear products that become layers when all that uses them is known, so that it may join them.
 
-A batch norm with constant statistics becomes part of the weights (:func:`folded`); an einsum takes the weights as an
+A batch norm with constant statistics becomes part of the weights (:class:`Scaled`); an einsum takes the weights as an
 operand (:mod:`trtdsl.functional.einsum.factors`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import layers as L
 from ...core.lazy import torch
+from ...definition.graph import Call
 from ...definition.operation import Operation
-from ...definition.tensor import Tensor, modules_of, weight_names_of
-from ...layers.shuffle import PendingShuffle
+from ...definition.tensor import Tensor, weight_names_of
+from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ...sizes.shape import Shape
-from ..reducing.spatial import taken_by_product
+from ..lowerings import Choice
 from .fusion import made_of, scaled_weight, values_of
 
 
 class Weighted:
-    """A product with weights: how its layers are added, its own weights, and its results that are layers.
+    """A product with weights: how its layers are added, and its own weights.
 
     ``axis`` is the kernel's dimension of output channels, ``channel`` the result's. The bias has one value a channel,
     or is of the result's rank, to be broadcast. ``pointwise``: the result is ``kernel @ input`` along the channels, and
@@ -40,19 +42,8 @@ class Weighted:
         channel: int,
         pointwise: bool = False,
     ):
-        network = input.network
-        operation = network.current_operation
-        assert operation is not None
         self.add, self.input, self.kernel, self.bias = add, input, kernel, bias
-        self.axis, self.channel, self.pointwise, self.operation = axis, channel, pointwise, operation
-        self.key = network.choices.product(operation.location)
-        self.plain: Tensor | None = None
-        self.folded: PendingProduct | None = None
-
-    @property
-    def is_layer(self) -> bool:
-        """Whether there is a layer of it, in any form."""
-        return self.plain is not None or self.folded is not None
+        self.axis, self.channel, self.pointwise = axis, channel, pointwise
 
     def weights(self, scale: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Kernel and bias that scale and shift the channels too; None where they overflow or lose digits."""
@@ -74,17 +65,6 @@ class Weighted:
                 return None
         return kernel, added
 
-    def build(self) -> Tensor:
-        """Adds the layer with its own weights."""
-        with self.operation:
-            return self.add(self.kernel, self.bias)
-
-    def build_folded(self, kernel: torch.Tensor, bias: torch.Tensor) -> Tensor:
-        """Adds the layer with these weights, which keep the names of its own."""
-        constant, names = self.kernel.network.plain_constant, () if self.bias is None else self.bias.weight_names
-        with self.operation:
-            return self.add(constant(kernel, self.kernel.weight_names), constant(bias, names))
-
 
 def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
     """Whether the greatest channel's weights are mostly normal numbers in half precision, not too small for it.
@@ -98,74 +78,109 @@ def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
     return greatest == 0 or greatest >= torch.finfo(dtype).smallest_normal / 2
 
 
-class PendingProduct:
-    """The result of a product with weights, perhaps scaled and shifted, that has not become a layer yet.
+class Product(Call):
+    """A product with weights, which what follows may join.
 
-    ``order`` is the order in which its dimensions lie in memory; None where only its layers tell.
+    ``memory`` is the order in which its dimensions lie in memory; None where only its layers tell.
     """
 
-    def __init__(
-        self,
-        source: Weighted,
-        order: tuple[int, ...] | None,
-        scale: torch.Tensor | None = None,
-        shift: torch.Tensor | None = None,
-        given: Sequence[Tensor] = (),
-        operation: Operation | None = None,
-    ):
-        self.source, self.memory, self.scale, self.shift, self.given = source, order, scale, shift, given
-        self.operation = operation
-        self.result: Tensor | None = None
+    __slots__ = ("memory", "source")
+    is_product = True
 
-    def __call__(self) -> Tensor:
-        if self.result is None:
-            self.result = self._plain() if self.scale is None else self._scaled()
-        return self.result
+    def __init__(self, operation: Operation, source: Weighted, memory: tuple[int, ...] | None):
+        super().__init__(operation, [source.input])
+        self.source, self.memory = source, memory
 
-    def _plain(self) -> Tensor:
-        """The product with its own weights: a layer of its own where another one has a norm in them already.
+    def lower(self) -> Tensor:
+        """The layers with the product's own weights."""
+        return self.source.add(self.source.kernel, self.source.bias)
 
-        The network's next definition then folds no norm into it.
-        """
-        source = self.source
-        if source.plain is None:
-            if source.folded is not None:
-                source.kernel.network.choices.used_plain.add(source.key)
-            source.plain = source.build()
-        return source.plain
-
-    def _scaled(self) -> Tensor:
-        source = self.source
-        if not source.is_layer and source.key not in source.kernel.network.choices.known_plain:
-            assert self.scale is not None and self.shift is not None
-            weights = source.weights(self.scale, self.shift)
-            if weights is not None:
-                source.folded, result = self, source.build_folded(*weights)
-                self._name(result)
-                return result
-        return self.apart()
+    def folded(self, kernel: torch.Tensor, bias: torch.Tensor, given: Sequence[Tensor]) -> Tensor:
+        """The layers with these weights, which have the names of its own, and of what they were made from."""
+        source, network = self.source, self.operation.network
+        names = () if source.bias is None else source.bias.weight_names
+        with self.operation:
+            result = source.add(
+                network.plain_constant(kernel, source.kernel.weight_names), network.plain_constant(bias, names)
+            )
+        network.graph.made_of(behind_shuffles(result), weight_names_of(given))
+        return result
 
     def order(self) -> tuple[int, ...]:
         """The order in which the result's dimensions lie in memory."""
-        return self().order if self.memory is None else self.memory
+        return self.resolved().order if self.memory is None else self.memory
 
-    def _name(self, result: Tensor) -> None:
-        """The layer has what its scale and shift were made from, too."""
-        network, name, weight_names = result.network, result.name, weight_names_of(self.given)
-        network.owners[name] |= modules_of(weight_names)
-        network.weight_names[name] = network.weight_names.get(name, ()) + weight_names
 
-    def apart(self) -> Tensor:
-        """Scale and shift as layers of their own."""
-        plain = self._plain()
-        assert self.operation is not None
-        with self.operation:
-            return scaled_by(plain, self.given, self.scale, self.shift, self.source.channel)
+class Scaled(Call):
+    """``x * scale + shift`` per channel, made from the constants ``given``: part of the product that gives ``x``, or
+    layers of their own."""
 
-    def as_tensor(self, shape: Shape, dtype: torch.dtype) -> Tensor:
-        """The result as a Tensor whose layer is added when another one needs it."""
-        network, scope = self.source.kernel.network, self.source.operation.scope
-        return Tensor(network, shape, dtype, name="a product", scope=scope, pending=self)
+    rule = "norm into product"
+    __slots__ = ("channel", "choice", "given", "scale", "shift", "x")
+
+    def __init__(
+        self,
+        operation: Operation,
+        x: Tensor,
+        given: Sequence[Tensor],
+        scale: torch.Tensor,
+        shift: torch.Tensor,
+        channel: int,
+        choice: Choice,
+    ):
+        super().__init__(operation, [x])
+        self.x, self.given, self.scale, self.shift = x, given, scale, shift
+        self.channel, self.choice = channel, choice
+
+    def lower(self) -> Tensor:
+        """The product with other weights where nothing else needs it, or layers of its own."""
+        within = self._within(self.x, self.channel, self.given, self.scale, self.shift)
+        by = self.scale, self.shift
+        result = self.choice.lowered(self.x, within=within, statistics=self.given, by=by)
+        if self.choice.used != "folded":
+            self.remark("a layer of its own: " + (within if isinstance(within, str) else "it is asked for"), False)
+        return result
+
+    def _within(
+        self, x: Tensor, channel: int | None, given: Sequence[Tensor], scale: torch.Tensor, shift: torch.Tensor
+    ) -> Callable[[], Tensor] | str:
+        """Makes the product that gives ``x`` with this scale and shift in its weights; or why there is none.
+
+        Reshapes and permutations that leave the channels whole are looked through.
+        """
+        node, graph = x.node, self.operation.network.graph
+        if not isinstance(node, Call):
+            return "no convolution and no linear product gives its input"
+        if channel is None:
+            return "the channels are not whole in what gives its input"
+        if not graph.is_used_once(x):
+            return f"the result of {node.operation.name} is used otherwise, too"
+        if isinstance(node, Shuffle):
+            inner = self._within(node.source, _before(node.steps, node.source.shape, channel), given, scale, shift)
+            return inner if isinstance(inner, str) else lambda: L.shuffle(inner(), *node.steps)
+        if isinstance(node, Scaled):
+            if node.made is not None or channel != node.channel:
+                return f"{node.operation.name} is a layer already"
+            inner = self._within(node.x, channel, [*node.given, *given], node.scale * scale, node.shift * scale + shift)
+            return inner if isinstance(inner, str) or node.choice.way() == "folded" else "the norm before it is a layer"
+        if isinstance(node, Product):
+            if node.made is not None:
+                return f"{node.operation.name} is a layer already"
+            if channel != node.source.channel:
+                return f"its channels are not those of {node.operation.name}"
+            weights = node.source.weights(scale, shift)
+            if weights is None:
+                return f"the weights of {node.operation.name} would become too great or too small for their dtype"
+            return functools.partial(self._taken, node, *weights, given)
+        return self._within(node.resolved(), channel, given, scale, shift)
+
+    def _taken(self, product: Product, kernel: torch.Tensor, bias: torch.Tensor, given: Sequence[Tensor]) -> Tensor:
+        self.remark(f"taken into {product.operation.name}")
+        return product.folded(kernel, bias, given)
+
+    def order(self) -> tuple[int, ...]:
+        """The order in which the result's dimensions lie in memory: that of what it scales."""
+        return self.x.order
 
 
 def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any, channel: int = 1) -> Tensor:
@@ -191,42 +206,65 @@ def deferred(
     order: tuple[int, ...] | None,
     **facts: Any,
 ) -> Tensor:
-    """The result of ``add(kernel, bias)``, added where it is first used; at once where a weight is computed.
+    """The result of ``add(kernel, bias)`` as a :class:`Product`; its layers at once where a weight is computed.
 
     ``facts`` are those of :class:`Weighted`.
     """
-    taken_by_product(input)
     constant = kernel.data is not None and (bias is None or bias.data is not None)
-    if input.data is not None or not constant or input.dtype != kernel.dtype:
+    operation = input.network.current_operation
+    if input.data is not None or not constant or input.dtype != kernel.dtype or operation is None:
         return add(kernel, bias)
     source = Weighted(add, input, kernel, bias, **facts)
-    return PendingProduct(source, order).as_tensor(shape, input.dtype)
+    return Product(operation, source, order).tensor(shape, input.dtype, "a product")
 
 
-def folded(
-    x: Tensor, given: Sequence[Tensor], scale: torch.Tensor, shift: torch.Tensor, channel: int = 1
-) -> Tensor | None:
-    """``x * scale + shift`` per channel by the weights of the convolution or linear product that gives ``x``.
+class Found(NamedTuple):
+    """A product with weights that nothing else needs, with the scale and shift behind it."""
 
-    ``given`` are the constants that scale and shift were made from, ``channel`` is the dimension of ``x`` that they
-    belong to. None where nothing such gives ``x``, or where it has been used already. Reshapes and permutations that
-    leave the channels whole are looked through.
-    """
-    pending = x.pending
-    if x.is_layer or pending is None:
+    product: Product
+    scale: torch.Tensor | None = None
+    shift: torch.Tensor | None = None
+    given: tuple[Tensor, ...] = ()
+
+
+def product_of(x: Tensor) -> Found | None:
+    """The product that gives ``x``, perhaps with a scale and a shift; None where anything else does."""
+    node = x.node
+    if isinstance(node, Product):
+        return Found(node)
+    if not isinstance(node, Scaled) or (inner := product_of(node.x)) is None:
         return None
-    if isinstance(pending, PendingShuffle):
-        source, steps = pending.source, pending.steps
-        before = _before(steps, source.shape, channel)
-        inner = None if before is None else folded(source, given, scale, shift, before)
-        return None if inner is None else L.shuffle(inner, *steps)
-    if not isinstance(pending, PendingProduct) or pending.source.is_layer or channel != pending.source.channel:
+    if node.channel != inner.product.source.channel:
         return None
-    if pending.scale is not None:
-        assert pending.shift is not None
-        given, scale, shift = [*pending.given, *given], pending.scale * scale, pending.shift * scale + shift
-    joined = PendingProduct(pending.source, pending.memory, scale, shift, given, x.network.current_operation)
-    return joined.as_tensor(x.shape, x.dtype)
+    scale, shift = node.scale, node.shift
+    if inner.scale is not None and inner.shift is not None:
+        scale, shift = inner.scale * scale, inner.shift * scale + shift
+    return Found(inner.product, scale, shift, (*inner.given, *node.given))
+
+
+def free_product_of(x: Tensor) -> Found | None:
+    """As :func:`product_of`, of one that is no layer, and that nothing but ``x`` and one user of it needs."""
+    found, graph = product_of(x), x.network.graph
+    each: Tensor = x
+    while found is not None:
+        if not graph.is_used_once(each) or each.node.made is not None:
+            return None
+        if each.node is found.product:
+            return found
+        each = each.node.x
+    return None
+
+
+def is_linear(x: Tensor) -> bool:
+    """Whether a linear product with constant weights gives ``x``, and not a convolution."""
+    found = product_of(x)
+    return found is not None and found.product.source.kernel.ndim == 2
+
+
+def is_convolution(x: Tensor) -> bool:
+    """Whether a convolution with constant weights gives ``x``."""
+    found = product_of(x)
+    return found is not None and found.product.source.kernel.ndim > 2
 
 
 def _before(steps: ShuffleSteps, shape: Shape, dim: int) -> int | None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ...layers.shuffle import PendingShuffle
+from ...layers.shuffle import joined_shuffle
 from ...sizes.shape import shape_text
 from ...sizes.size import bounds, is_static, product
 from ..operands import align, binary, promote
-from .folding import PendingProduct, deferred
+from .folding import deferred
 
 SMALL = 2**20  # elements of a weight that may be copied
 
@@ -75,12 +73,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         result = matmul(input, weight if weight.ndim == 1 else L.shuffle(weight, (1, 0)))
         return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")
     x = L.unsqueeze(input, [0]) if input.ndim == 1 else input
-    result = _LinearProduct(*(_merged_as_it_lies(x, weight) or (x, weight))).result(bias)
+    result = _LinearProduct(x, weight).result(bias)
     return L.squeeze(result, [0]) if input.ndim == 1 else result
 
 
 class _LinearProduct:
-    """``x @ weight.T``, added where it is first used: a batch norm may become part of its weights."""
+    """``x @ weight.T``: a batch norm may become part of its weights."""
 
     def __init__(self, x: Tensor, weight: Tensor):
         self.x, self.weight = x, weight
@@ -95,49 +93,40 @@ class _LinearProduct:
         return deferred(self.add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1)
 
     def add(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        a, b = align([self.x, L.shuffle(weight, (1, 0)) if self._odd else weight])
-        result = L.matrix_multiply(a, b, "NONE", "NONE" if self._odd else "TRANSPOSE")
+        x, weight = _merged_as_it_lies(self.x, weight) or (self.x, weight)
+        odd = _is_odd(x, weight)
+        a, b = align([x, L.shuffle(weight, (1, 0)) if odd else weight])
+        result = L.matrix_multiply(a, b, "NONE", "NONE" if odd else "TRANSPOSE")
         if bias is None:
             return result
         return L.elementwise(*promote(result, bias), op="SUM")
 
-    @functools.cached_property
-    def _odd(self) -> bool:
-        """Whether the builder multiplies in fewer launches by transposed values than by a flag, in TensorRT-RTX 1.7.
 
-        It gives an odd side one more element. With the values in that order, it does so in the constant, for one matrix
-        of rows, and where both sides are odd and the rows do not lie in memory as they are written. Otherwise it copies
-        what is multiplied either way. Great weights are not copied for it.
-        """
-        weight, x = self.weight, self.x
-        if not weight.is_constant or weight.ndim != 2 or weight.data.numel() > SMALL or x.ndim < 3:
-            return False
-        odd = [size % 2 == 1 for size in weight.data.shape]
-        return any(odd) and (product(x.shape[:-2]) == 1 or (all(odd) and x.order[-1] != x.ndim - 1))
+def _is_odd(x: Tensor, weight: Tensor) -> bool:
+    """Whether the builder multiplies in fewer launches by transposed values than by a flag, in TensorRT-RTX 1.7.
 
-
-def is_linear(x: Tensor) -> bool:
-    """Whether a linear product with constant weights gives ``x``, and not a convolution."""
-    return isinstance(x.pending, PendingProduct) and x.pending.source.kernel.ndim == 2
-
-
-def is_convolution(x: Tensor) -> bool:
-    """Whether a convolution with constant weights gives ``x``."""
-    return isinstance(x.pending, PendingProduct) and x.pending.source.kernel.ndim > 2
+    It gives an odd side one more element. With the values in that order, it does so in the constant, for one matrix
+    of rows, and where both sides are odd and the rows do not lie in memory as they are written. Otherwise it copies
+    what is multiplied either way. Great weights are not copied for it.
+    """
+    if not weight.is_constant or weight.ndim != 2 or weight.data.numel() > SMALL or x.ndim < 3:
+        return False
+    odd = [size % 2 == 1 for size in weight.data.shape]
+    return any(odd) and (product(x.shape[:-2]) == 1 or (all(odd) and x.order[-1] != x.ndim - 1))
 
 
 def _merged_as_it_lies(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor] | None:
     """A flattened operand in the order in which it lies in memory, and the weight with its columns in that order."""
-    pending = x.pending
-    if x.is_layer or not isinstance(pending, PendingShuffle) or not weight.is_constant or weight.ndim != 2:
+    shuffled = joined_shuffle(x)
+    if shuffled is None or not weight.is_constant or weight.ndim != 2:
         return None
-    found = pending.steps.merged_along(pending.source.shape, pending.source.order)
+    found = shuffled.steps.merged_along(shuffled.source.shape, shuffled.source.order)
     if found is None:
         return None
     steps, sizes, places = found
     parts = L.shuffle(weight, reshape=(weight.shape[0], *sizes))
     columns = L.shuffle(parts, (0, *(1 + place for place in places)), weight.shape)
-    return L.shuffle(pending.source, *steps), columns
+    return L.shuffle(shuffled.source, *steps), columns
 
 
 @operation

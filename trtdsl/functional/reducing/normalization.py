@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.graph import Call
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, product
-from ..lowerings import lowered, way
+from ..lowerings import Choice, lowered, way
 from ..operands import binary, scaled
-from ..products.folding import folded, scaled_by
+from ..products.folding import Scaled, scaled_by
 from ..products.fusion import affine
 from .statistics import vector_norm
 
@@ -65,17 +66,21 @@ def batch_norm(
     if any(tensor.data is None for tensor in given):
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
-    within = folded(input, given, scale, shift)
-    return lowered("batch_norm", lowering, input, within=within, statistics=given, by=(scale, shift))
+    choice, call = Choice("batch_norm", lowering, input), input.network.current_operation
+    assert call is not None
+    scaled = Scaled(call, input, given, scale, shift, 1, choice)
+    if isinstance(input.node, Call):
+        return scaled.tensor(input.shape, input.dtype, "batch_norm", input.scope)
+    return scaled.lower()
 
 
-def _why_not_folded(x: Tensor, within: Tensor | None, **_: Any) -> str | None:
-    return None if within is not None else "no convolution that nothing else uses gives its input"
+def _why_not_folded(x: Tensor, within: Callable[[], Tensor] | str, **_: Any) -> str | None:
+    return within if isinstance(within, str) else None
 
 
 @way("batch_norm", "folded", "no layer: the weights of the convolution before it take it in", unless=_why_not_folded)
-def _norm_in_weights(x: Tensor, within: Tensor, **_: Any) -> Tensor:
-    return within
+def _norm_in_weights(x: Tensor, within: Callable[[], Tensor], **_: Any) -> Tensor:
+    return within()
 
 
 @way("batch_norm", "scale", "IScaleLayer")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ... import layers as L
 from ...core.lazy import torch
+from ...definition.graph import Call
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor
 from ...layers.base import channels_last
-from ...layers.shuffle import behind_shuffles
-from ...sizes.shape import Shape
+from ...layers.shuffle import Shuffle
 from ...sizes.size import is_static, product
 from ..lowerings import AUTO, lowered, way
 
@@ -49,20 +49,17 @@ def _why_not_by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> s
     return _why_not_pooled(x, op, axes) or (None if last else NOT_LAST)
 
 
-BY_USE = "IPoolingLayer where a convolution or a linear product uses it, otherwise IReduceLayer"
+BY_USE = "IPoolingLayer where convolutions and linear products alone use it, otherwise IReduceLayer"
 POOLED = "IPoolingLayer, which wants the channels fastest in memory"
 
 
 @way("amax", "by_use", BY_USE, unless=_why_not_by_use)
 @way("mean", "by_use", BY_USE, unless=_why_not_by_use)
 def _by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
-    def add(before_product: bool) -> Tensor:
-        return _pooled(x, op, axes, keepdim) if before_product else L.reduce(x, op, axes, keepdim)
-
     operation = x.network.current_operation
     assert operation is not None
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if keepdim else x.shape[:2]
-    return PendingReduction(add, operation).as_tensor(x, shape)
+    return Reduction(operation, x, op, axes, keepdim).tensor(shape, x.dtype, "a reduction", x.scope)
 
 
 @way("amax", "reduce", "IReduceLayer")
@@ -82,30 +79,31 @@ def _pooled(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     return L.squeeze(result, gone) if gone else result
 
 
-class PendingReduction:
-    """A reduction that becomes a layer where it is first used: another one where a product with weights uses it.
+class Reduction(Call):
+    """A reduction that becomes another layer where products with weights alone use it.
 
     Where the channels are the fastest dimension in memory, IReduceLayer takes a launch more than IPoolingLayer, which
     wants them so everywhere; but elementwise layers around it become one launch with IReduceLayer alone. A convolution
     or a linear product is a launch of its own. bfloat16 is pooled by way of float32.
     """
 
-    def __init__(self, add: Callable[[bool], Tensor], operation: Operation):
-        self.add, self.operation = add, operation
-        self.before_product = False
+    rule = "reduction by use"
+    __slots__ = ("axes", "keepdim", "op", "x")
 
-    def __call__(self) -> Tensor:
-        with self.operation:
-            return self.add(self.before_product)
+    def __init__(self, operation: Operation, x: Tensor, op: str, axes: Sequence[int], keepdim: bool):
+        super().__init__(operation, [x])
+        self.x, self.op, self.axes, self.keepdim = x, op, axes, keepdim
 
-    def as_tensor(self, x: Tensor, shape: Shape) -> Tensor:
-        """The result as a Tensor whose layer is added when another one needs it."""
-        scope = self.operation.scope or x.scope
-        return Tensor(x.network, shape, x.dtype, name="a reduction", scope=scope, pending=self)
+    def lower(self) -> Tensor:
+        """IPoolingLayer or IReduceLayer."""
+        if self._is_for_product(self.results[0]):
+            self.remark("IPoolingLayer: products alone use it")
+            return _pooled(self.x, self.op, self.axes, self.keepdim)
+        return L.reduce(self.x, self.op, self.axes, self.keepdim)
 
-
-def taken_by_product(x: Tensor) -> None:
-    """Notes that a product with weights uses ``x``, perhaps a reduction that is no layer yet."""
-    x = behind_shuffles(x)
-    if not x.is_layer and isinstance(x.pending, PendingReduction):
-        x.pending.before_product = True
+    def _is_for_product(self, tensor: Tensor) -> bool:
+        """Whether products with weights alone use the result, perhaps shuffled."""
+        users = self.operation.network.graph.users(tensor)
+        return bool(users) and all(
+            user.is_product or (isinstance(user, Shuffle) and self._is_for_product(user.results[0])) for user in users
+        )

@@ -9,6 +9,7 @@ from typing import Any
 from ... import layers as L
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.lazy import torch
+from ...definition.graph import Call
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
 from ...layers.base import channels_last
@@ -20,8 +21,8 @@ from ..pointwise.activation import relu
 from ..pointwise.elementary import abs, sign
 from ..pointwise.powers import pow
 from ..reducing.spatial import reduced
-from .deferred import PendingMaximum
 from .extent import Window, Windows, check_rank, windows_over
+from .maxima import Maximum
 from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
 
 SLICES = 9  # elements of the largest window that is pooled by slices unasked
@@ -134,9 +135,9 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
 
 
 def _maxima(windows: Windows) -> Tensor:
-    """Maxima of what nothing else has used yet are added where they are first used."""
+    """Maxima of what is no layer yet become layers when all that uses them is known."""
     x, operation = windows.x, windows.x.network.current_operation
-    if x.is_constant or x.is_layer or x.pending is None or x.ndim < 4:
+    if not isinstance(x.node, Call) or x.ndim < 4:
         return _pool(windows, "MAX", exclude_padding=True)
     assert operation is not None
     counts = tuple(windows.count(axis) for axis in windows.axes)
@@ -145,7 +146,7 @@ def _maxima(windows: Windows) -> Tensor:
         windows.x = x
         return _pool(windows, "MAX", exclude_padding=True)
 
-    return PendingMaximum(x, pool, operation).as_tensor((*x.shape[:2], *counts))
+    return Maximum(operation, x, pool).tensor((*x.shape[:2], *counts), x.dtype, "a maximum", x.scope)
 
 
 # -- average -----------------------------------------------------------------------------------------------------------

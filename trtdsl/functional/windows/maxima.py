@@ -1,0 +1,73 @@
+"""Maxima over windows: what is monotone may go before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...definition.graph import Call
+from ...definition.operation import Operation
+from ...definition.tensor import Tensor
+from ...layers.base import channels_last
+from ..products.folding import free_product_of
+
+
+class Maximum(Call):
+    """Maxima over windows of ``source``, which ``pool`` computes."""
+
+    __slots__ = ("pool", "source")
+
+    def __init__(self, operation: Operation, source: Tensor, pool: Callable[[Tensor], Tensor]):
+        super().__init__(operation, [source])
+        self.source, self.pool = source, pool
+
+    def lower(self) -> Tensor:
+        """The layers of ``pool``."""
+        return self.pool(self.source)
+
+    def order(self) -> tuple[int, ...]:
+        """In which order the result's dimensions lie in memory."""
+        return channels_last(self.source.ndim)
+
+
+class Monotone(Call):
+    """A function that never falls, of ``x``: of maxima, the maxima of the function are the same.
+
+    A product's own kernel computes the function; it goes there where nothing else needs the product or its maxima.
+    """
+
+    rule = "before maxima"
+    __slots__ = ("function", "x")
+
+    def __init__(self, operation: Operation, x: Tensor, function: Callable[[Tensor], Tensor]):
+        super().__init__(operation, [x])
+        self.x, self.function = x, function
+
+    def lower(self) -> Tensor:
+        """The function before the maxima, or behind them."""
+        node, graph = self.x.node, self.operation.network.graph
+        assert isinstance(node, Maximum)
+        if node.made is not None or not graph.is_used_once(self.x):
+            self.remark("behind the maxima: they are used otherwise, too", False)
+        elif free_product_of(node.source) is None:
+            self.remark("behind the maxima: what they are of is no product, or is used otherwise, too", False)
+        else:
+            self.remark("before the maxima, in the product that they are of")
+            with node.operation:
+                return node.pool(self._named(node.source))
+        return self.function(self.x)
+
+    def _named(self, source: Tensor) -> Tensor:
+        with self.operation:
+            return self.function(source)
+
+    def order(self) -> tuple[int, ...]:
+        """In which order the result's dimensions lie in memory."""
+        return self.x.order
+
+
+def monotone(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """``function(x)``, which never falls; it may be computed before maxima that give ``x``."""
+    operation = x.network.current_operation
+    if not isinstance(x.node, Maximum) or operation is None:
+        return function(x)
+    return Monotone(operation, x, function).tensor(x.shape, x.dtype, operation.name, x.scope)
