@@ -211,3 +211,15 @@ def test_nothing_differs_where_the_check_passes(tmp_path, command_line):
     assert found["layers"]["difference"] is None
     assert found["layers"]["absent"] == ["linear"]
     assert found["calls"]["difference"] is None
+
+
+def test_a_cast_to_the_dtype_that_a_tensor_has_is_no_call():
+    class Scores(torch.nn.Module):
+        def forward(self, x):
+            return torch.softmax(x.to(torch.float32), 1) + 1
+
+    net = td.Network()
+    net.output(F.softmax(net.input("x", (3, 3)), 0) + 1, "y")
+    found = td.compare_calls(net, {"x": torch.tensor([[1.0, 2.0, 0.0]] * 3)}, Scores()).difference
+    assert found is not None and found.torch is not None
+    assert found.torch.name == "softmax"

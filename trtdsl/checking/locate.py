@@ -188,10 +188,12 @@ def _run(reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor], precisio
 
     class Record(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            before = list(_tensors((args, kwargs)))
+            versions = {id(x): x._version for x in before if not x.is_inference()}
             result = function(*args, **(kwargs or {}))
-            tensors = list(_tensors(result))
+            # What gives its operand as it is, such as a cast to the dtype that it has, is no call.
+            tensors = [x for x in _tensors(result) if id(x) not in versions or versions[id(x)] != x._version]
             if tensors:
-                before = list(_tensors((args, kwargs)))
                 given = list(dict.fromkeys(makers[id(x)] for x in before if id(x) in makers))
                 varies = any(call.varies for call in given) or any(id(x) in inputs for x in before)
                 name = getattr(function, "__name__", str(function)).strip("_")
