@@ -4,24 +4,19 @@ import re
 from pathlib import Path
 
 import pytest
-from fuzz.program import RECIPES, held_against_program
+from fuzz.program import APART, RECIPES, Drawn, Step, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "engine-evaluated.md"
-APART = {"KV_CACHE_UPDATE", "SHAPE"}  # one memory for two tensors, which the caller sees to; no program
 
 
 def refused(types, seeds):
-    """The types of which a network is refused; what differs is for tests/layers/test_program_fuzz.py."""
-    found = set()
-    for type in types:
-        for drawn in RECIPES[type]:
-            for seed in range(seeds):
-                try:
-                    result = held_against_program(type, drawn, f"{type}-{drawn.__name__}-{seed}")
-                except AssertionError:
-                    continue
-                found |= {type} if result.startswith("not evaluated") else set()
-    return found
+    """The types of which a network of one layer is refused."""
+    layers = [(type, recipe, seed) for type in types for recipe in range(len(RECIPES[type])) for seed in range(seeds)]
+    return {
+        type
+        for type, recipe, seed in layers
+        if run(Drawn(f"{type}-{seed}", (Step(type, recipe, 0),))).startswith("not evaluated")
+    }
 
 
 def named():
