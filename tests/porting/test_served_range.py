@@ -1,4 +1,4 @@
-"""A refusal of sizes says what to give instead, and that is ported."""
+"""A refusal of sizes says what to give instead, and that is ported. Sides with outputs of other ranks are refused."""
 
 import re
 
@@ -17,17 +17,17 @@ class Image(nn.Module):
             x = nn.functional.pad(x, (0, 0, 0, 1))
         if w < 40:
             x = x * 2
-        return x + 1 if w % 2 else x
+        return x[None] if w % 2 else x
 
 
 class Square(nn.Module):
     def forward(self, x):
-        return x if x.shape[1] == x.shape[2] else x * 2
+        return x if x.shape[1] == x.shape[2] else x[None]
 
 
 class Ids(nn.Module):
     def forward(self, ids, mask):
-        return ids * mask if ids.shape[1] > 7 else ids
+        return ids * mask if ids.shape[1] > 7 else ids[None]
 
 
 class Deep(nn.Module):
@@ -42,7 +42,7 @@ class Deep(nn.Module):
 
 class Odd(nn.Module):
     def forward(self, x):
-        return x * 2 if (x.shape[0] + x.shape[1]) % 2 else torch.relu(x)
+        return x * 2 if (x.shape[0] + x.shape[1]) % 2 else torch.relu(x)[None]
 
 
 CASES = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from trtdsl.porting.calls import SizeOf, SizeOp, Value, Weight, leaves, rebuilt
+from trtdsl.porting.calls import Branch, Op, SizeOf, SizeOp, Value, Weight, leaves, rebuilt
 from trtdsl.porting.given import checked_inputs
 from trtdsl.porting.origin import Origin
 from trtdsl.porting.passes.instances import Builder
@@ -193,7 +193,23 @@ class Frame:
             return -operands[0]
         return OPERATORS[size.symbol](*operands)
 
+    def calls(self, call, builder):
+        """Runs the calls below a call one after the other, of a branch those of the side that its sizes choose."""
+        for item in call.body:
+            if isinstance(item, Branch):
+                guard = item.guard
+                side = item.sides[not OPERATORS[guard.symbol](self.size(guard.left), self.size(guard.right))]
+                self.calls(side, builder)
+                self.values.update(zip(item.results, map(self.value, side.results)))
+            elif isinstance(item, Op):
+                self.run(builder.lowered.get(item, ()))
+            else:
+                self.calls(item, builder)
+
     def expression(self, expression):
+        if expression.form == "cond":
+            compared, then, otherwise, _ = (argument.tree for argument in expression.arguments)
+            return rebuilt(then if self.expression(compared) else otherwise, self.leaf)
         arguments = [(argument.keyword, rebuilt(argument.tree, self.leaf)) for argument in expression.arguments]
         given = [tree for keyword, tree in arguments if keyword is None]
         named = {keyword: tree for keyword, tree in arguments if keyword is not None}
@@ -248,6 +264,10 @@ class Network:
     def require(condition, *_):
         assert condition
 
+    @staticmethod
+    def cond(pred, true_fn, false_fn, operands):
+        return (true_fn if pred else false_fn)(*operands)
+
 
 def stages(module, inputs, dims=None, ranges=None, traced=None):
     """What the module gives, and after it what each stage gives, by name: lists of tensors.
@@ -267,8 +287,7 @@ def stages(module, inputs, dims=None, ranges=None, traced=None):
 
         builder = Builder(trace)
         frame = Frame(Stage(state), {value: inputs[name] for name, value in trace.inputs.items()}, {}, {})
-        for lowered in builder.lowered.values():
-            frame.run(lowered)
+        frame.calls(trace.root, builder)
         yield "lowered", [frame.value(value) for value in leaves(trace.results)]
 
         file = File(Origin(lambda: module, None, None, "Module", {}), trace, given, None, None, None)

@@ -26,7 +26,7 @@ class Value:
     known: bool = False
     name: str | None = None
     """What the author calls it."""
-    producer: Op | None = None
+    producer: Op | None = field(default=None, repr=False)
     hint: str | None = None
     """What the author calls a list that holds it."""
 
@@ -90,6 +90,28 @@ class Op:
     """The module that called."""
 
 
+@dataclass(eq=False)
+class Branch(Op):
+    """One of two ways, by a comparison of sizes: ``args`` has what it compares, and what each side gives."""
+
+    guard: Any = None
+    sides: tuple[Call, Call] = ()  # pyright: ignore
+    """Where the comparison holds, and where it does not."""
+
+    @staticmethod
+    def on(guard: Any, sides: tuple[Call, Call], path: str) -> Branch:
+        """A branch that gives nothing yet: ``results`` and those of both sides are filled together."""
+        args = (guard.left, guard.right, *(side.results for side in sides))
+        return Branch("cond", "td.cond", "branch", args, {}, [], guard.location, path, guard, sides)
+
+
+class Side:
+    """One side of a branch, as what a :class:`Call` calls."""
+
+    def __init__(self, guard: Any, outcome: bool, within: str):
+        self._guard, self._outcome, self._within = guard, outcome, within
+
+
 class Helper:
     """A function of the author's that forward calls; its plain arguments are the helper's attributes."""
 
@@ -115,17 +137,21 @@ class Call:
     @property
     def kind(self) -> Any:
         """The identity of a kind of calls: the module's class, or the function's code."""
+        if isinstance(self.module, Side):
+            return self.module._guard.location, self.module._outcome
         return self.module._code if isinstance(self.module, Helper) else type(self.module)
 
     @property
     def title(self) -> str:
         """The name of the class or function."""
+        if isinstance(self.module, Side):
+            return f"{self.module._within}_{'where' if self.module._outcome else 'otherwise'}"
         return self.module._code.co_name if isinstance(self.module, Helper) else type(self.module).__name__
 
     @property
     def room(self) -> str:
         """The Python module of the class; empty for a function."""
-        return "" if isinstance(self.module, Helper) else type(self.module).__module__
+        return "" if isinstance(self.module, (Helper, Side)) else type(self.module).__module__
 
 
 def leaves(tree: Any) -> Iterator[Any]:
@@ -156,9 +182,11 @@ def rebuilt(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def operations(call: Call) -> Iterator[Op]:
-    """Every call of torch in a module's call and those below it, in order."""
+    """Every call of torch in a module's call and those below it, in order; a branch after those of its sides."""
     for item in call.body:
         if isinstance(item, Op):
+            for side in item.sides if isinstance(item, Branch) else ():
+                yield from operations(side)
             yield item
         else:
             yield from operations(item)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import UnsupportedError, UsageError
+from ..core.errors import TrtdslError, UnsupportedError, UsageError
 from ..core.lazy import torch
 from ..definition.input import Input
 from .calls import leaves, rebuilt
@@ -21,6 +21,7 @@ from .writing.comments import noted
 from .writing.write import File
 
 if TYPE_CHECKING:
+    from ..definition.network import Network
     from ..definition.spec.spec import NetworkSpec
 
 
@@ -50,7 +51,27 @@ def spec_of(
     if drawn:
         inputs = {key: replace(each, sample=drawn.get(key, each.sample)) for key, each in spec.inputs.items()}
         spec = replace(spec, inputs=inputs)
-    return replace(spec, weights=dict(module.state_dict())) if written.main.scoped else spec
+    spec = replace(spec, weights=dict(module.state_dict())) if written.main.scoped else spec
+    if trace.refusal is not None:
+        defined(spec, trace.refusal)
+    return spec
+
+
+def defined(spec: NetworkSpec, refusal: UnsupportedError | None) -> Network:
+    """The network that is written in the file.
+
+    One with branches (``refusal`` says why it has them) is built once, since TensorRT does not build every branch;
+    ``refusal`` is raised where that fails.
+    """
+    if refusal is None:
+        return spec.define()
+    from ..engine.compiling.compiler import compile_engine
+
+    try:
+        compile_engine(spec.define())
+        return spec.define()
+    except TrtdslError:
+        raise refusal from None
 
 
 def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:

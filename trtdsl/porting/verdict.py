@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import exit_codes
 from ..core.errors import ShapeError, TrtdslError
-from .module import executed
+from .module import defined, executed
 from .served_range import served_range
 from .tracing.trace import copied
 from .writing.comments import Shapes
@@ -55,8 +55,10 @@ def finished(text: str, written: File, module: torch.nn.Module, *, checked: bool
             spec = executed(text, written.name, {}, shapes.note)
         weights = dict(module.state_dict()) if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
-        network = spec.define()
+        network = defined(spec, written.trace.refusal)
     except TrtdslError as error:
+        if error is written.trace.refusal:
+            raise
         return text, Verdict(f"it cannot be checked: {error}", False, error.exit_code) if checked else None
     return shapes.commented(text), _verdict(spec, network, written.given) if checked else None
 

@@ -80,15 +80,12 @@ CONDITIONS = st.one_of(
 @example("h / 2 > 3.5", (7, 8, 9))
 def test_a_branch_is_the_same_at_every_size_or_refused(condition, ends):
     module = Branch(condition)
-    outcomes = {bool(module.condition(size, module)) for size in range(ends[0], ends[2] + 1)}
     try:
         equal_everywhere(module, *ends)
         refused = None
     except td.UnsupportedError as error:
         refused = error
-    if refused is None:
-        assert len(outcomes) == 1
-    else:
+    if refused is not None:
         parts = [part for part in re.split(r" [!=<>]=? | or |not ", condition) if part]
         values = {
             tuple(eval(part, {"h": size, "math": math}) for part in parts) for size in range(ends[0], ends[2] + 1)
@@ -130,6 +127,8 @@ class Kept(torch.nn.Module):
         lambda h: h // 2 * 2,
         lambda h: divmod(h, 2)[0],
         lambda h: 5 if h > 3 else 4,
+        lambda h: 3 if h % 8 == 0 else 4,
+        lambda h: 3 if h <= 20 else 4,
         lambda h: (h >> 1) + (1 << 1),
         lambda h: int(float(h) / 2),
         lambda h: int(h * 1.16),  # of h elements all
@@ -146,8 +145,6 @@ def test_calculated_sizes_stay_sizes(calculate):
         (lambda h: 3 + (h & 1), "where H = 5: .* needs what & gives to be 0, and it is 1"),
         (lambda h: math.gcd(h, 6), "where H = 5: .* needs what math.gcd() gives to be 2, and it is 1"),
         (lambda h: len(list(range(h))), "where H = 9: .* needs H == 8"),
-        (lambda h: 3 if h % 8 == 0 else 4, "where H = 5: .* needs H % 8 == 0, which holds where H is a multiple of 8"),
-        (lambda h: 3 if h <= 20 else 4, "where H = 21: .* needs H <= 20, which holds where H is 5 to 20"),
     ],
 )
 def test_a_number_that_changes_with_the_sizes_is_refused(calculate, words):
@@ -171,9 +168,7 @@ class Later(torch.nn.Module):
 
 
 def test_sizes_of_calculated_tensors_are_followed():
-    with pytest.raises(td.UnsupportedError) as caught:
-        equal_everywhere(Later(), 63, 64, 128)
-    assert "where H = 65: the one that is ported needs ((H + 1)//2) % 2 != 1" in str(caught.value)
+    equal_everywhere(Later(), 63, 64, 96)
     text = td.port(Later, {"x": "1,H"}, dims={"H": (63, 64, 64)})
     assert 'td.require(((H + 1) // 2) % 2 != 1, "test_prove_guards.py:' in text
     assert "td.require" not in td.port(Later, {"x": "1,4*H"}, dims={"H": (16, 16, 32)})
@@ -220,7 +215,7 @@ def test_branches_that_give_the_same_program_are_accepted():
     assert 'td.require(H >= 5, "test_prove_guards.py:' in text
     assert 'td.require(H <= 30, "test_prove_guards.py:' in text
     with pytest.raises(td.UnsupportedError, match="where H = 31: the one that is ported needs H <= 30"):
-        equal_everywhere(Detours(), 5, 8, 40)
+        equal_everywhere(Detours(), 5, 8, 40)  # with branches in each other, which TensorRT-RTX 1.7 does not build
 
 
 class PaddedWhereNeeded(torch.nn.Module):
@@ -245,9 +240,8 @@ class PaddedElse(PaddedWhereNeeded):
 @pytest.mark.parametrize("sizes", [(4, 8, 16), (5, 6, 7), (4, 7, 13)])
 def test_a_pad_where_one_is_needed_is_arithmetic(sizes):
     equal_everywhere(PaddedWhereNeeded(), *sizes)
-    if any(size % 4 == 0 for size in range(sizes[0], sizes[2] + 1)):
-        with pytest.raises(td.UnsupportedError, match="the module takes another path where H = "):
-            equal_everywhere(PaddedElse(), *sizes)
+    assert "td.cond" not in td.port(PaddedWhereNeeded, {"x": "1,H"}, dims={"H": sizes})
+    equal_everywhere(PaddedElse(), *sizes)
 
 
 class Spectrum(torch.nn.Module):
@@ -308,8 +302,7 @@ def test_repeating_once_is_no_other_path(rows):
 
 @pytest.mark.parametrize("rows", [(1, 2, 3), (1, 1, 3)])
 def test_another_path_beside_repeating_is_one(rows):
-    with pytest.raises(td.UnsupportedError, match="the module takes another path where N = "):
-        td.from_module(Repeated(2), ["N,4"], dims={"N": rows})
+    td.check(td.from_module(Repeated(2), ["N,4"], dims={"N": rows})).raise_for_mismatch()
 
 
 class RepeatedInParts(torch.nn.Module):
@@ -321,5 +314,4 @@ class RepeatedInParts(torch.nn.Module):
 
 def test_repeating_once_must_hold_at_every_size():
     assert td.check(td.from_module(RepeatedInParts(), ["N,4"], dims={"N": (1, 2, 3)})).passed
-    with pytest.raises(td.UnsupportedError, match=r"the module takes another path where N = \d"):
-        td.from_module(RepeatedInParts(), ["N,4"], dims={"N": (1, 2, 6)})
+    td.check(td.from_module(RepeatedInParts(), ["N,4"], dims={"N": (1, 2, 6)})).raise_for_mismatch()

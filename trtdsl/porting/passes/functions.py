@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.lazy import torch
-from ..calls import Call, Helper, SizeOf, SizeOp, Value, ValueList, Weight, leaves
+from ..calls import Call, Helper, Side, SizeOf, SizeOp, Value, ValueList, Weight, leaves
 from ..statements import (
     Argument,
     Copy,
@@ -118,7 +118,8 @@ class _Sharing:
             groups.setdefault(instance.key, []).append(instance)
         result = []
         for members in groups.values():
-            _unite_results(members)
+            if not isinstance(members[0].call.module, Side):
+                _unite_results(members)
             for part in _split(members):
                 function = self._function(part)
                 result.append(function)
@@ -161,6 +162,8 @@ class _Sharing:
             and first.expression.form == "function"
         ):
             return [first.expression.name]
+        if isinstance(module, Side):
+            return [name]
         if isinstance(module, Helper):
             name = name.strip("_")
             sizes = [item.name for item in instance.inputs if isinstance(item, SizeOf) and item.name]
@@ -299,7 +302,8 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
         return (shape(item.expression), tuple(mark(value) for value in item.results), pattern(item))
 
     lines = tuple(map(line, instance.body))
-    return (own, lines), holes, numbers
+    side = isinstance(instance.call.module, Side)
+    return (own, lines, tuple(map(mark, instance.results)) if side else ()), holes, numbers
 
 
 def _relative(path: str, above: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import Call, Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..calls import Branch, Call, Op, SizeOf, SizeOp, Value, leaves, rebuilt
 from ..tracing.trace import Trace
 
 
@@ -25,7 +25,12 @@ def _enter(call: Call, same: dict[Value, Value]) -> None:
         if isinstance(item, Call):
             _enter(item, same)
             continue
+        for side in item.sides if isinstance(item, Branch) else ():
+            _enter(side, same)
         item.args, item.kwargs = changed(item.args), changed(item.kwargs)
+        if isinstance(item, Branch):
+            for side, results in zip(item.sides, item.args[2:]):
+                side.results = results
         if _is_idle(item):
             operand = item.args[0]
             operand.name = operand.name or item.results.name

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..calls import Call, Helper, Op, SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
+from ..calls import Branch, Call, Helper, Op, SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
 from ..statements import Argument, Expression, Literal, Statement, flat, parts, size_key, sizes_of
 from ..tracing.trace import Trace, live_operations
 from ..translating.lowering import statements
@@ -40,9 +40,12 @@ class Builder:
         self.trace = trace
         self.live = live_operations(trace)
         self.instances: list[Instance] = []
-        self.lowered = {op: statements(op) for op in self.live}
+        self.lowered = {op: statements(op) for op in self.live if not isinstance(op, Branch)}
         self.uses: Counter[Value] = Counter(values_in(trace.results))
         self.deep: dict[Statement, Counter[Value]] = {}  # uses inside of what a statement calls
+        for op in self.live:
+            if isinstance(op, Branch):
+                self.uses.update(values_in(op.args))
         for lowered in self.lowered.values():
             for statement in lowered:
                 self.deep[statement] = Counter(_uses(statement))
@@ -55,6 +58,10 @@ class Builder:
         """The call with its statements; the statements of small modules replace the calls of these."""
         instance = Instance(call, [])
         for item in call.body:
+            if isinstance(item, Branch):
+                if item in self.live:
+                    self._branch(instance, item, [*above, instance])
+                continue
             if isinstance(item, Op):
                 instance.body += self.lowered.get(item, [])
                 continue
@@ -62,17 +69,48 @@ class Builder:
             kept = self._keeps(inner)
             if kept:
                 self._close(inner)
-                instance.children.append(inner)
                 assert inner.statement is not None
                 instance.body.append(inner.statement)
-                self.instances.append(inner)
             else:
                 instance.body += inner.body
-                instance.children += inner.children
-            instance.height = max(instance.height, inner.height + kept)
+            self._take(instance, inner, kept)
         if not above:
             instance.results = [value for value in leaves(self.trace.results) if isinstance(value, Value)]
         return instance
+
+    def _take(self, instance: Instance, inner: Instance, kept: bool) -> None:
+        instance.children += [inner] if kept else inner.children
+        if kept:
+            self.instances.append(inner)
+        instance.height = max(instance.height, inner.height + kept)
+
+    def _branch(self, instance: Instance, branch: Branch, above: list[Instance]) -> None:
+        """``td.cond``: each side a function of the file, or one call, or the values that it gives."""
+        left, right, *_ = branch.args
+        compared = Expression("operator", branch.guard.symbol, [Argument(None, left), Argument(None, right)])
+        sides: list[Any] = []
+        operands: dict[Value, None] = {}
+        deep = Counter(values_in(branch.args))
+        for side in branch.sides:
+            inner = self.instance(side, above)
+            self._close(inner, side.results)
+            assert inner.statement is not None
+            deep.update(self.deep.pop(inner.statement))
+            alone = len(inner.body) == 1 and inner.body[0].results == side.results and not inner.body[0].several
+            kept = bool(inner.body) and not (alone and not inner.body[0].note)
+            if kept:
+                sides.append(inner.statement.expression)
+            elif alone:
+                sides.append(inner.body[0].expression)
+            else:
+                sides.append(tuple(side.results) if len(side.results) > 1 else side.results[0])
+            operands.update(dict.fromkeys(item for item in _tensors(sides[-1]) if not isinstance(item, Weight)))
+            self._take(instance, inner, kept)
+        arguments = [Argument(None, tree) for tree in (compared, *sides, tuple(operands))]
+        several: list[Any] | None = list(branch.results) if len(branch.results) > 1 else None
+        statement = Statement(branch.results, Expression("cond", "cond", arguments), several)
+        self.deep[statement] = deep
+        instance.body.append(statement)
 
     def _keeps(self, inner: Instance) -> bool:
         """Whether the module becomes a function of its own."""
@@ -88,8 +126,8 @@ class Builder:
             return many or count > 3
         return count > 1 and not room.startswith("torch.nn.")
 
-    def _close(self, instance: Instance) -> None:
-        """Determines inputs and outputs."""
+    def _close(self, instance: Instance, results: list[Value] | None = None) -> None:
+        """Determines inputs and outputs, where these are not given."""
         defined = {value for statement in instance.body for value in statement.results}
         inside: Counter[Value] = Counter()
         for statement in instance.body:
@@ -97,12 +135,15 @@ class Builder:
         wanted = [value for value in defined if self.uses[value] > inside[value]]
         order = {value: index for index, value in enumerate(_ordered(instance))}
         instance.results = sorted(wanted, key=lambda value: order.get(value, len(order)))
+        if results is not None:
+            instance.results = results
         prefix = f"{instance.call.path}." if instance.call.path else ""
         tensors: dict[Value, None] = {}
         for statement in instance.body:
             for leaf in parts(statement.expression):
                 if isinstance(leaf, Value) and leaf not in defined and not under(leaf, prefix):
                     tensors[leaf] = None
+        tensors.update((value, None) for value in results or () if value not in defined and not under(value, prefix))
         lists = _lists(instance, tensors)
         tensors = {value: None for value in tensors if not any(value in items for items in lists.values())}
         given = {size_key(leaf) for leaf in leaves(instance.call.arguments) if isinstance(leaf, (SizeOf, SizeOp))}
@@ -170,6 +211,8 @@ def _shared_helpers(root: Call) -> set[Any]:
 
     def enter(call: Call, module: Call) -> None:
         for item in call.body:
+            for side in item.sides if isinstance(item, Branch) else ():
+                enter(side, module)
             if not isinstance(item, Call):
                 continue
             if isinstance(item.module, Helper):
@@ -213,6 +256,13 @@ def weights_in(body: list[Any]) -> Iterator[Weight]:
                     yield value
 
 
+def _tensors(tree: Any) -> Iterator[Value]:
+    """The values that an argument has, in expressions too."""
+    for leaf in parts(tree) if isinstance(tree, Expression) else leaves(tree):
+        if isinstance(leaf, Value):
+            yield leaf
+
+
 def _uses(statement: Statement) -> Iterator[Value]:
     for leaf in parts(statement.expression):
         yield from values_in(leaf)
@@ -221,5 +271,6 @@ def _uses(statement: Statement) -> Iterator[Value]:
 def _calls(call: Call) -> Iterator[Call]:
     yield call
     for item in call.body:
-        if isinstance(item, Call):
-            yield from _calls(item)
+        for inner in item.sides if isinstance(item, Branch) else [item]:
+            if isinstance(inner, Call):
+                yield from _calls(inner)

@@ -12,9 +12,11 @@ from ...core.lazy import torch
 from ...sizes.proof import Env
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves
 from ..given import Given
-from .prove_guards import Asking, ElsewhereAt, kept, proven
+from .branches import Apart, Way, state_of, united
+from .prove_guards import Asking, ElsewhereAt, kept, proven, refused
 from .trace import Trace, live_operations, trace
 
+MOST_WAYS = 12  # programs that are written as one with branches
 FURTHER_CALLS, MOST_FURTHER = 2_000, 24
 """The calls that traces at further sizes have together, and the most of these sizes: what no record of a size says,
 since Python indexes a list without asking the number, is seen by trying."""
@@ -40,43 +42,84 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
     if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
         with suppress(TrtdslError):
             return _traced_at(sorted(points, key=lambda env: -sum(env.values())), module, given)
+    if isinstance(cause, ElsewhereAt):
+        with suppress(TrtdslError):
+            found = _traced_at(points, module, given, most=MOST_WAYS)
+            found.refusal = refusal
+            return found
     raise refusal
 
 
-def _traced_at(points: list[Env], module: torch.nn.Module, given: Given) -> Trace:
+def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, most: int = 1) -> Trace:
+    """The trace at the first of the points, which is one with branches where the module goes up to ``most`` ways."""
     first, *others = points
     result = _traced(module, given, first)
     mine = Lines(result)
     if result.tried:  # a size that depends on values must not become a number either
         mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")
+    lines = {result: (mine, first)}
 
-    def same(other: Trace, env: Env) -> list[Asking] | None:
-        """The conditions under which the other trace is this program; None where it is another."""
-        with suppress(UnsupportedError):
-            mine.compare(Lines(other), _text(first), _text(env))
-            return []
-        (own, here), (its, there) = (kept(each, given, env) for each in (result, other))
-        with suppress(UnsupportedError):
-            Lines(result, own).compare(Lines(other, its), _text(first), _text(env))
-            return here + there
+    def same(other: Trace, env: Env, ways: list[Way]) -> tuple[Way, list[Asking]] | None:
+        """The way to which the other trace comes, and under which conditions; None where it is another program."""
+        its = lines.setdefault(other, (Lines(other), env))[0]
+        for way in ways:
+            with suppress(UnsupportedError):
+                lines[way.trace][0].compare(its, _text(lines[way.trace][1]), _text(env))
+                return way, []
+        for way in ways:
+            (own, here), (there, more) = (kept(each, given, env) for each in (way.trace, other))
+            with suppress(UnsupportedError):
+                Lines(way.trace, own).compare(Lines(other, there), _text(lines[way.trace][1]), _text(env))
+                return way, here + more
         return None
 
     if not others:
         _check_steady(module, given, first, mine)
-    result.requirements, remarks = proven(result, given, lambda env: trace(module, given.at(env)), same)
+    found = proven(result, given, lambda env: trace(module, given.at(env)), same, most)
+    result.requirements, remarks, ways, columns = found
     result.remarks += remarks
+    ways = ways or [Way(result, {}, True)]
     further = given.further(min(max(FURTHER_CALLS // max(len(mine.ops), 1), 1), MOST_FURTHER))
-    for env in [*others, *given.between(), *(env for env in further if env not in points)]:
+    ends = [] if len(ways) == 1 else _ends(ways, columns, first)
+    for env in [*others, *ends, *given.between(), *(env for env in further if env not in points)]:
         try:
             other = _traced(module, given, env)
         except TrtdslError:
             if env in others:
                 raise
             continue  # the module may need multiples, which the ends of the ranges are
-        if same(other, env) is None:
+        if same(other, env, ways) is None:
             _check_steady(module, given, first, mine)
             mine.compare(Lines(other), _text(first), _text(env))
+    if len(ways) > 1:
+        _unite(ways, columns, given, {trace: own for trace, (own, _) in lines.items()})
     return result
+
+
+def _ends(ways: list[Way], columns: Mapping[str, Any], usual: Env) -> list[Env]:
+    """The first and the last sizes at which the module goes each way."""
+    places = [
+        place for way in ways for place in (int(way.where.argmax()), len(way.where) - 1 - int(way.where[::-1].argmax()))
+    ]
+    return [{**usual, **{name: int(column[place]) for name, column in columns.items()}} for place in places]
+
+
+def _unite(ways: list[Way], columns: dict[str, Any], given: Given, lines: Mapping[Trace, Lines]) -> None:
+    """Makes the first way's trace the program of all; raises UnsupportedError where there is none."""
+    paths = [*ways, *(other for way in ways for other in way.others)]
+    first, restore = ways[0], state_of(paths)
+    for whole in (False, True):
+        try:
+            for program, way in united(paths, whole=whole):
+                Lines(program).compare(lines[way.trace], "one size", "another")
+            break
+        except (Apart, UnsupportedError):
+            restore()
+    else:
+        broken = [each for each in first.asked.values() if not each.everywhere]
+        raise refused([broken], first.where, columns, given)
+    for way in ways[1:]:
+        first.trace.remarks += [each for each in way.trace.remarks if each not in first.trace.remarks]
 
 
 def _check_steady(module: torch.nn.Module, given: Given, env: Mapping[str, int], mine: Lines) -> None:

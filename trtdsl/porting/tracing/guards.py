@@ -21,6 +21,8 @@ class Guard:
     location: Location
     how: str = ""
     """What made a plain number of the size, where nothing was compared: its record ends there."""
+    at: int = 0
+    """How many calls of torch were written down before."""
 
 
 @dataclass
@@ -30,6 +32,8 @@ class Record:
     guards: list[Guard] = field(default_factory=list)
     packages: set[str] = field(default_factory=set)
     """Packages that call ``int`` or ``float`` of sizes and have Python's own."""
+    calls: int = 0
+    """How many calls of torch are written down."""
 
 
 GUARDS: ContextVar[Record | None] = ContextVar("trtdsl_guards", default=None)
@@ -39,4 +43,4 @@ def note(symbol: str, left: Any, right: Any, outcome: bool, location: Location |
     """Notes a comparison; one without a location is torch's own, whose calls are recorded as they are."""
     record = GUARDS.get()
     if record is not None and location is not None:
-        record.guards.append(Guard(symbol, left, right, outcome, location, how))
+        record.guards.append(Guard(symbol, left, right, outcome, location, how, record.calls))

@@ -3,7 +3,7 @@
 The trace is executed once more with symbolic sizes: its statements, by trtdsl's own functions, so that each size that
 the module compared is an expression of the inputs' dimensions. Comparisons of whole numbers are then decided by the
 algebra of sizes, those of fractions by trying every value. Where a comparison has another result, the module is traced
-there too, and another path is accepted if it gives the same program.
+there too: another path gives the same program, or is another way that the module goes (branches.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,7 @@ from ..given import Given
 from ..served_range import served_range
 from ..statements import Expression, Literal, Statement, size_key
 from ..translating.lowering import statements
+from .branches import Way
 from .guards import Guard
 from .modes import tensors_of
 from .stand_ins import MATH
@@ -71,70 +72,101 @@ class Unknown(Exception):
 
 
 def proven(
-    trace: Trace, given: Given, retraced: Callable[[Env], Trace], same: Callable[[Trace, Env], list[Asking] | None]
-) -> tuple[list[Requirement], list[str]]:
-    """The requirements under which the module does at all sizes what the trace does, and remarks on open comparisons.
+    trace: Trace,
+    given: Given,
+    retraced: Callable[[Env], Trace],
+    same: Callable[[Trace, Env, list[Way]], tuple[Way, list[Asking]] | None],
+    most: int,
+) -> tuple[list[Requirement], list[str], list[Way], dict[str, Any]]:
+    """Requirements, remarks on open comparisons, at ``most`` so many ways that the module goes, and their sizes.
 
-    Sizes for which the module takes another path are traced by ``retraced``, until there are none left: that path must
-    come to the ``same`` program, under the conditions that it gives (None: to another). Raises UnsupportedError with
-    the module's line, the first sizes for which it does not, and the range in which they are left out.
+    Sizes for which the module takes another path are traced by ``retraced``, until there are none left. A path that
+    comes to the ``same`` program as one before, under the conditions that it gives, is no way of its own. Raises
+    UnsupportedError with the module's line, the first sizes that no way is known for, and the range without them.
     """
     if not given.dims:
-        return [], []
+        return [], [], [], {}
     asked = Asked(trace, given)
-    broken = [condition for condition in asked.conditions if not condition.everywhere]
-    names = sorted({name for condition in broken for name in condition.names})
+    broken = asked.broken()
+    ways, columns = [Way(trace, asked.by_guard, True)], {}
+    if broken:
+        calls = max(sum(1 for _ in operations(trace.root)), 1)
+        tried = min(max(PATHS[0], CALLS // calls), PATHS[1])
+        names = {name for condition in broken for name in condition.names}
+        while True:
+            columns = _columns(given, sorted(names))
+            more = _explored(ways, broken, columns, given, retraced, same, (tried, most))
+            if not more:
+                break
+            names |= more
+            ways = [Way(trace, asked.by_guard, True)]
     requirements: dict[str, Requirement] = {}
     for condition in asked.conditions:
         texts = condition.texts if condition.everywhere else _range_texts(given, condition.names)
         for text in texts:
             requirements.setdefault(text, Requirement(text, _short(condition.guard.location)))
-    if broken:
-        calls = max(sum(1 for _ in operations(trace.root)), 1)
-        most = min(max(PATHS[0], CALLS // calls), PATHS[1])
-        _explored(broken, _columns(given, names), given, retraced, same, most)
+    for way in ways[1:]:  # what was asked there of other dimensions
+        for guard, condition in way.asked.items():
+            for text in _range_texts(given, condition.names) if condition.texts else ():
+                requirements.setdefault(text, Requirement(text, _short(guard.location)))
     places = list(dict.fromkeys(map(_short, asked.open)))
     remark = (
         f"what forward asks of sizes at {', '.join(places[:5])} is not proven for all of them: "
         "the sizes depend on data, or on calls without a counterpart"
     )
-    return list(requirements.values()), [remark] if places else []
+    return list(requirements.values()), [remark] if places else [], ways, columns
 
 
 def _explored(
+    ways: list[Way],
     broken: list[Asking],
     columns: dict[str, Any],
     given: Given,
     retraced: Callable[[Env], Trace],
-    same: Callable[[Trace, Env], list[Asking] | None],
-    most: int,
-) -> None:
-    """Every path that the module takes in the range comes to the same program; raises UnsupportedError otherwise.
+    same: Callable[[Trace, Env, list[Way]], tuple[Way, list[Asking]] | None],
+    most: tuple[int, int],
+) -> set[str]:
+    """Adds the ways that the module goes in the range; raises UnsupportedError where there are too many.
 
-    At ``most`` so many are traced.
+    At ``most`` so many paths are traced, of so many ways. Gives the names of dimensions that must be looked at too.
     """
     usual = {name: bounds[1] for name, bounds in _bounds(given).items()}
     covered = _all([condition.outcomes(columns) for condition in broken])
+    ways[0].where = covered.copy()
     paths = [broken]
-    for _ in range(most):
+    for _ in range(most[0]):
         left = np.flatnonzero(~covered)
         if not len(left):
-            return
+            return set()
         env = {**usual, **{name: int(column[left[0]]) for name, column in columns.items()}}
         try:
             other = retraced(env)
-            further = same(other, env)
+            asked, known = Asked(other, given), same(other, env, ways)
         except TrtdslError:
             break
-        if further is None:
-            break
-        there = [each for each in [*Asked(other, given).conditions, *further] if not each.everywhere]
-        if any(not set(each.names) <= set(columns) for each in there):
-            break
-        paths.append(there)
+        there = [*asked.broken(), *(each for each in (known[1] if known else ()) if not each.everywhere)]
+        more = {name for each in there for name in each.names} - set(columns)
+        if more:
+            return more
         here = _all([each.outcomes(columns) for each in there], len(covered))
         here[left[0]] = True
+        if known is None:
+            if len(ways) == most[1] or asked.open:
+                break
+            ways.append(Way(other, asked.by_guard, here))
+        else:
+            known[0].where = known[0].where | here
+            known[0].others.append(Way(other, asked.by_guard, here))
+        paths.append(there)
         covered = covered | here
+    raise refused(paths, covered, columns, given, tried=len(paths) > most[0])
+
+
+def refused(
+    paths: Sequence[list[Asking]], covered: Any, columns: Mapping[str, Any], given: Given, *, tried: bool = False
+) -> UnsupportedError:
+    """The error for the first sizes that are not covered by the conditions of ``paths``, with a range to give."""
+    usual = {name: bounds[1] for name, bounds in _bounds(given).items()}
     first = int(np.flatnonzero(~covered)[0])
     env = {name: int(column[first]) for name, column in columns.items()}
     point = {name: column[first : first + 1] for name, column in columns.items()}
@@ -143,10 +175,10 @@ def _explored(
         filter(None, failed), key=len
     )  # of the paths to the program, the one that was left at the fewest places
     whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
-    error = nearest[0].refusal(
-        env, _bounds(given), served_range(given, columns, covered) if whole else "", tried=len(paths) > most
-    )
-    raise error from ElsewhereAt({**usual, **env})
+    instead = served_range(given, columns, covered) if whole else ""
+    error = nearest[0].refusal(env, _bounds(given), instead, tried=tried)
+    error.__cause__ = ElsewhereAt({**usual, **env})
+    return error
 
 
 REPEATS = {"expand", "expand_as", "broadcast_to", "repeat", "tile"}
@@ -226,7 +258,7 @@ class Asked:
         guards = {
             (guard.symbol, size_key(guard.left), size_key(guard.right), guard.location): guard for guard in trace.guards
         }
-        self.conditions: list[Asking] = []
+        self.by_guard: dict[Guard, Asking] = {}
         self.open: list[Location] = []
         symbols = Symbols(trace, given, guards.values()) if guards else None
         for guard in guards.values():
@@ -237,7 +269,12 @@ class Asked:
                 self.open.append(guard.location)
                 continue
             if condition.names:
-                self.conditions.append(condition)
+                self.by_guard[guard] = condition
+        self.conditions = list(self.by_guard.values())
+
+    def broken(self) -> list[Asking]:
+        """Those that do not hold at all sizes."""
+        return [condition for condition in self.conditions if not condition.everywhere]
 
 
 class Asking:

@@ -17,13 +17,14 @@ from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, re
 from ..translating.aten import is_overload, public_call
 from ..translating.counterpart import counterpart
 from ..translating.spellings import python_type, respelled
+from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
+from .guards import GUARDS
 from .memory import Memory, layout
 from .modes import hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
-from .unknown import sized, unlike_itself
 from .writes import check_writes, refuse_set, target_of, writes_itself
 
 
@@ -354,7 +355,7 @@ class Recorder:
                 op = Op("tensor", "torch.tensor", "function", (numbers,), {"dtype": dtype}, None, here())
                 op.path = self._path()
                 op.results = self.emitted[key] = Value(tuple(tensor.shape), dtype, known=True, producer=op)
-                container.body.append(op)
+                self._note(op, container)
         return self.emitted[key]
 
     def _holds(self, constant: Value, tensor: torch.Tensor) -> bool:
@@ -375,7 +376,7 @@ class Recorder:
             op = Op("to", "torch.Tensor.to", "method", (self.weights[name], dtype), {}, None, here(), self._path())
             op.results = self.emitted[key] = Value(shape, dtype, producer=op)
             self.kept.append(tensor)
-            container.body.append(op)
+            self._note(op, container)
         return self.emitted[key]
 
     def converted(self, result: torch.Tensor) -> None:
@@ -384,10 +385,13 @@ class Recorder:
         if given.dtype != result.dtype:
             op = Op("to", "torch.Tensor.to", "method", (given, result.dtype), {}, None, None)
             op.results = self.values[id(result)] = Value(given.shape, result.dtype, name=given.name, producer=op)
-            self.root.body.append(op)
+            self._note(op, self.root)
 
-    def _note(self, op: Op) -> None:
-        self._container().body.append(op)
+    def _note(self, op: Op, container: Call | None = None) -> None:
+        (container or self._container()).body.append(op)
+        record = GUARDS.get()
+        if record is not None:
+            record.calls += 1
 
     def _container(self, begins: bool = False) -> Call:
         """The call whose body is being written: the running module's, or that of a function that its forward called.

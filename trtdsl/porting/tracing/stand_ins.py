@@ -122,7 +122,6 @@ MATH: dict[str, Callable[..., Any]] = {
     f"math.{name}": getattr(math, name)
     for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "isqrt", "hypot", "fabs", "copysign")
 }
-IN_MATH = {"sqrt": _root, **{name.removeprefix("math."): _one_value(name.removeprefix("math.")) for name in MATH}}
 
 
 class _FloatType(_IntType):

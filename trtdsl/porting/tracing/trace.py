@@ -29,7 +29,7 @@ from .recorder import Recorder
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, without_sizes
 
 
-@dataclass
+@dataclass(eq=False)
 class Trace:
     """One run of a module."""
 
@@ -48,6 +48,8 @@ class Trace:
     """What it asked of sizes."""
     requirements: list[Any] = field(default_factory=list)
     """What the file requires of its dimensions, so that the module would have done the same at all sizes."""
+    refusal: UnsupportedError | None = None
+    """Why it is no program without branches; it stands where that with branches cannot be defined."""
     left_out: list[str] = field(default_factory=list)
     """What forward gives that is no output, by the paths under which a check knows it."""
 
@@ -118,6 +120,7 @@ def _trace(
         stack.enter_context(pythons_functions(packages, types_in))
         record = GUARDS.get() or Record()
         record.guards.clear()
+        record.calls = 0
         returned = recorder.run(module, tensors)
     for op in operations(recorder.root):
         _choose(op)

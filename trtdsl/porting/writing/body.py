@@ -414,7 +414,7 @@ def wrapped(head: str, expression: Expression, renderer: Renderer, indent: int) 
         callee = f"{renderer.operand(expression.arguments[0].tree, 9)}.{expression.name}"
         arguments = renderer.arguments(expression.arguments[1:])
     else:
-        callee, arguments = renderer.callee(expression), renderer.arguments(renderer.ordered(expression))
+        callee, arguments = renderer.callee(expression), renderer.given(expression)
     return wrapped_call(f"{head}{callee}", arguments, indent)
 
 

@@ -59,11 +59,21 @@ class Renderer:
         if form == "method":
             receiver, rest = self.operand(arguments[0].tree, ATOM), arguments[1:]
             return f"{receiver}.{expression.name}({', '.join(self.arguments(rest))})", ATOM
-        return f"{self.callee(expression)}({', '.join(self.arguments(self.ordered(expression)))})", ATOM
+        return f"{self.callee(expression)}({', '.join(self.given(expression))})", ATOM
 
     def callee(self, expression: Expression) -> str:
         """The text of the callee, for a function, a module, and a missing call."""
-        return {"function": f"F.{expression.name}", "missing": "td.missing"}.get(expression.form, expression.name)
+        names = {"function": f"F.{expression.name}", "missing": "td.missing", "cond": "td.cond"}
+        return names.get(expression.form, expression.name)
+
+    def given(self, expression: Expression) -> list[str]:
+        """The texts of a function's arguments."""
+        if expression.form != "cond":
+            return self.arguments(self.ordered(expression))
+        compared, *sides, operands = (argument.tree for argument in expression.arguments)
+        names = ", ".join(map(self.value, operands))
+        functions = [f"lambda {names}: {self.tree(side)}" for side in sides]
+        return [self.expression(compared)[0], *functions, self.tree(operands)]
 
     def ordered(self, expression: Expression) -> list[Argument]:
         """Arguments in the order in which they are written: the weights after the tensors, then literals."""

@@ -1,0 +1,64 @@
+"""Modules that go different ways at other sizes: one network, equal to the module at every size of its range."""
+
+import itertools
+
+import pytest
+import torch
+
+import trtdsl as td
+from tests.porting import sized_modules
+from tests.porting.sized_modules import CASES
+from trtdsl.interpreter.interpret import Interpreter
+
+FEW = ["Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several"]
+REFUSED = ["PadIf", "Wide", "Sizes", "Levels", "ShiftIf", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
+
+
+def spec_of(name):
+    shape, dims = CASES[name]
+    torch.manual_seed(0)
+    module = getattr(sized_modules, name)().eval()
+    return module, td.from_module(module, {"x": shape}, dims=dims)
+
+
+PORTED = [name for name in CASES if name not in REFUSED]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FEW else pytest.mark.heavy) for name in PORTED]
+)
+def test_it_is_equal_at_every_size(name):
+    shape, dims = CASES[name]
+    module, spec = spec_of(name)
+    network = spec.define()
+    network.check_sizes()
+    run = Interpreter(network)
+    for sizes in itertools.product(*(range(low, high + 1) for low, _, high in dims.values())):
+        env = dict(zip(dims, sizes))
+        x = torch.randn([eval(part, env.copy()) for part in shape.split(",")])
+        with torch.no_grad():
+            expected = module(x)
+        expected = [expected] if isinstance(expected, torch.Tensor) else list(expected)
+        for own, its in zip(run({"x": x}).values(), expected, strict=True):
+            torch.testing.assert_close(own, its, msg=lambda text, env=env: f"{env}: {text}")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.heavy] * (name != "Wide")) for name in REFUSED])
+def test_what_cannot_be_built_is_refused_by_its_line(name):
+    with pytest.raises(td.UnsupportedError, match=r"sized_modules.py:\d+: the module takes another path where"):
+        spec_of(name)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", PORTED)
+def test_a_check_passes_and_an_engine_is_built(name, tmp_path):
+    _, spec = spec_of(name)
+    td.check(spec).raise_for_mismatch()
+    td.build(spec, tmp_path / "x.engine")
+
+
+def test_a_branch_is_written_where_the_module_has_it():
+    text = td.port(f"{sized_modules.__file__}:Short", {"x": "1,2,T"}, dims={"T": (3, 9, 12)})
+    assert "td.cond(" in text
+    assert "F.pad(x, (0, 7 - " in text
+    assert text.count("F.conv1d(") == 1

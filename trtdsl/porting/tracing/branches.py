@@ -1,0 +1,543 @@
+"""One program of several traces, which go different ways where a comparison of sizes has another result.
+
+The traces are laid beside each other, call by call. Where they differ, the program gets a :class:`Branch` on the last
+comparison that both made with different results; what follows is common again, with the values of the side that runs.
+The program is right where, for each size, it makes the calls of the trace that the module makes there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.lazy import torch
+from ..calls import Branch, Call, Op, Side, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
+from .guards import Guard
+from .trace import Trace, live_operations
+
+NEAR = 8  # calls that one way makes besides
+
+
+class Apart(Exception):
+    """The traces are no program with branches."""
+
+
+@dataclass(eq=False)
+class Way:
+    """One way that a module goes."""
+
+    trace: Trace
+    asked: dict[Guard, Any]
+    """What it asks of sizes, as conditions of the inputs' dimensions."""
+    where: Any
+    """At which sizes the module goes this way."""
+    others: list[Way] = field(default_factory=list)
+    """Paths to the same calls, on which the module asks something else."""
+
+
+def united(ways: Sequence[Way], *, whole: bool = False) -> Iterator[tuple[Trace, Way]]:
+    """Makes the first trace the program of all. Yields what it does on each way, as a trace without branches.
+
+    ``whole`` makes one branch of all in a part of the module that differs. Raises Apart where there is no such program.
+    """
+    program = _Program(ways[0], whole)
+    for way in ways[1:]:
+        program.join(way)
+    trace = ways[0].trace
+    _check_scopes(trace.root, set(trace.inputs.values()), trace.results)
+    for way in ways:
+        yield _one_way(trace, program.guards[way]), way
+
+
+def state_of(ways: Sequence[Way]) -> Callable[[], None]:
+    """A function that undoes what :func:`united` has made of the traces."""
+    calls = [call for way in ways for call in _calls(way.trace.root)]
+    bodies = [(call, call.body) for call in calls]
+    ops = [(op, op.args, op.kwargs) for call in calls for op in call.body if isinstance(op, Op)]
+    tables = [(way.trace, way.trace.results, dict(way.trace.weights), dict(way.trace.constants)) for way in ways]
+    paths = [(weight, weight.path) for way in ways for weight in way.trace.weights.values()]
+
+    def restore() -> None:
+        for call, body in bodies:
+            call.body = body
+        for op, args, kwargs in ops:
+            op.args, op.kwargs = args, kwargs
+        for trace, results, weights, constants in tables:
+            trace.results, trace.weights, trace.constants = results, weights, constants
+        for weight, path in paths:
+            weight.path = path
+
+    return restore
+
+
+def _calls(call: Call) -> Iterator[Call]:
+    yield call
+    for item in call.body:
+        if isinstance(item, Call):
+            yield from _calls(item)
+
+
+class _Program:
+    """The first trace, to which others are joined one by one."""
+
+    def __init__(self, first: Way, whole: bool):
+        self.trace, self.first, self.whole = first.trace, first, whole
+        self.guards: dict[Way, list[Guard]] = {}
+        self.made_for: dict[Call, Way] = {}
+        """The trace that a side of a branch was first written for."""
+        self.given: dict[Value, list[Value]] = {}
+        """What branches give, by what their sides give."""
+        self.home: dict[Value, tuple[Call, ...]] = {}
+        """The sides of branches that a value is in."""
+        self._keep(first, lambda leaf: leaf)
+        _drop(first.trace.root, live_operations(first.trace))
+
+    def _keep(self, way: Way, image: Callable[[Value], Value]) -> None:
+        """The way's comparisons, of the program's values."""
+        asked = (guard for guard, asked in way.asked.items() if asked.condition is not None)
+        self.guards[way] = [_guard_of(guard, image) for guard in asked]
+
+    def join(self, way: Way) -> None:
+        order = {op: place for place, op in enumerate(operations(way.trace.root))}
+        _drop(way.trace.root, live_operations(way.trace))
+        joining = _Joining(self, way, order)
+        joining.all()
+        self._keep(way, lambda value: joining.images.get(value, value))
+        self.home = _homes(self.trace.root)
+
+
+class _Joining:
+    """Lays one more trace beside the program."""
+
+    def __init__(self, program: _Program, way: Way, order: Mapping[Op, int]):
+        self.program, self.way, self.order = program, way, order
+        self.mine, self.its = program.trace, way.trace
+        self.images = {self.its.inputs[name]: value for name, value in self.mine.inputs.items()}
+        """The program's values, by the trace's."""
+        self.taken: dict[Branch, bool] = {}
+        self.inside: dict[Value, Branch] = {}
+        """The new branches, by what their sides make."""
+        self.out: list[Any] = []
+        self.open: list[Call] = []
+        """The sides of branches that are looked at."""
+        self.around: dict[Branch, list[Call]] = {}
+        """Those that were open, by the new branches."""
+        self.call, self.beside, self.before = self.mine.root, program.first, 0
+        self.uses = Counter(value for op in operations(self.mine.root) for value in _operands(op))
+        self.uses.update(values_in(self.mine.results))
+
+    def all(self) -> None:
+        """Adds the trace to the program."""
+        for weight in self.its.weights.values():
+            self.images[weight] = self._weight(weight)
+        self.mine.root.body = self._walk(self.mine.root, self.mine.root.body, self.its.root.body)
+        self.out, self.before = self.mine.root.body, len(self.order)
+        self.mine.results = self._unified(self.mine.results, self.its.results)
+
+    def _weight(self, weight: Weight) -> Weight:
+        constants, number = self.mine.constants, self.its.constants.get(weight.path)
+        if number is not None:
+            same = (
+                path for path, held in constants.items() if torch.equal(held, number) and held.dtype == number.dtype
+            )
+            weight.path = next(same, f"constant_{len(constants)}")
+            constants.setdefault(weight.path, number)
+        return self.mine.weights.setdefault(weight.path, weight)
+
+    # -- beside each other ---------------------------------------------------------------------------------------------
+
+    def _walk(self, call: Call, mine: list[Any], its: list[Any]) -> list[Any]:
+        """One list of both, which follow the same and come before the same."""
+        outer, out = (self.out, self.call), []
+        i = j = 0
+        while i < len(mine) or j < len(its):
+            self.out, self.call = out, call
+            self.before = self._before(its, j)
+            item = mine[i] if i < len(mine) else None
+            if isinstance(item, Branch):
+                a, b = 1, self._passed(item, mine[i + 1 :], its[j:])
+            elif item is not None and j < len(its) and _fits(item, its[j]):
+                a = b = 1
+                self._same(item, its[j])
+            else:
+                a, b = self._differing(mine[i:], its[j:])
+                item = self._branch(mine[i : i + a], its[j : j + b])
+            out.append(item)
+            i, j = i + a, j + b
+        self.out, self.call = outer
+        return out
+
+    def _before(self, its: list[Any], place: int) -> int:
+        """How many calls the trace had made before one of these, those included on which nothing depends."""
+        following = next(_operations(its[place:]), None)
+        if following is not None:
+            return self.order[following]
+        last = max((self.order[op] for op in _operations(its)), default=self.before - 1)
+        return next((self.order[op] for op in operations(self.its.root) if self.order[op] > last), len(self.order))
+
+    def _same(self, item: Op | Call, other: Any) -> None:
+        if isinstance(item, Call):
+            item.body = self._walk(item, item.body, other.body)
+            return
+        item.args, item.kwargs = self._unified((item.args, item.kwargs), (other.args, other.kwargs))
+        pairs = zip(leaves(item.results), leaves(other.results))
+        self.images.update((its, own) for own, its in pairs if isinstance(own, Value))
+
+    def _passed(self, branch: Branch, after: list[Any], its: list[Any]) -> int:
+        """Lays the side of a branch that the trace takes beside its calls; gives how many these are."""
+        asked = next((guard for guard in reversed(list(self.way.asked)) if self._alike(branch.guard, guard)), None)
+        if asked is None:
+            raise Apart
+        self.taken[branch] = asked.outcome
+        side, beside = branch.sides[not asked.outcome], self.beside
+        self.open.append(side)
+        counts, usual = range(len(its) + 1), len(side.body)
+        rests = {count: _run(after, its[count:]) for count in counts}
+        count = max(counts, key=lambda n: (rests[n], rests[n] == len(after) == len(its) - n, -abs(n - usual)))
+        self.beside = self.program.made_for[side]
+        side.body = self._walk(side, side.body, its[:count])
+        self.beside = beside
+        self.open.pop()
+        return count
+
+    def _differing(self, mine: list[Any], its: list[Any]) -> tuple[int, int]:
+        """How many of both differ: until they are alike again, or both use a part of the module, or the end."""
+        if not self.program.whole:
+            for a, b in [pair for count in range(1, NEAR) for pair in ((0, count), (count, 0))]:
+                common = _run(mine[a:], its[b:])
+                if common and self._given_by(mine, its, a + common, b + common, common) <= 1:
+                    return a, b
+        places = {part: place for place, part in reversed(list(enumerate(map(_part, its)))) if part is not None}
+        found = [
+            (place + places[part], place)
+            for place, part in enumerate(map(_part, mine))
+            if part in places and _fits(mine[place], its[places[part]])
+        ]
+        a, b = len(mine), len(its)
+        if found and not self.program.whole:
+            a, b = min(found)[1], min(found)[0] - min(found)[1]
+        most = _run(reversed(mine[:a]), reversed(its[:b]))
+        common = range(min(most, max(a, b) - 1) + 1)
+        count = min(common, key=lambda count: (self._given_by(mine, its, a, b, count), -count))
+        return a - count, b - count
+
+    def _given_by(self, mine: list[Any], its: list[Any], a: int, b: int, common: int) -> int:
+        """How many values a branch gives that ends so many calls before the ``a`` of one and the ``b`` of the other."""
+        given: set[Any] = set()
+        images: dict[Value, Value] = {}
+        region, counted = list(_operations(mine[: a - common])), Counter[Value]()
+        for own, other in zip(mine[a - common : a], its[b - common : b]):
+            if isinstance(own, Op) and isinstance(other, Op):
+                pairs = list(zip(_operands(own), _operands(other)))
+                given |= {(x, y) for x, y in pairs if images.get(y) is not x and not self._is(x, y)}
+                counted.update(x for x, _ in pairs)
+                images.update(zip(filter(_is_value, leaves(other.results)), filter(_is_value, leaves(own.results))))
+        counted.update(value for op in region for value in _operands(op))
+        made = [value for op in region for value in leaves(op.results) if isinstance(value, Value)]
+        return len(given) + sum(self.uses[value] > counted[value] for value in made)
+
+    # -- branches ------------------------------------------------------------------------------------------------------
+
+    def _branch(self, mine: list[Any], its: list[Any]) -> Branch:
+        """A branch between the two, on the last comparison that tells them apart."""
+        own = None
+        for guard in reversed(list(self.way.asked)):
+            if guard.at <= self.before:
+                each = (each for each in self.program.guards[self.beside] if self._alike(each, guard))
+                own = next((each for each in each if each.outcome != guard.outcome), None)
+            if own is not None:
+                break
+        if own is None:
+            raise Apart
+        own = _guard_of(own, self._visible)
+        for op in _operations([*mine, *its]):
+            _change(op, lambda value: self._visible(self.images.get(value, value)))
+        bodies = (mine, its) if own.outcome else (its, mine)
+        sides = [
+            Call(self.call.path, Side(own, outcome, self.call.title), {}, body, [])
+            for outcome, body in zip((True, False), bodies)
+        ]
+        branch = Branch.on(own, (sides[0], sides[1]), self.call.path)
+        self.taken[branch] = not own.outcome
+        self.around[branch] = list(self.open)
+        self.program.made_for[branch.sides[own.outcome]] = self.way
+        self.program.made_for[branch.sides[not own.outcome]] = self.beside
+        for op in _operations([*mine, *its]):
+            self.inside.update((value, branch) for value in leaves(op.results) if isinstance(value, Value))
+        return branch
+
+    def _unified(self, own: Any, other: Any) -> Any:
+        """The program's argument, in which what a branch gives stands where the trace has another value."""
+        if isinstance(own, Value):
+            if not isinstance(other, Value):
+                raise Apart
+            return self._value(own, other)
+        if isinstance(own, SizeOf):
+            if not isinstance(other, SizeOf) or own.axis != other.axis:
+                raise Apart
+            value = self._unified(own.value, other.value)
+            return own if value is own.value else dataclasses.replace(own, value=value)
+        if isinstance(own, SizeOp):
+            if not isinstance(other, SizeOp) or own.symbol != other.symbol:
+                raise Apart
+            return dataclasses.replace(own, operands=self._unified(own.operands, other.operands))
+        if isinstance(own, slice):
+            ends = ((each.start, each.stop, each.step) for each in (own, other))
+            return slice(*self._unified(*ends))
+        if isinstance(own, (list, tuple)):
+            if type(own) is not type(other) or len(own) != len(other):
+                raise Apart
+            return type(own)(map(self._unified, own, other))
+        if isinstance(own, dict):
+            if not isinstance(other, dict) or list(own) != list(other):
+                raise Apart
+            return {key: self._unified(item, other[key]) for key, item in own.items()}
+        if repr(own) != repr(other):
+            raise Apart
+        return own
+
+    def _value(self, own: Value, other: Value) -> Value:
+        if self._is(own, other):
+            return own
+        branch, its = own.producer, self.images.get(other, other)
+        if isinstance(branch, Branch) and branch in self.taken:
+            side = branch.sides[not self.taken[branch]]
+            around = self.around[self.inside[its]] if its in self.inside else self.program.home.get(its, ())
+            if side in around:  # the side gives another value
+                outer, place = self.out, branch.results.index(own)
+                self.out = side.body
+                side.results[place] = self._value(side.results[place], other)
+                self.out = outer
+                return own
+        return self._joint(own, other)
+
+    def _joint(self, own: Value, other: Value) -> Value:
+        """What a branch gives that is one value of the program's and another of the trace's."""
+        its = self.images.get(other, other)
+        branches = {self.inside[value] for value in (own, its) if value in self.inside}
+        if own.dtype != its.dtype or len(own.shape) != len(its.shape) or len(branches) > 1:
+            raise Apart
+        branch = branches.pop() if branches else self._here()
+        mine, theirs = (
+            branch.sides[not outcome].results for outcome in (branch.guard.outcome, not branch.guard.outcome)
+        )
+        for place, pair in enumerate(zip(mine, theirs)):
+            if pair == (own, its):
+                return branch.results[place]
+        given = Value(own.shape, own.dtype, own.known and its.known, own.name or its.name, branch, own.hint or its.hint)
+        mine.append(own)
+        theirs.append(its)
+        branch.results.append(given)
+        for value in (own, its):
+            self.program.given.setdefault(value, []).append(given)
+        return given
+
+    def _here(self) -> Branch:
+        """A branch between two values, before the call that takes them."""
+        branch = self._branch([], [])
+        self.out.append(branch)
+        return branch
+
+    # -- what is the same ----------------------------------------------------------------------------------------------
+
+    def _is(self, own: Value, other: Value) -> bool:
+        """Whether a value of the program is the trace's, on its way."""
+        return _chosen(own, self.taken) is _chosen(self.images.get(other, other), self.taken)
+
+    def _visible(self, value: Value) -> Value:
+        """The value, or what gives it outside of the side of a branch that has it."""
+        if self._closed(value):
+            for given in self.program.given.get(value, ()):
+                found = self._visible(given)
+                if not self._closed(found):
+                    return found
+        return value
+
+    def _closed(self, value: Value) -> bool:
+        """Whether the value is in the side of a branch that is not looked at."""
+        return value in self.inside or any(side not in self.open for side in self.program.home.get(value, ()))
+
+    def _alike(self, own: Guard, other: Guard) -> bool:
+        return _alike(own, other, self._is)
+
+
+def _chosen(value: Value, taken: Mapping[Branch, bool]) -> Value:
+    """The value that branches give where they are taken so."""
+    while isinstance(value.producer, Branch) and value.producer in taken:
+        branch = value.producer
+        value = branch.sides[not taken[branch]].results[branch.results.index(value)]
+    return value
+
+
+def _alike(own: Any, other: Any, same: Callable[[Value, Value], bool]) -> bool:
+    """Whether two comparisons, or two sizes, are of the ``same`` values, and made at the same place."""
+    if type(own) is not type(other):
+        return False
+    if isinstance(own, Guard):
+        sides = ((own.left, other.left), (own.right, other.right))
+        place = (own.location, own.symbol) == (other.location, other.symbol)
+        return place and all(_alike(*each, same) for each in sides)
+    if isinstance(own, SizeOf):
+        return own.axis == other.axis and same(own.value, other.value)
+    if isinstance(own, SizeOp):
+        pairs = zip(own.operands, other.operands)
+        return own.symbol == other.symbol and all(_alike(*each, same) for each in pairs)
+    return own == other
+
+
+def _operands(op: Op) -> Iterator[Value]:
+    return values_in((op.args, op.kwargs))
+
+
+def _operations(items: Iterable[Any]) -> Iterator[Op]:
+    return operations(Call("", None, {}, list(items)))
+
+
+def _is_value(leaf: Any) -> bool:
+    return isinstance(leaf, Value)
+
+
+def _drop(call: Call, live: Mapping[Op, Any]) -> bool:
+    """Leaves out what nothing depends on; whether anything is left."""
+    call.body = [item for item in call.body if (item in live if isinstance(item, Op) else _drop(item, live))]
+    return bool(call.body)
+
+
+def _run(a: Iterable[Any], b: Iterable[Any]) -> int:
+    """How many fit, from the first on."""
+    count = 0
+    for x, y in zip(a, b):
+        if not _fits(x, y):
+            break
+        count += 1
+    return count
+
+
+def _fits(own: Any, other: Any) -> bool:
+    """Whether calls may stand for each other, or arguments whose values are of one kind."""
+    if isinstance(own, Value) and isinstance(other, Value):
+        if isinstance(own, Weight) and isinstance(other, Weight):
+            return own.path == other.path
+        return own.dtype == other.dtype and len(own.shape) == len(other.shape)
+    if type(own) is not type(other) or isinstance(own, Branch):
+        return False
+    if isinstance(own, Call):
+        return (own.path, own.kind) == (other.path, other.kind)
+    if isinstance(own, Op):
+        same = (own.qualified, own.path) == (other.qualified, other.path)
+        return same and _fits((own.args, own.kwargs), (other.args, other.kwargs))
+    if isinstance(own, SizeOf):
+        return own.axis == other.axis
+    if isinstance(own, SizeOp):
+        return own.symbol == other.symbol and _fits(own.operands, other.operands)
+    if isinstance(own, (list, tuple)):
+        return len(own) == len(other) and all(map(_fits, own, other))
+    if isinstance(own, dict):
+        return list(own) == list(other) and all(_fits(item, other[key]) for key, item in own.items())
+    if isinstance(own, slice):
+        return _fits((own.start, own.stop, own.step), (other.start, other.stop, other.step))
+    return repr(own) == repr(other)
+
+
+def _part(item: Any) -> Any:
+    """The part of the module that a call is, or the weights that it uses; None for other calls."""
+    if isinstance(item, Call):
+        return item.path, item.kind
+    if isinstance(item, Op) and not isinstance(item, Branch):
+        paths = tuple(value.path for value in _operands(item) if isinstance(value, Weight))
+        return (item.qualified, item.path, paths) if paths else None
+    return None
+
+
+def _with_values(leaf: Any, image: Callable[[Value], Value]) -> Any:
+    """A leaf of other values."""
+    if isinstance(leaf, Value):
+        return image(leaf)
+    if isinstance(leaf, SizeOf):
+        return dataclasses.replace(leaf, value=image(leaf.value))
+    if isinstance(leaf, SizeOp):
+        return dataclasses.replace(leaf, operands=tuple(_with_values(each, image) for each in leaf.operands))
+    return leaf
+
+
+def _change(op: Op, image: Callable[[Value], Value]) -> None:
+    op.args, op.kwargs = rebuilt((op.args, op.kwargs), lambda leaf: _with_values(leaf, image))
+
+
+def _one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
+    """What the program does where its branches have the outcomes of these comparisons."""
+    body: list[Any] = []
+    taken: dict[Branch, bool] = {}
+
+    def image(value: Value) -> Value:
+        return _chosen(value, taken)
+
+    def enter(call: Call) -> None:
+        for item in call.body:
+            if isinstance(item, Branch):
+                same = (each for each in guards if _alike(item.guard, each, lambda a, b: image(a) is image(b)))
+                asked = next(same, None)
+                if asked is None:  # the module does not ask, but the program does
+                    raise Apart
+                taken[item] = asked.outcome
+                enter(item.sides[not asked.outcome])
+            elif isinstance(item, Op):
+                body.append(dataclasses.replace(item))
+                _change(body[-1], image)
+            else:
+                enter(item)
+
+    enter(trace.root)
+    results = rebuilt(trace.results, lambda leaf: _with_values(leaf, image))
+    return dataclasses.replace(trace, root=Call("", trace.root.module, {}, body), results=results)
+
+
+def _homes(call: Call, sides: tuple[Call, ...] = ()) -> dict[Value, tuple[Call, ...]]:
+    """The sides of branches that each value is in."""
+    found: dict[Value, tuple[Call, ...]] = {}
+    for item in call.body:
+        if isinstance(item, Branch):
+            for side in item.sides:
+                found.update(_homes(side, (*sides, side)))
+        if isinstance(item, Op):
+            found.update((value, sides) for value in leaves(item.results) if isinstance(value, Value))
+        else:
+            found.update(_homes(item, sides))
+    return found
+
+
+def _guard_of(guard: Guard, image: Callable[[Value], Value]) -> Guard:
+    """The comparison of other values."""
+    return dataclasses.replace(guard, left=_with_values(guard.left, image), right=_with_values(guard.right, image))
+
+
+def _check_scopes(call: Call, known: set[Value], results: Any) -> None:
+    """Raises Apart where something uses what one side of a branch alone has."""
+
+    def check(tree: Any) -> None:
+        if any(value not in known and not isinstance(value, Weight) for value in values_in(tree)):
+            raise Apart
+
+    def enter(call: Call) -> None:
+        nonlocal known
+        for item in call.body:
+            if isinstance(item, Branch):
+                check((item.guard.left, item.guard.right))
+                outside = known
+                for side in item.sides:
+                    known = set(outside)
+                    enter(side)
+                    check(side.results)
+                known = outside
+                known.update(item.results)
+            elif isinstance(item, Op):
+                check((item.args, item.kwargs))
+                known.update(value for value in leaves(item.results) if isinstance(value, Value))
+            else:
+                enter(item)
+
+    enter(call)
+    check(results)
