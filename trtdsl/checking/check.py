@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from ..core.author import authors_errors
 from ..core.backend import Backend
@@ -29,7 +29,7 @@ from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.evidence import Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
-from .report import Case, CheckReport
+from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
 
@@ -97,7 +97,7 @@ def check(
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
-    run = _Run(spec, network, on, seed, rules, weights, progress or (lambda phase, done, total: None))
+    run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or (lambda phase, done, total: None))
     if against is not None:
         cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial)))
     elif feeds is not None:
@@ -146,7 +146,7 @@ class _Run:
 
     spec: NetworkSpec
     network: Network
-    on: str
+    on: Executor
     seed: int
     rules: Rules
     weights: Weights | None

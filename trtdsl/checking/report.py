@@ -14,6 +14,9 @@ from .judging.equality import OutputComparison, Tolerance, describe
 
 SCHEMA = 2
 
+Executor = Literal["interpreter", "program", "engine"]
+"""What a check evaluates a network on."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -44,7 +47,7 @@ class CheckReport:
 
     network: str
     backend: str
-    on: Literal["interpreter", "program", "engine"]
+    on: Executor
     cases: list[Case]
     seed: int
     tolerances: dict[str, Tolerance] = field(default_factory=dict)

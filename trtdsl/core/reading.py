@@ -73,7 +73,7 @@ def unpacked_limit(file: BinaryIO) -> int:
                     with parts.open(name) as pickled:
                         _check_names(pickled)
     else:
-        file.seek(0)
+        file.seek(0, os.SEEK_SET)
         for _ in range(PICKLES):
             _check_names(file)
     file.seek(0, os.SEEK_SET)

@@ -327,7 +327,7 @@ class Graph:
             for name, operation in self.outputs.items():
                 if name not in self._marked:
                     with operation:
-                        self.network.mark_output(name, self.handle(self.network.outputs[name]))
+                        self.network.make_output(name, self.handle(self.network.outputs[name]))
                     self._marked.add(name)
             for operation in self.network.calls.values():
                 operation.forget()

@@ -143,7 +143,7 @@ class Network:
         self.outputs[name] = tensor
         self.graph._needed = None
 
-    def mark_output(self, name: str, handle: Any) -> None:
+    def make_output(self, name: str, handle: Any) -> None:
         """Makes an ITensor an output of TensorRT's network; a copy of it where TensorRT would not take it as one."""
         definition, tensor = self.target.definition, self.outputs[name]
         if tensor.is_constant or handle.is_network_input or handle.is_network_output:

@@ -212,13 +212,13 @@ def _check_length(file: BinaryIO) -> None:
         length = int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
         if length > LONGEST_HEADER:
             raise ValueError(f"its header has {length:,} bytes")
-        file.seek(8)
+        file.seek(8, os.SEEK_SET)
         reader = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
         shape, _, dtype = reader(file)
         wanted = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or wanted > os.fstat(file.fileno()).st_size - file.tell():
             raise ValueError(f"it has not the {wanted:,} bytes of shape {shape}")
-    file.seek(0)
+    file.seek(0, os.SEEK_SET)
 
 
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:
