@@ -6,12 +6,15 @@ import io
 import os
 import sys
 from contextlib import suppress
+from typing import Any
 
 from ..core.errors import UsageError
 
 
 class Stdout(io.TextIOWrapper):
     """Where results go. UsageError, once, where they cannot be written, as on a full disk."""
+
+    given: Any = None
 
     def write(self, text: str, /) -> int:
         """Writes characters."""
@@ -41,6 +44,8 @@ class Stdout(io.TextIOWrapper):
 class Stderr(io.TextIOWrapper):
     """Where notes, progress and errors go, which end no work when nobody can be told."""
 
+    given: Any = None
+
     def write(self, text: str, /) -> int:
         """Writes characters."""
         with suppress(OSError):
@@ -53,6 +58,14 @@ class Stderr(io.TextIOWrapper):
             super().flush()
 
 
+def _number(stream: Any) -> int | None:
+    """The number of a stream's file; None where it has none."""
+    try:
+        return stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def guard_streams() -> None:
     """Opens the standard streams that are closed, so that no file gets their numbers, and guards stdout and stderr."""
     for number in range(3):
@@ -62,7 +75,11 @@ def guard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
     for name, number, kind in (("stdout", 1, Stdout), ("stderr", 2, Stderr)):
         given = getattr(sys, name)
+        if given is not None and _number(given) != number:  # the caller's own, within his process
+            continue
         encoding = getattr(given, "encoding", None) or "utf-8"
         raw = os.fdopen(number, "wb", closefd=False)
         lines = name == "stderr" or raw.isatty()
-        setattr(sys, name, kind(raw, encoding=encoding, errors="backslashreplace", line_buffering=lines))
+        guarded = kind(raw, encoding=encoding, errors="backslashreplace", line_buffering=lines)
+        guarded.given = given  # which closes its file when nothing refers to it
+        setattr(sys, name, guarded)

@@ -90,6 +90,8 @@ class Weights:
                 kind = type(source).__name__
                 raise UsageError(f"weights are a safetensors file, tensors by name or td.Weights, not {kind}")
             else:
+                if not os.fspath(source):
+                    raise WeightsError("the weights file '' cannot be read: it has no name")
                 self.path = Path(source)
                 self._files = _opened_files(self.path)
             self._holders = {name: file for file in self._files for name in file.names}
@@ -376,11 +378,18 @@ def weights_files(path: str | os.PathLike[str]) -> list[Path]:
     Raises WeightsError for a folder without weights and for an index that cannot be read or names other folders' files.
     """
     path = Path(path)
-    if path.is_dir():
+    if _is_folder(path):
         path = _in_folder(path)
     if path.suffix != ".json":
         return [path]
     return [path, *(path.parent / name for name in dict.fromkeys(_weight_map(path).values()))]
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _in_folder(folder: Path) -> Path:
@@ -418,7 +427,7 @@ def _weight_map(path: Path) -> dict[str, str]:
 
 def _opened_files(path: Path) -> list[_File]:
     """The files that a path names, each with those of its tensors that are taken from it."""
-    if path.is_dir():
+    if _is_folder(path):
         path = _in_folder(path)
     if path.suffix != ".json":
         snapshot = _opened(path)
