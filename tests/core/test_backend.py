@@ -130,7 +130,7 @@ def test_no_message_of_tensorrt_keeps_the_place_in_its_own_source():
     """One that is raised where a layer is added, and one of the builder."""
     net = td.Network(backend="tensorrt-rtx")
     with pytest.raises(td.DefinitionError, match="must have same input types") as refused:
-        td.layers.elementwise(net.input("a", (2, 3)), net.input("b", (2, 3), "int32"), "SUM")
+        td.layers.elementwise(net.input("a", (2, 3)), net.input("b", (2, 3), "int32"), "SUM").trt
     net = td.Network(backend="tensorrt-rtx")
     net.output(td.functional.linear(net.input("x", (2, 3)), torch.ones(3, 3)), "y")
     with pytest.raises(td.BuildError, match="FP32 GEMM is not supported") as unbuilt:

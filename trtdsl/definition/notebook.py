@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def tensor_html(tensor: Tensor) -> str:
     """Where a Tensor comes from: its scope, weights and the author's line."""
-    line = tensor.network.locations.get(tensor.name, "")
+    line = "" if tensor.node is None or tensor.node.operation.location is None else tensor.node.operation.location
     facts = {"scope": tensor.scope, "weights": ", ".join(tensor.weight_names), "line": line}
     return folded(repr(tensor), table(["", ""], [(name, fact) for name, fact in facts.items() if fact]))
 

