@@ -150,7 +150,7 @@ def test_at_most_16_sizes_are_tried_besides_the_corners():
 def test_a_difference_in_one_profile_alone_is_found():
     class Reference(torch.nn.Module):
         def forward(self, x):
-            return x * 2 if x.shape[0] == 6 else x
+            return x * (1 + (torch.arange(x.shape[0]).sum() == 15))  # of 6 rows, and by no branch on their number
 
     def checked(*profiles):
         made = td.network(inputs={"x": td.Input((N, 2))}, reference=Reference, profiles=profiles)(lambda x: x * 1)
