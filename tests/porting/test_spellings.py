@@ -32,7 +32,7 @@ SPELLINGS = {
     "sizes one by one": lambda x: x[:, None].broadcast_to(x.shape[0], 5, 4),
     "type": lambda x: (4 * x).type(torch.int32),
     "byte": lambda x: (x.sigmoid() * 255).round().byte() / 255.0,
-    "short": lambda x: (x * 100).short().float() + x,
+    "short": lambda x: (x * 10).short().float() + x,
     "a result of bytes": lambda x: (x.sigmoid() * 255).round().to(torch.uint8),
     "new_tensor": lambda x: x.new_tensor([1, 2, 3, 4]) * x,
     "len": lambda x: torch.ones(len(x)) * x[:, 0],
