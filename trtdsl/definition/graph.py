@@ -123,6 +123,10 @@ class Call(Node):
 
     def order(self) -> tuple[int, ...]:
         """The order in which the result's dimensions lie in memory."""
+        return self.expected_order() if self.made is None else self.made.order
+
+    def expected_order(self) -> tuple[int, ...]:
+        """That order before the call is lowered; where it depends on how, the call is lowered now."""
         return self.resolved().order
 
     def resolved(self) -> Tensor:
@@ -158,7 +162,7 @@ class Later(Call):
         super().__init__(operation, operands)
         self.function = function
 
-    def order(self) -> tuple[int, ...]:
+    def expected_order(self) -> tuple[int, ...]:
         """The order of its dimensions."""
         return tuple(range(self.results[0].ndim))
 

@@ -83,6 +83,7 @@ def add_layer(
         network.graph.emit()
         for result in node.results:
             result.shape = _sizes(network, [size if size >= 0 else None for size in result.shape], result, operation)
+            network.shapes[result.name] = result.shape
         return node.results[0] if len(node.results) == 1 else tuple(node.results)
     shapes = shape if isinstance(shape, list) else [shape]
     dtypes = dtype if isinstance(dtype, list) else [dtype or used[0].dtype] * len(shapes) if shapes else []

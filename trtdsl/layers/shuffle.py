@@ -30,31 +30,40 @@ class Shuffle(Call):
         self.source, self.steps = source, steps
 
     def lower(self) -> Tensor:
-        """The layer."""
-        return _added(self.source, self._along())
+        """The layer, for a shuffle too that the call before this one ends with."""
+        made = self.source
+        while isinstance(made.node, Call) and not isinstance(made.node, Shuffle):
+            made = made.node.resolved()
+        earlier = joined_shuffle(made)
+        if earlier is not None and made is not self.source and made.network.graph.is_used_once(self.source):
+            source, steps = _joined(made, earlier, self.steps)
+            if steps.reshape is None and steps.first == tuple(range(source.ndim)):
+                return source
+            return _added(source, _along(source, steps))
+        return _added(self.source, _along(self.source, self.steps))
 
-    def _along(self) -> ShuffleSteps:
-        """The steps, reshaping in the order of memory where that is no worse.
-
-        Where a transpose is left behind a reshape that does more than to add dimensions of one, the builder copies
-        twice, instead of once in whatever reads the result. In half precision it has its own way from channels last to
-        a product whose result attention takes apart, which moves less. What lies as it is written is left as the
-        author has it, too.
-        """
-        source, steps = self.source, self.steps
-        if source.dtype.itemsize < 4 or source.order == tuple(range(source.ndim)):
-            return steps
-        along = steps.along(source.shape, source.order)
-        if along.second != tuple(range(len(along.second))) and not _only_inserts(
-            permuted(source.shape, steps.first), steps.reshape
-        ):
-            return steps
-        needs_tensor = _dims(source.shape, along) is None and _dims(source.shape, steps) is not None
-        return steps if needs_tensor else along
-
-    def order(self) -> tuple[int, ...]:
+    def expected_order(self) -> tuple[int, ...]:
         """In which order the result's dimensions lie in memory."""
         return self.steps.order(self.source.shape, self.source.order)
+
+
+def _along(source: Tensor, steps: ShuffleSteps) -> ShuffleSteps:
+    """The steps, reshaping in the order of memory where that is no worse.
+
+    Where a transpose is left behind a reshape that does more than to add dimensions of one, the builder copies
+    twice, instead of once in whatever reads the result. In half precision it has its own way from channels last to
+    a product whose result attention takes apart, which moves less. What lies as it is written is left as the
+    author has it, too.
+    """
+    if source.dtype.itemsize < 4 or source.order == tuple(range(source.ndim)):
+        return steps
+    along = steps.along(source.shape, source.order)
+    if along.second != tuple(range(len(along.second))) and not _only_inserts(
+        permuted(source.shape, steps.first), steps.reshape
+    ):
+        return steps
+    needs_tensor = _dims(source.shape, along) is None and _dims(source.shape, steps) is not None
+    return steps if needs_tensor else along
 
 
 def behind_shuffles(x: Tensor) -> Tensor:

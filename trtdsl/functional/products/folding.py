@@ -104,9 +104,10 @@ class Product(Call):
                 network.plain_constant(kernel, source.kernel.weight_names), network.plain_constant(bias, names)
             )
         network.graph.made_of(behind_shuffles(result), weight_names_of(given))
+        self.memory = self.memory or result.order
         return result
 
-    def order(self) -> tuple[int, ...]:
+    def expected_order(self) -> tuple[int, ...]:
         """The order in which the result's dimensions lie in memory."""
         return self.resolved().order if self.memory is None else self.memory
 
@@ -178,7 +179,7 @@ class Scaled(Call):
         self.remark(f"taken into {product.operation.name}")
         return product.folded(kernel, bias, given)
 
-    def order(self) -> tuple[int, ...]:
+    def expected_order(self) -> tuple[int, ...]:
         """The order in which the result's dimensions lie in memory: that of what it scales."""
         return self.x.order
 

@@ -24,7 +24,7 @@ class Maximum(Call):
         """The layers of ``pool``."""
         return self.pool(self.source)
 
-    def order(self) -> tuple[int, ...]:
+    def expected_order(self) -> tuple[int, ...]:
         """In which order the result's dimensions lie in memory."""
         return channels_last(self.source.ndim)
 
@@ -60,7 +60,7 @@ class Monotone(Call):
         with self.operation:
             return self.function(source)
 
-    def order(self) -> tuple[int, ...]:
+    def expected_order(self) -> tuple[int, ...]:
         """In which order the result's dimensions lie in memory."""
         return self.x.order
 
