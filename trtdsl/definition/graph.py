@@ -7,6 +7,7 @@ TensorRT's own objects. What was emitted is never changed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -225,6 +226,7 @@ class Graph:
         """The calls that made the outputs, by name."""
         self.remarks: list[Remark] = []
         """What passes and calls did, and why they did not."""
+        self._names: Counter[str] = Counter()
         self.recorded = 0
         """How many layers were recorded, those that passes took away included."""
         self.is_emitting = False
@@ -241,6 +243,11 @@ class Graph:
     def _repr_html_(self) -> str:
         rows = [(placed(each.location, each.call), each.rule, each.text) for each in self.remarks]
         return folded(repr(self).splitlines()[0], table(["line", "pass", "what"], rows))
+
+    def take_name(self, name: str) -> str:
+        """A name for the sizes of a result that only TensorRT knows; no other result's sizes have it."""
+        self._names[name] += 1
+        return name if self._names[name] == 1 else f"{name}_{self._names[name] - 1}"
 
     def record(self, node: Layer) -> None:
         """Takes a layer to come; while the graph is emitted, it is added at once."""

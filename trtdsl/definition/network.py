@@ -436,6 +436,7 @@ class Network:
 
         Raises ShapeError with the author's line for a size that would be negative, or that does not divide or match.
         """
+        self.graph.emit()  # what lowered calls need of sizes, too
         for profile in self._known_profiles():
             try:
                 self.constraints.check(profile.ranges)

@@ -106,9 +106,10 @@ def add_layer(
 def _sizes(network: Network, sizes: Sequence[Any], result: Tensor, operation: Operation) -> Shape:
     """The shape of a result, in which a size that only TensorRT knows is its own; none may become negative."""
     found: list[SizeLike] = []
+    name = network.graph.take_name(result.name) if any(size is None for size in sizes) else ""
     for axis, size in enumerate(sizes):
         if type(size) is not int:
-            size = tensor_dim(result, axis, result.name) if size is None else size
+            size = tensor_dim(result, axis, name) if size is None else size
             network.constraints.not_negative(size, operation)
         elif size < 0:
             raise ShapeError(f"the result's dimension {axis} would have the size {size}")

@@ -31,11 +31,11 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     network besides its operands is computed whichever branch runs. https://docs.pytorch.org/docs/stable/cond.html
 
     >>> net = td.Network()
-    >>> x = net.input("x", ("N", 3))
+    >>> x = net.input("x", (td.Dim("N", min=1, max=9), 3))
     >>> td.cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x,)).shape
     (N, 3)
     >>> td.cond(x.shape[0] % 2 == 1, lambda x: F.pad(x, (0, 0, 0, 1)), lambda x: x, (x,)).shape
-    (2*((N + 1)//2), 3)
+    (2*N - 2*(N//2), 3)
     """
     if isinstance(pred, bool) or (isinstance(pred, Tensor) and pred.is_constant):
         return (true_fn if bool(pred) else false_fn)(*operands)
