@@ -118,6 +118,12 @@ class Call(Node):
         """The result."""
         raise NotImplementedError
 
+    @property
+    def is_layer(self) -> bool:
+        """Whether its result is there already, or a layer that was recorded needs it as it is."""
+        is_there = any(result.handle is not None for result in self.results)
+        return is_there or any(isinstance(user, Layer) for user in self.users)
+
     def remark(self, text: str, applied: bool = True) -> None:
         """Notes how the call is lowered, or why not in a better way."""
         self.operation.network.graph.remark(self.rule, self.operation, text, applied)
@@ -312,8 +318,15 @@ class Graph:
         for key in [key for key, kept in cache.items() if isinstance(kept, Tensor) and id(kept.node) in gone]:
             del cache[key]
 
+    def add_output(self, name: str, call: Operation) -> None:
+        """Takes note of a new output of the network, and of the call that made it."""
+        self.outputs[name] = call
+        self._needed = None
+
     def emit(self, *needed: Tensor) -> None:
         """Adds the layers that are not added yet in their order, and what these Tensors need besides."""
+        if not needed and self._done == len(self.nodes) and self._marked >= self.outputs.keys():
+            return  # as when TensorRT's network is asked for once more
         if self.is_emitting:
             for tensor in needed:
                 self.handle(tensor)

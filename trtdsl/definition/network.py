@@ -138,10 +138,10 @@ class Network:
                 tensor = tensor.to(torch.float32)
             if tensor.is_constant:
                 self.backend.data_type(tensor.dtype)
-            assert self.current_operation is not None
-            self.graph.outputs[name] = self.current_operation
+            call = self.current_operation
+        assert call is not None
         self.outputs[name] = tensor
-        self.graph._needed = None
+        self.graph.add_output(name, call)
 
     def make_output(self, name: str, handle: Any) -> None:
         """Makes an ITensor an output of TensorRT's network; a copy of it where TensorRT would not take it as one."""

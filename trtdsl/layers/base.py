@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..core.tensors.layer_target import LayerTarget
-from ..definition.graph import Layer, add_to
+from ..definition.graph import Layer, Region, add_to
 from ..definition.network import Network
 from ..definition.operation import Operation
 from ..definition.tensor import Tensor, weight_names_of
@@ -101,6 +101,23 @@ def add_layer(
         result.order = functools.partial(_kept, result, operands) if order == "kept" else order
     network.graph.record(node)
     return node.results[0] if len(node.results) == 1 else tuple(node.results)
+
+
+def add_region_layer(
+    region: Region, add: Callable[..., Any], *operands: Tensor, ends: bool = False, **facts: Any
+) -> Any:
+    """As :func:`add_layer`, of a loop or a conditional: ``add`` gets TensorRT's object for that first.
+
+    ``ends``: the result is the region's.
+    """
+    return add_layer(
+        lambda target, *handles: add(region.made, *handles),
+        *operands,
+        fold=False,
+        ends=ends,
+        takes=not ends,
+        **facts,
+    )
 
 
 def _sizes(network: Network, sizes: Sequence[Any], result: Tensor, operation: Operation) -> Shape:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError
 from ..definition.graph import Region as Span
@@ -13,7 +11,7 @@ from ..definition.tensor import Tensor
 from ..sizes.condition import Condition
 from ..sizes.constraints import joined
 from ..sizes.size import SizeLike
-from .base import add_layer
+from .base import add_region_layer
 from .evaluation import Evaluate, Node, evaluates
 from .loop import outer
 from .region import Body, Region, Run, State, region
@@ -41,12 +39,14 @@ class Conditional:
         self._sizes = sizes
         self._region = Span(self.network, "add_if_conditional")
         with self.network.operation("conditional"):
-            self._add(lambda branch, condition: branch.set_condition(condition), condition, shape=[])
+            add_region_layer(
+                self._region, lambda branch, condition: branch.set_condition(condition), condition, shape=[]
+            )
 
     def input(self, x: Tensor) -> Tensor:
         """``x`` for use in the subgraphs: one IIfConditionalInputLayer."""
         with self.network.operation("conditional.input"):
-            return self._add(lambda branch, x: branch.add_input(x), x, shape=x.shape)
+            return add_region_layer(self._region, lambda branch, x: branch.add_input(x), x, shape=x.shape)
 
     def output(self, then: Tensor, otherwise: Tensor) -> Tensor:
         """``then`` where the condition holds, else ``otherwise``: one IIfConditionalOutputLayer.
@@ -60,7 +60,8 @@ class Conditional:
         shape: tuple[SizeLike | None, ...] = tuple(itertools.starmap(self._joined, pairs))
         with self.network.operation("conditional.output"):
             self._region.extend()
-            return self._add(
+            return add_region_layer(
+                self._region,
                 lambda branch, then, otherwise: branch.add_output(then, otherwise),
                 then,
                 otherwise,
@@ -72,18 +73,6 @@ class Conditional:
         if then == otherwise or self._sizes is None:
             return then if then == otherwise else None
         return joined(self._sizes, then, otherwise)
-
-    def _add(self, add: Callable[..., Any], *operands: Tensor, ends: bool = False, **facts: Any) -> Any:
-        """Records a layer of the conditional; ``add`` gets TensorRT's object for it first."""
-        region = self._region
-        return add_layer(
-            lambda target, *handles: add(region.made, *handles),
-            *operands,
-            fold=False,
-            ends=ends,
-            takes=not ends,
-            **facts,
-        )
 
 
 @evaluates("CONDITIONAL_INPUT", category="control", moves=False)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.lazy import torch
-from ..definition.graph import Layer
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape
 from .shuffle_steps import ShuffleSteps
@@ -37,7 +36,7 @@ def lifted(operands: Sequence[Tensor | None]) -> tuple[list[Any], Callable[[Tens
             images.append(image)
             continue
         mixed = network.precision is not None and x.dtype == torch.float32 and x.data is None
-        if x.ndim != 3 or mixed or (isinstance(x.node, kind) and not _is_layer(x)):
+        if x.ndim != 3 or mixed or (isinstance(x.node, kind) and not x.node.is_layer):
             return None
         shape = image_shape(x.shape)
         if x.data is not None:
@@ -60,16 +59,11 @@ def image_shape(sizes: Shape) -> Shape:
     return (*sizes[:HEIGHT], 1, *sizes[HEIGHT:])
 
 
-def _is_layer(x: Tensor) -> bool:
-    """Whether a shuffle that gives ``x`` is a layer for another one."""
-    return x.handle is not None or any(isinstance(user, Layer) for user in x.node.users)
-
-
 def _image_of(x: Tensor) -> Tensor | None:
     """What ``x`` is, but for a dimension of one; None where that is not an image that lies channels last."""
     node = x.node
     steps = getattr(node, "steps", None)
-    if steps is None or len(x.shape) != 3 or _is_layer(x):
+    if steps is None or len(x.shape) != 3 or node.is_layer:
         return None
     source = node.source
     fits = source.ndim == 4 and steps == ((0, 1, 2, 3), x.shape, (0, 1, 2)) and image_shape(x.shape) == source.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -13,7 +13,7 @@ from ..definition.tensor import Tensor
 from ..sizes.dim import TensorDim
 from ..sizes.shape import Shape
 from ..sizes.size import Size, SizeLike
-from .base import add_layer, normalize_axis
+from .base import add_region_layer, normalize_axis
 from .evaluation import Node
 from .mistakes import mistakes
 from .region import Body, Region, Run, State, region
@@ -65,7 +65,7 @@ class Loop:
         self._limits.add(kind)
         limit = getattr(self.network.trt.TripLimit, kind)
         with self.network.operation(f"loop.{kind.lower()}"):
-            self._add(lambda loop, tensor: loop.add_trip_limit(tensor, limit), tensor, shape=[])
+            add_region_layer(self._region, lambda loop, tensor: loop.add_trip_limit(tensor, limit), tensor, shape=[])
 
     def iterator(self, x: Tensor, axis: int = 0, reverse: bool = False) -> Tensor:
         """The slice of ``x`` at the iteration's index along ``axis``; from the last one on for ``reverse``.
@@ -75,7 +75,7 @@ class Loop:
         axis = normalize_axis(axis, x.ndim)
         with self.network.operation("loop.iterator"):
             shape = x.shape[:axis] + x.shape[axis + 1 :]
-            return self._add(lambda loop, x: loop.add_iterator(x, axis, reverse), x, shape=shape)
+            return add_region_layer(self._region, lambda loop, x: loop.add_iterator(x, axis, reverse), x, shape=shape)
 
     def recurrence(self, initial: Tensor) -> Tensor:
         """A value that each iteration hands to the next: ``initial`` at first, then what :meth:`next` says.
@@ -89,7 +89,7 @@ class Loop:
             return layers[0]
 
         with self.network.operation("loop.recurrence"):
-            value = self._add(add, initial, shape=initial.shape)
+            value = add_region_layer(self._region, add, initial, shape=initial.shape)
         self._recurrences[id(value)] = (value, layers)
         return value
 
@@ -101,7 +101,9 @@ class Loop:
             raise ShapeError(f"a recurrence of {recurrence} cannot become {value}")
         _, layers = self._recurrences.pop(id(recurrence))
         with self.network.operation("loop.next"):
-            self._add(lambda loop, value: layers[0].set_input(1, value), value, shape=[], completes=True)
+            add_region_layer(
+                self._region, lambda loop, value: layers[0].set_input(1, value), value, shape=[], completes=True
+            )
 
     def last_value(self, recurrence: Tensor) -> Tensor:
         """The recurrence's value after the last iteration: one ILoopOutputLayer."""
@@ -109,7 +111,9 @@ class Loop:
         with self.network.operation("loop.last_value"):
             self._region.extend()
             shape = outer(recurrence.shape)
-            return self._add(lambda loop, value: loop.add_loop_output(value, kind), recurrence, shape=shape, ends=True)
+            return add_region_layer(
+                self._region, lambda loop, value: loop.add_loop_output(value, kind), recurrence, shape=shape, ends=True
+            )
 
     def concatenate(self, value: Tensor, length: Tensor | SizeLike, axis: int = 0, reverse: bool = False) -> Tensor:
         """The values of all iterations, stacked along a new dimension ``axis`` of size ``length``.
@@ -133,19 +137,9 @@ class Loop:
         inner = outer(value.shape)
         with self.network.operation("loop.concatenate"):
             self._region.extend()
-            return self._add(add, value, length, shape=(*inner[:axis], size, *inner[axis:]), ends=True)
-
-    def _add(self, add: Callable[..., Any], *operands: Tensor, ends: bool = False, **facts: Any) -> Any:
-        """Records a layer of the loop; ``add`` gets TensorRT's loop first."""
-        region = self._region
-        return add_layer(
-            lambda target, *handles: add(region.made, *handles),
-            *operands,
-            fold=False,
-            ends=ends,
-            takes=not ends,
-            **facts,
-        )
+            return add_region_layer(
+                self._region, add, value, length, shape=(*inner[:axis], size, *inner[axis:]), ends=True
+            )
 
 
 def outer(shape: Shape) -> tuple[SizeLike | None, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..core.tensors.memory import reshaped
-from ..definition.graph import Call, Layer
+from ..definition.graph import Call
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
 from ..definition.tensor import Tensor
@@ -76,9 +76,7 @@ def behind_shuffles(x: Tensor) -> Tensor:
 def joined_shuffle(x: Tensor) -> Shuffle | None:
     """The shuffle that gives ``x``, unless it is a layer for another one."""
     node = x.node
-    if not isinstance(node, Shuffle) or x.handle is not None or any(isinstance(user, Layer) for user in node.users):
-        return None
-    return node
+    return node if isinstance(node, Shuffle) and not node.is_layer else None
 
 
 @operation
