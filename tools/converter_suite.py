@@ -283,7 +283,7 @@ def _checked(td: Any, case: Case, way: str) -> Outcome:
         # The suite's harness takes every module through fx, which draws such numbers once.
         module = torch.fx.symbolic_trace(module)
         spec = td.from_module(module, specs)
-    network = spec.define()
+    network = spec.define(exact=True)
     if case.comparators:
         says = _disagrees(td, case, network, module, feeds)
         return Outcome(case.name, "wrong" if says else "equal", says and f"the test's own {says} says so")

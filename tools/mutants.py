@@ -72,7 +72,7 @@ def measure(name: str, file: Path, stop: float) -> None:
     known = {line["number"] for line in found if line["network"] == name}
     with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
         spec, weights = spec_of(name), make_weights.make(name, Path(folder))
-        hunt = hunt_of(spec, spec.define(weights=weights, dims=SIZES[name] or None), weights=weights)
+        hunt = hunt_of(spec, spec.define(weights=weights, dims=SIZES[name] or None, exact=True), weights=weights)
         changes = list(hunt.mutants())
         for number in spread(len(changes)):
             if number in known:

@@ -112,7 +112,7 @@ def build(
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     opened = _opened(spec, weights)
     before = proof_of(spec, opened)
-    network = spec.define(weights=opened, dims=dims, profiles=profiles, **how)
+    network = spec.define(weights=opened, dims=dims, profiles=profiles, exact=run_check, **how)
     check_weights(network)
     tell("defining the network", 1, 1)
     device = find_device(device).name

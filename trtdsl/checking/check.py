@@ -13,7 +13,6 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, TrtdslError, UsageError
 from ..core.files import SAVED_CHECK, check_writable
 from ..core.lazy import torch
-from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
@@ -95,7 +94,7 @@ def check(
     target = None if save is None else check_writable(save, SAVED_CHECK, reads)
     if network is None:
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
-        network = spec.define(weights=weights, dims=dims, profiles=profiles, **how)
+        network = spec.define(weights=weights, dims=dims, profiles=profiles, exact=True, **how)
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
     run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or (lambda phase, done, total: None))
     if against is not None:
@@ -165,8 +164,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
-        self.exact = Exact(known=self.network.exact.known)
-        self.exact.rounded_constants = self.network.has_tensors
+        self.exact = self.network.exact_values()
         self.execute: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
         if self.on == "engine":
             from ..engine.engine import engine_of
@@ -288,7 +286,7 @@ class _Run:
         how: dict[str, Any] = {"precision": network.precision, "backend": network.backend, "allow_nonfinite": True}
         try:
             changed = self.spec.define(
-                weights=other, dims={**network.fixed, **ranges}, profiles=network.profiles, **how
+                weights=other, dims={**network.fixed, **ranges}, profiles=network.profiles, exact=True, **how
             )
             run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), self.tell)
             run._open_reference()

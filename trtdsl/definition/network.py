@@ -92,8 +92,8 @@ class Network:
         """Which way each call is lowered that has several."""
         self.has_tensors = False
         """Whether floating-point tensors were given as constants: numbers that may have been rounded before."""
-        self.exact = Exact(decide=False)
-        """The exact values of its constants, beside the rounded ones that TensorRT has."""
+        self.exact: Exact | None = None
+        """The exact values of its constants, beside those that TensorRT has; None where nobody needs them."""
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
         self.constraints = Constraints()
         self._dim_places: dict[str, Any] = {}  # the operations
@@ -142,6 +142,12 @@ class Network:
         assert call is not None
         self.outputs[name] = tensor
         self.graph.add_output(name, call)
+
+    def exact_values(self) -> Exact:
+        """What computes with its constants as they are without rounding; without that record, as they are rounded."""
+        exact = Exact(known={} if self.exact is None else self.exact.known)
+        exact.rounded_constants = self.exact is None or self.has_tensors
+        return exact
 
     def make_output(self, name: str, handle: Any) -> None:
         """Makes an ITensor an output of TensorRT's network; a copy of it where TensorRT would not take it as one."""

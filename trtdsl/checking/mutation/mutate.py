@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from ...core.backend import Backend
 from ...core.errors import Location, MismatchError, TrtdslError, placed
 from ...core.lazy import torch
-from ...core.tensors.exact import Exact
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights import Source
@@ -139,6 +138,7 @@ def mutate(
             precision=precision,
             backend=backend,
             allow_nonfinite=allow_nonfinite,
+            exact=True,
         )
     hunt = hunt_of(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
     return hunt.report(limit, progress)
@@ -229,7 +229,7 @@ class Hunt:
 
     def __init__(self, network: Network, name: str):
         self.network, self.name = network, name
-        self.exact = Exact(known=network.exact.known)
+        self.exact = network.exact_values()
         with self.exact:
             self.interpreter = Interpreter(network)
         self.sameness = Sameness(self.interpreter)

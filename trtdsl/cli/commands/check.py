@@ -99,7 +99,7 @@ def check(
         raise UsageError("--limit belongs to --mutate: without it nothing is changed")
     with out.progress() as progress:
         spec = td.load_spec(network, settings_of(set_)).tuned(lowerings)
-        defined = spec.define(**definition)
+        defined = spec.define(**definition, exact=True)
         weights = definition["weights"]
         report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)
         found = td.locate_difference(spec, defined, report, weights) if layers else None

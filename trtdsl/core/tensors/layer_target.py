@@ -36,6 +36,6 @@ class LayerTarget:
         """``trt.Weights`` over the tensor's own memory, which is kept."""
         data = contiguous(data)
         self.buffers.append(data)
-        if self is self.network.target:  # a scratch network does not keep it
+        if self.network.exact is not None and self is self.network.target:  # a scratch network does not keep it
             self.network.exact.settle(data)
         return self.trt.Weights(self.network.backend.data_type(data.dtype), data.data_ptr(), data.numel())

@@ -28,7 +28,8 @@ class WrittenSpec(NetworkSpec):
     network: Network | None = None
 
     def define(self, **options: Any) -> Network:
-        """The network. UsageError for options, which came too late."""
+        """The network, whose constants are ``exact`` or not. UsageError for other options, which came too late."""
+        options.pop("exact", None)
         given = [f"{name}=" for name, value in options.items() if value is not None and value is not False]
         if given or self.network is None:
             raise UsageError(f"the network {self.name!r} is written already: {', '.join(given)} would change nothing")

@@ -18,6 +18,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
 from ...core.files import is_file
 from ...core.lazy import network_files, torch
+from ...core.tensors.exact import Exact
 from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
 from ...sizes.shape import shape_text, substitute
@@ -83,13 +84,15 @@ class NetworkSpec:
         precision: str | None = None,
         backend: str | Backend | None = None,
         allow_nonfinite: bool = False,
+        exact: bool = False,
     ) -> Network:
         """Runs the author's function and gives the :class:`Network`.
 
         ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low; inputs and outputs keep their dtypes.
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
         ``(min, opt, max)`` or one fixed size, ``profiles`` replaces the spec's own. Weights are compared with the
-        reference's state_dict before the function runs, and all of them must be used by it.
+        reference's state_dict before the function runs, and all of them must be used by it. ``exact`` keeps beside each
+        constant what it would be without rounding, as a check needs it: without, a check allows for its rounding.
 
         Raises DefinitionError (with the author's line), WeightsError, UsageError for a dimension that is not there.
         """
@@ -100,6 +103,8 @@ class NetworkSpec:
         def defined(choices: Choices) -> Network:
             network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
             network.choices, network.is_from_spec = choices, True
+            network.exact = Exact(decide=False) if exact else None
+            unrounded = network.exact or contextlib.nullcontext()
             choices.folder = self._folder
             network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
             opened = self.open_weights(weights)
@@ -107,10 +112,10 @@ class NetworkSpec:
                 opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
                 network.unsearched = None if allow_nonfinite else opened
                 if self.buffers:
-                    with network.exact:
+                    with unrounded:
                         opened.add_buffers(self.reference_buffers())
             inputs = self._with_dims(replaced)
-            with network.exact, network.current(), import_path(self._folder), authors_errors(self.function):
+            with unrounded, network.current(), import_path(self._folder), authors_errors(self.function):
                 with network.operation("input", location=self._place):  # of what is added here, whoever called define
                     tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
                 arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]

@@ -140,7 +140,7 @@ def view(
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     tell = progress or (lambda phase, done, total: None)
     tell("defining the network", 0, 1)
-    network = spec.define(weights=weights, dims=dims, **how)
+    network = spec.define(weights=weights, dims=dims, exact=check is True, **how)
     tell("defining the network", 1, 1)
     made, note = (program(network, progress=progress), "") if build else (None, "")
     if not build:
