@@ -123,7 +123,10 @@ EngineFile open_engine(std::filesystem::path const& path, Have const& have, Load
     std::optional<Error> unread;
     if (options.manifest) {
         try {
-            auto const beside = std::filesystem::path(path).concat(".json");
+            auto beside = std::filesystem::path(path).concat(".json");
+            std::error_code none;
+            if (!std::filesystem::exists(beside, none) && std::filesystem::is_symlink(path, none))
+                beside = std::filesystem::canonical(path).concat(".json");  // of a link: where it leads
             file.manifest = parse_manifest(Input(beside, "manifest-missing", "there is no manifest").rest(), beside.string());
         } catch (Error const& error) {
             unread = error;

@@ -39,6 +39,11 @@ def have(version=None):
     return ("--have", f"tensorrt-rtx={version or BACKEND.version}")
 
 
+def test_the_manifest_of_a_link_stands_where_it_leads(run_engine, engine, tmp_path):
+    (tmp_path / "link").symlink_to(engine)
+    assert f"tensorrt-rtx {BACKEND.version}" in run_engine(tmp_path / "link", "--check", *have())
+
+
 def test_error_codes_are_python_s(probe):
     ours = {
         kind.code: kind.exit_code

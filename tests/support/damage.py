@@ -305,6 +305,8 @@ def readers(folder: Path) -> list[Reader]:
         "b.c": torch.ones(4, dtype=torch.float16),
         "d": torch.zeros(0, 2**40),
     }
+    shards = {f"{name}.safetensors": save({name: tensors[name]}) for name in ("a", "b.c")}
+    index = {"metadata": {"total_size": 32}, "weight_map": {"a": "a.safetensors", "b.c": "b.c.safetensors"}}
     torch.save({"state_dict": {"a": torch.ones(2, 3), "b": torch.zeros(4).half()}}, folder / "new.pt")
     torch.save({"a": torch.ones(2, 3)}, folder / "old.pt", _use_new_zipfile_serialization=False)
     arrays = []
@@ -358,6 +360,13 @@ def readers(folder: Path) -> list[Reader]:
             opened.get(name)
         opened.metadata(), opened.nonfinite(), opened.children
 
+    def index_of(path: Path) -> None:
+        """Weights by an index, beside which its files are."""
+        for name, shard in shards.items():
+            if not path.with_name(name).exists():
+                path.with_name(name).write_bytes(shard)
+        weights_of(path)
+
     def tuned(path: Path) -> None:
         read_tuning(path)
         with warnings.catch_warnings():
@@ -407,6 +416,7 @@ def readers(folder: Path) -> list[Reader]:
         Reader("engine", (plan,), alone, BINARY, ".engine"),
         Reader("plan", (plan,), contents, BINARY, ".engine"),
         Reader("weights", (save(tensors), save(tensors, {"a": "b"})), weights_of, BINARY, ".safetensors"),
+        Reader("weights' index", (as_json(index),), index_of, JSON, ".index.json"),
         Reader("array", tuple(arrays), lambda path: read_array("x", path), (*BINARY, texts), ".npy"),
         Reader("checkpoint", ((folder / "new.pt").read_bytes(), (folder / "old.pt").read_bytes()),
                lambda path: convert_weights(path, path.with_suffix(".safetensors")), BINARY, ".pt"),

@@ -93,11 +93,12 @@ def build(
     ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`; a Network is checked against the
     ``reference`` that is given, which takes the place of a spec's own, as in :func:`check`.
     ``output`` is ``NAME.engine`` in the working directory by default; ``FOLDER/`` gets it under that name, and is made
-    where there is none. The manifest stands beside it under ``output + ".json"``. Nothing is written before all is
-    done, and nothing is built again that has not changed (unless ``force``). ``profiles`` are the sets of sizes that
-    the engine is tuned for, instead of the spec's own. ``run_check=False`` says so in the manifest, ``tolerance`` is
-    the check's, as in :func:`check`. ``dry_run`` stops before building. The manifest has the figures of the engine's
-    program at the sizes of its first profile, with a floor under its time on ``device`` (:func:`floor_of`).
+    where there is none. The manifest stands beside it under ``output + ".json"``; of a link, both are written where it
+    leads. Nothing is written before all is done, and nothing is built again that has not changed (unless ``force``).
+    ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own. ``run_check=False`` says
+    so in the manifest, ``tolerance`` is the check's, as in :func:`check`. ``dry_run`` stops before building. The
+    manifest has the figures of the engine's program at the sizes of its first profile, with a floor under its time on
+    ``device`` (:func:`floor_of`).
 
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message or,
     before anything is checked, with the author's line of a layer that this machine cannot build, UsageError for what
@@ -169,7 +170,15 @@ def _files(
     reads = [*spec.reads(weights), *([] if cache is None else [("timing cache", cache)])]
     if cache is not None:
         check_writable(cache, TIMING_CACHE, spec.reads(weights))
-    return check_writable(engine, ENGINE, reads), check_writable(f"{engine}.json", MANIFEST, reads)
+    written = check_writable(engine, ENGINE, reads)
+    target = written.judged()  # where a link leads: both files stand there
+    beside = f"{engine}.json"
+    if target != engine and os.path.lexists(beside) and os.path.realpath(beside) != f"{target}.json":
+        raise UsageError(
+            f"cannot write {engine}: it is a link to {target}, beside which the manifest belongs, and {beside} is "
+            "another file: remove it, or make it a link to that manifest"
+        )
+    return replace(written, path=target), check_writable(f"{target}.json", MANIFEST, reads)
 
 
 def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:

@@ -11,13 +11,14 @@ from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..engine.compiling.config import BuildConfig
+from ..engine.loading.manifest import manifest_path
 from ..interpreter.fingerprint import fingerprint
 from .manifest import plugin_entry, profile_entries, read_earlier_manifest, setting_entry
 
 
 def is_up_to_date(spec: NetworkSpec, network: Network, engine: Path) -> bool:
     """Whether an engine was built from this very network, whatever the builder's options were."""
-    previous = read_earlier_manifest(engine.with_name(engine.name + ".json"))
+    previous = read_earlier_manifest(manifest_path(engine))
     built_for = previous.get("compute_capabilities", [])
     defined = fingerprint(network.definition, network.backend)
     config = previous.get("config")

@@ -360,8 +360,9 @@ def remove(output: Output) -> None:
 def write_all_atomically(files: Mapping[Output, bytes]) -> None:
     """Writes several files; none is renamed before all are on disk, and none is left half-written.
 
-    They are renamed in their order: a process that is killed meanwhile leaves the last ones as they were. A file that
-    was there keeps its mode. Raises UsageError as :func:`check_writable` does, and when writing fails.
+    They are renamed in their order: a process that is killed meanwhile leaves the last ones as they were. Of processes
+    that write the same files, one after the other renames its own, so that what stays is all of one. A file that was
+    there keeps its mode. Raises UsageError as :func:`check_writable` does, and when writing fails.
     """
     targets = [output.judged() for output in files]
     for index, output in enumerate(files):
@@ -375,10 +376,9 @@ def write_all_atomically(files: Mapping[Output, bytes]) -> None:
                 descriptors.append(descriptor)
                 _write(descriptor, data)
             temporary.append((name, path))
-        for name, path in temporary:
-            os.replace(name, path)
-        for folder in {path.parent for _, path in temporary}:
-            _sync(folder)
+        with _synced({path.parent for _, path in temporary}):
+            for name, path in temporary:
+                os.replace(name, path)
     except OSError as error:
         names = ", ".join(str(output.path) for output in files)
         raise UsageError(f"cannot write {names}: {error.strerror}") from None
@@ -397,11 +397,22 @@ def _write(descriptor: int, data: bytes) -> None:
     os.fsync(descriptor)
 
 
-def _sync(folder: Path) -> None:
-    """Puts a folder's entries on disk, where the system knows that."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+@contextmanager
+def _synced(folders: Iterable[Path]) -> Iterator[None]:
+    """Inside, no other process is inside for one of these folders; afterwards their entries are on disk.
+
+    As far as the system opens folders, and the file system has locks.
+    """
+    descriptors = []
+    try:
+        if hasattr(os, "O_DIRECTORY"):
+            for folder in sorted(folder.resolve() for folder in folders):  # in one order: none waits for another
+                descriptors.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+                with suppress(OSError):
+                    _lock(descriptors[-1], wait=True)
+        yield
+        for descriptor in descriptors:
             os.fsync(descriptor)
-        finally:
+    finally:
+        for descriptor in descriptors:
             os.close(descriptor)

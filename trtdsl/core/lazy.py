@@ -9,6 +9,8 @@ without them, and those of rooms above.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,16 @@ class LazyModule:
         setattr(self, attribute, value)
         return value
 
+
+def _after_fork() -> None:
+    """One thread for torch: those that it had are not in the process that was forked, which would wait for them."""
+    set_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
+    if set_threads is not None:
+        set_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -496,6 +496,12 @@ class Network:
         """The shape of an input where the Dims have the values in ``env``."""
         return tuple(value(size, env) for size in self.inputs[name].shape)
 
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            f"the network {self.name!r} is its process's own, and is not copied or pickled: give other processes what "
+            "td.network made, or the file, and let each define it"
+        )
+
     def _repr_html_(self) -> str:
         return network_html(self)
 

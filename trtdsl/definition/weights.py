@@ -369,7 +369,7 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 class _Index(Struct):
     """What an index of several files says: the file of each tensor."""
 
-    weight_map: dict[str, str]
+    weight_map: dict[Text, Text]
 
 
 def weights_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -452,7 +452,7 @@ def _opened_files(path: Path) -> list[_File]:
         files.append(_File(snapshot, header, names))
     if missing:
         lines = "\n".join(
-            f"  {name}: not in {file}{f', but in {there[name]}' if name in there else nearest(name, there)}"
+            f"  {name[:80]}: not in {file}{f', but in {there[name]}' if name in there else nearest(name, there)}"
             for name, file in sorted(missing.items(), key=_natural)[:SHOWN]
         )
         more = f"\n  … ({len(missing)} in all)" if len(missing) > SHOWN else ""

@@ -23,7 +23,7 @@ from .compiling.config import BuildConfig
 from .loading import loader
 from .loading.loaded import Loaded, Specialization
 from .loading.loader import Header
-from .loading.manifest import Manifest
+from .loading.manifest import Manifest, manifest_path
 from .refit import apply, new_values
 from .running.capture import Captured
 from .running.context import Context
@@ -73,7 +73,7 @@ def load_engine(
         allow_host_code=allow_host_code,
     )
     if weights is not None:
-        engine.refit(weights, folder=found.path.parent, trust_network_file=trust_network_file)
+        engine.refit(weights, folder=manifest_path(found.path).parent, trust_network_file=trust_network_file)
     return engine
 
 

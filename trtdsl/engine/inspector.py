@@ -162,9 +162,9 @@ def _operand(tensor: Tensor, bound: Mapping[str, str], tensors: dict[str, Progra
     words = " ".join((tensor.dtype, tensor.dtype_9, tensor.dtype_and_format, tensor.format))
     dtype = WORD.search(words)
     if shape is None or dtype is None:
-        raise ProgramDamagedError(f"the inspector's report does not tell the shape and the dtype of {name!r}")
+        raise ProgramDamagedError(f"the inspector's report does not tell the shape and the dtype of {name[:80]!r}")
     if any(size < 0 for size in shape):
-        raise UsageError(f"the size of {name!r} is open: give the shapes of the engine's inputs")
+        raise UsageError(f"the size of {name[:80]!r} is open: give the shapes of the engine's inputs")
     word = WORDS[dtype[0].lower()]
     size = (math.prod(shape) * BITS[word] + 7) // 8
     last = len(shape) - 1

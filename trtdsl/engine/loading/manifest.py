@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from msgspec import Meta, Struct
 from ...core.backend import DTYPES as TENSORRT_DTYPES
 from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
+from ...core.files import is_file
 from ...core.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file, written
 from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
@@ -222,8 +224,9 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def manifest_path(engine: Path) -> Path:
-    """The path of an engine's manifest: ``NAME.engine.json``."""
-    return Path(f"{engine}.json")  # with_name() raises for a path without a name
+    """The path of an engine's manifest: ``NAME.engine.json``; where there is none beside a link, beside its target."""
+    path = Path(f"{engine}.json")  # with_name() raises for a path without a name
+    return Path(f"{os.path.realpath(engine)}.json") if os.path.islink(engine) and not is_file(path) else path
 
 
 def read_manifest(engine: Path) -> Manifest:
