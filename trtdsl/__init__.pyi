@@ -40,6 +40,7 @@ from .core.errors import WeightsError as WeightsError
 from .core.version import __version__ as __version__
 from .definition.input import Input as Input
 from .definition.network import Network as Network
+from .definition.precision import precision as precision
 from .definition.require import require as require
 from .definition.spec.load import load_spec as load_spec
 from .definition.spec.spec import NetworkSpec as NetworkSpec
@@ -171,6 +172,7 @@ __all__ = [
     "network",
     "obstacles",
     "port",
+    "precision",
     "program",
     "programs_alike",
     "quantize",

@@ -44,7 +44,7 @@ def check(
     weights: Source | None = None,
     dims: Mapping[str, Range] | None = None,
     profiles: Sequence[Profile] | None = None,
-    precision: str | None = None,
+    precision: str | os.PathLike[str] | None = None,
     backend: str | Backend | None = None,
     seed: int = 0,
     network: Network | None = None,
@@ -283,7 +283,7 @@ class _Run:
             return []
         env = for_special_values(network, sizes_to_try(network, sizes), sizes)
         ranges = {name: dim.range for name, dim in network.dims.items() if dim.range is not None}
-        how: dict[str, Any] = {"precision": network.precision, "backend": network.backend, "allow_nonfinite": True}
+        how: dict[str, Any] = {"precision": network.asked, "backend": network.backend, "allow_nonfinite": True}
         try:
             changed = self.spec.define(
                 weights=other, dims={**network.fixed, **ranges}, profiles=network.profiles, exact=True, **how

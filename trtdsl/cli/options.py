@@ -37,7 +37,10 @@ Backend = Annotated[
     of_builder("--backend", metavar="NAME", help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too."),
 ]
 Precision = Annotated[
-    str | None, of_network("--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; fp32 by default.")
+    str | None,
+    of_network(
+        "--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; NAME.precision.json; fp32 by default."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -25,7 +25,7 @@ from .graph import Graph
 from .input import Input
 from .notebook import network_html
 from .operation import Operation, author_location
-from .precision import as_precision, is_low
+from .precision import Policy, as_precision, is_low
 from .tensor import Tensor, common_parent
 from .tuning.choices import Choices
 from .weights import Scope, Source, Weights
@@ -54,13 +54,24 @@ class Network:
         name: str = "network",
         *,
         backend: str | Backend | None = None,
-        precision: str | None = None,
+        precision: str | Choices | None = None,
         profiles: Sequence[Profile] = (),
     ):
         check_characters(name, "the network's name")
         self.name = name
         self._profiles = as_profiles(profiles) or (Profile(),)
-        self.precision = as_precision(precision)
+        self.precision: torch.dtype | None = None
+        """The lowest that it computes in, where that is not float32: it is judged by it."""
+        self.policy: Policy | None = None
+        """What says in which dtype each call computes; None where that is its operands'."""
+        self.asked = precision
+        """The precision that was asked for, with which another definition computes alike."""
+        if isinstance(precision, Choices):
+            self.policy = Policy(calls=precision)
+            used = {as_precision(dtype) for dtype in precision.tuned.values()}
+            self.precision = next((dtype for dtype in (torch.float16, torch.bfloat16) if dtype in used), None)
+        elif (low := as_precision(precision)) is not None:
+            self.policy, self.precision = Policy(low), low
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
         self.trt = self.backend.trt
         self.graph = Graph(self)

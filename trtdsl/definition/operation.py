@@ -16,6 +16,7 @@ from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike
 from .precision import COMPOSED, follow
 from .tensor import Tensor
+from .tuning.choices import SiteKey
 
 if TYPE_CHECKING:
     from .network import Network
@@ -68,7 +69,7 @@ class Operation:
     Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
     """
 
-    __slots__ = ("_before", "_call", "_outer", "location", "name", "network", "precision", "scope", "within")
+    __slots__ = ("_before", "_call", "_outer", "location", "name", "network", "precision", "scope", "site", "within")
 
     def __init__(
         self,
@@ -84,8 +85,10 @@ class Operation:
             frame = frame.f_back  # Python 3.12 has no functions for them
         self.within = "" if frame is None else frame.f_code.co_name
         """The author's function that makes the call."""
-        self.precision = network.precision if name in COMPOSED else None
+        self.precision = network.policy.autocast if network.policy is not None and name in COMPOSED else None
         """What the calls inside follow of autocast's lists."""
+        self.site: SiteKey | None = None
+        """What names it where each call of the network has a precision of its own."""
         self._call = call
         self._outer: Any = None  # a stack: the operation that was current before, whether it listens, and the rest
 
@@ -192,8 +195,8 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
             options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
             try:
-                if follows and network.precision is not None:
-                    return _in_precision(current, network.precision, lowered, arguments, options)
+                if follows and network.policy is not None:
+                    arguments, options = network.policy.cast(current, lowered, arguments, options)
                 return lowered(*arguments, **options)
             except AttributeError:
                 _refuse_others_than_tensors(function, arguments, options)

@@ -1,17 +1,23 @@
-"""Half precision as torch.autocast has it: which functions run low, and which in float32.
+"""In which precision each call computes: as torch.autocast has it, as a file says, or as the author says.
 
-The lists are CUDA's, where engines run: https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference. A function
-in neither runs in the dtype of its operands; several of them are promoted, as always.
+Autocast's lists are CUDA's, where engines run: https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference. A
+function in neither runs in the dtype of its operands; several of them are promoted, as always.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import UsageError
-from ..core.lazy import torch
+from ..core.errors import Location, UsageError
+from ..core.lazy import CURRENT_NETWORK, torch
 from .tensor import Tensor
+from .tuning.choices import Choices, Site
+
+if TYPE_CHECKING:
+    from .operation import Operation
 
 LOW = frozenset(
     {
@@ -112,17 +118,124 @@ COMPOSED = frozenset({"multi_head_attention_forward"})
 """Functions of which torch's own is made of others in these lists: the parts follow them."""
 
 
+FOLLOWING = tuple(
+    f"trtdsl.functional.{room}"
+    for room in ("shaping", "indexing", "pointwise.conversion", "pointwise.quantization", "scanning.control")
+)
+"""Functions that only move values, convert them as the author says, or run functions of his: no precision is theirs."""
+CONTROL = FOLLOWING[-1]
+
+
 def as_precision(precision: Any) -> torch.dtype | None:
     """The low dtype of ``"fp16"`` or ``"bf16"`` (or torch's); None for ``"fp32"`` and None. UsageError for another."""
-    names = {"fp16": torch.float16, "float16": torch.float16, "bf16": torch.bfloat16, "bfloat16": torch.bfloat16}
-    if precision in (None, "fp32", "float32", torch.float32):
-        return None
-    dtype = names.get(dtype_name(precision))
+    dtype = torch.float32 if precision is None else _dtypes().get(dtype_name(precision))
     if dtype is None:
         raise UsageError(
             f"precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), not {precision!r}"
         )
-    return dtype
+    return None if dtype == torch.float32 else dtype
+
+
+def _dtypes() -> dict[str, torch.dtype]:
+    names = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+    return names | {dtype_name(dtype): dtype for dtype in names.values()}
+
+
+@contextmanager
+def precision(precision: str) -> Iterator[None]:
+    """Calls inside compute in ``"fp32"``, ``"fp16"`` or ``"bf16"``, whatever the network's precision is.
+
+    Their floating-point operands are cast, weights included. Functions that only move values, such as ``F.reshape``,
+    and conversions, such as ``x.float()``, keep the dtype that they are given. The innermost block counts.
+
+    Raises UsageError for what is no precision, and where no network is being defined.
+
+    >>> @td.network(inputs={"x": td.Input((2, 3))})
+    ... def net(x):
+    ...     with td.precision("fp32"):
+    ...         large = x * 60000 + x * 60000
+    ...     return large / 60000
+    >>> net.define(precision="fp16").outputs["output"].dtype
+    torch.float32
+    """
+    dtype = torch.float32 if precision is None else as_precision(precision) or torch.float32
+    network = CURRENT_NETWORK.get()
+    if precision is None or network is None:
+        why = "takes 'fp32', 'fp16' or 'bf16', not None" if precision is None else "is for a network being defined"
+        raise UsageError(f"td.precision {why}: call it in a @td.network function, or inside `with net.current():`")
+    before = network.policy
+    network.policy = policy = Policy() if before is None else before
+    if network.precision is None and dtype != torch.float32:
+        network.precision = dtype
+    policy.blocks.append(dtype)
+    try:
+        yield
+    finally:
+        policy.blocks.pop()
+        network.policy = before
+
+
+class Cast(Site):
+    """A call that computes in floating point: its ways are dtypes."""
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """How many dimensions each operand has; sizes and dtypes do not name a call."""
+        return tuple(f"{len(shape)}-D" for shape, _ in self.shapes)
+
+    @property
+    def wins(self) -> bool:
+        """Whether what the author says goes before what a file does: a block may be added at any time."""
+        return True
+
+
+class Policy:
+    """What says in which dtype a call computes: a block of :func:`precision`, else ``calls``, else autocast's lists."""
+
+    __slots__ = ("autocast", "blocks", "calls")
+
+    def __init__(self, autocast: torch.dtype | None = None, calls: Choices | None = None):
+        self.autocast, self.calls = autocast, calls
+        self.blocks: list[torch.dtype] = []
+
+    def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments of an author's call in the dtype that it computes in; what it calls takes dtypes as they are.
+
+        A call without one has its operands in the widest of their dtypes.
+        """
+        if not self.blocks and self.calls is None:
+            followed = None if self.autocast is None else follow(function.__name__, self.autocast, args, kwargs)
+            if followed is None:
+                return args, kwargs
+            call.precision = None
+            return followed
+        call.precision = None
+        computed = [x for x in _tensors((args, kwargs)) if not x.is_constant]
+        if not computed:
+            return args, kwargs
+        wanted = None
+        if not function.__module__.startswith(FOLLOWING):
+            wanted = self.blocks[-1] if self.blocks else None
+            if self.calls is not None and call.location is not None and not call.network.bodies:
+                wanted = self._of_call(self.calls, call, call.location, wanted, args, kwargs)
+        if wanted is None:
+            dtypes = {x.dtype for x in computed}
+            in_loop = self.calls is not None and function.__module__ == CONTROL  # what is carried keeps its dtype
+            wanted = torch.float32 if in_loop or len(dtypes) > 1 else dtypes.pop()
+        return _cast(args, wanted), _cast(kwargs, wanted)
+
+    def _of_call(
+        self, calls: Choices, call: Operation, location: Location, given: torch.dtype | None, args: Any, kwargs: Any
+    ) -> torch.dtype:
+        """The dtype of a call of a network whose calls have one each."""
+        key = calls.key(location.file, call.within, call.name, call.name)
+        names = _dtypes()
+        asked = calls.wanted(key) or "float32" if given is None else dtype_name(given)
+        shapes = tuple((x.shape, x.dtype) for x in _tensors((args, kwargs)))
+        place = calls.claim()
+        calls.take(place, Cast(key, location, shapes, ("float32", "float16", "bfloat16"), asked, given is not None))
+        call.site = key
+        return names[asked]
 
 
 def is_low(x: Any) -> bool:
@@ -148,9 +261,23 @@ def _has_float32(tree: Any) -> bool:
     return any(_has_float32(part) for part in parts)
 
 
+def _tensors(tree: Any) -> list[Tensor]:
+    """The Tensors that a precision is for."""
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, (tuple, list)):
+        return [x for part in tree for x in _tensors(part)]
+    return [tree] if isinstance(tree, Tensor) and _is_plain(tree.dtype) else []
+
+
+def _is_plain(dtype: torch.dtype) -> bool:
+    """Whether it is one that calls compute in: no integer's, and none that values are quantized to."""
+    return dtype in (torch.float32, torch.float16, torch.bfloat16)
+
+
 def _cast(tree: Any, dtype: torch.dtype) -> Any:
     if isinstance(tree, dict):
         return {name: _cast(part, dtype) for name, part in tree.items()}
     if type(tree) in (tuple, list):
         return type(tree)(_cast(part, dtype) for part in tree)
-    return tree.to(dtype) if isinstance(tree, Tensor) and tree.dtype.is_floating_point else tree
+    return tree.to(dtype) if isinstance(tree, Tensor) and _is_plain(tree.dtype) else tree

@@ -26,6 +26,7 @@ from ..definition.network import Network
 from ..definition.spec.load import load_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, SiteKey
+from ..definition.tuning.precisions import Precisions
 from ..definition.weights import Source, Weights
 from ..interpreter.fingerprint import fingerprint
 from ..layers.constant import read_weights
@@ -88,12 +89,14 @@ def recipe(
     """The manifest's entry on how the weights of a refittable engine are derived."""
     file = None if spec.file is None else _from_engine(spec.file, engine)
     names = sorted(weights.shapes) if weights is not None else []
+    followed, calls = (None, None) if network.policy is None else (network.policy.autocast, network.policy.calls)
     return {
         "network": None if file is None else f"{file}:{spec.name_in_file}",
         **({"settings": _settings(spec, engine)} if spec.maker is not None else {}),
-        "precision": None if network.precision is None else PRECISIONS[dtype_name(network.precision)],
+        "precision": None if followed is None else PRECISIONS[dtype_name(followed)],
         "dims": {name: given if isinstance(given, int) else list(given) for name, given in (dims or {}).items()},
         "lowerings": [[*site.key, site.lowering] for site in network.choices.sites if site.differs],
+        "precisions": [] if calls is None else [[*site.key, site.lowering] for site in calls.sites],
         "structure_sha256": structure(network),
         "values_sha256": values_hash(layer_values(network)),
         "weights": names,
@@ -164,7 +167,10 @@ def new_values(
         Weights(weights).check(
             {name: (tuple(shape), dtype) for name, (shape, dtype) in facts.expected.items()}, allow_nonfinite=True
         )
-        lowerings = {SiteKey(*each[:5]): each[5] for each in facts.lowerings}
+        lowerings, precisions = (
+            {SiteKey(*each[:5]): each[5] for each in given} for given in (facts.lowerings, facts.precisions)
+        )
+        precision = Precisions(precisions) if precisions else facts.precision
         defined = (
             _spec(facts, folder, network, trust_network_file)
             .tuned(Choices(lowerings))
@@ -172,7 +178,7 @@ def new_values(
                 weights=weights,
                 dims=facts.dims,  # type: ignore[arg-type]
                 profiles=(),  # they do not change the layers
-                precision=facts.precision,
+                precision=precision,
                 backend=backend,
             )
         )

@@ -26,9 +26,11 @@ from ...sizes.size import Size
 from ..input import Input
 from ..network import Network
 from ..notebook import spec_html
+from ..precision import as_precision
 from ..tensor import Tensor
 from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
+from ..tuning.precisions import Precisions, open_precision
 from ..weights import Scope, Source, Weights, weights_files
 from .reference import check_forward, check_reference, filled, held_twice, outside_state
 
@@ -81,14 +83,15 @@ class NetworkSpec:
         weights: Source | None = None,
         dims: Mapping[str, Range] | None = None,
         profiles: Sequence[Profile] | None = None,
-        precision: str | None = None,
+        precision: str | PathLike[str] | Choices | None = None,
         backend: str | Backend | None = None,
         allow_nonfinite: bool = False,
         exact: bool = False,
     ) -> Network:
         """Runs the author's function and gives the :class:`Network`.
 
-        ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low; inputs and outputs keep their dtypes.
+        ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low, and ``"NAME.precision.json"`` each call as
+        :func:`trtdsl.find_precision` found it; inputs and outputs keep their dtypes.
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
         ``(min, opt, max)`` or one fixed size, ``profiles`` replaces the spec's own. Weights are compared with the
         reference's state_dict before the function runs, and all of them must be used by it. ``exact`` keeps beside each
@@ -99,13 +102,19 @@ class NetworkSpec:
         replaced = self._replaced(dims or {})
         profiles = self._profiles(replaced, self.profiles if profiles is None else as_profiles(profiles))
         backend = backend if isinstance(backend, Backend) else get_backend(backend)
+        asked = open_precision(precision, self.name)
 
         def defined(choices: Choices) -> Network:
-            network = Network(self.name, backend=backend, precision=precision, profiles=profiles)
+            calls = asked.fresh() if isinstance(asked, Precisions) else None
+            network = Network(
+                self.name, backend=backend, precision=asked if calls is None else calls, profiles=profiles
+            )
             network.choices, network.is_from_spec = choices, True
             network.exact = Exact(decide=False) if exact else None
             unrounded = network.exact or contextlib.nullcontext()
             choices.folder = self._folder
+            if calls is not None:
+                calls.folder = self._folder
             network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
             opened = self.open_weights(weights)
             if opened is not None:
@@ -124,6 +133,8 @@ class NetworkSpec:
                 with network.operation("output", location=self._place):
                     for name, tensor in outputs.items():
                         network.output(tensor, name)
+                if calls is not None:
+                    calls.check(self.name)
                 network.graph.emit()
             if opened is not None:
                 opened.check_all_used(self.unused)
@@ -145,9 +156,11 @@ class NetworkSpec:
         """What :func:`load_spec` finds it by: its own name, or that of the function that makes it."""
         return self.maker or self.name
 
-    def case(self, dims: Mapping[str, Range] | None = None, precision: str | None = None) -> Case:
+    def case(self, dims: Mapping[str, Range] | None = None, precision: Any = None) -> Case:
         """What tells a tuning of one definition from that of another."""
-        return Case.of(precision, self._with_dims(self._replaced(dims or {})), self.settings)
+        asked = open_precision(precision, self.name)
+        text = str(asked) if isinstance(asked, Precisions) else dtype_name(as_precision(asked) or torch.float32)
+        return Case.of(text, self._with_dims(self._replaced(dims or {})), self.settings)
 
     def tuned(self, tuning: bool | str | PathLike[str] | Tuning | Choices) -> NetworkSpec:
         """The spec with the lowerings of another tuning, or of none (False)."""

@@ -44,6 +44,11 @@ class Site(NamedTuple):
     """Whether the author named the way."""
 
     @property
+    def wins(self) -> bool:
+        """Whether what the author says goes before what a file does."""
+        return False
+
+    @property
     def differs(self) -> bool:
         """Whether it is lowered otherwise than by default, and not because the author says so."""
         return not self.given and self.lowering != self.ways[0]

@@ -1,4 +1,5 @@
-"""``NAME.tuning.json``: the lowerings that ``trtdsl build --tune`` found for the calls of a network."""
+"""Files of what was found for the calls of a network: lowerings (``NAME.tuning.json``), precisions
+(``NAME.precision.json``)."""
 
 from __future__ import annotations
 
@@ -18,13 +19,11 @@ from ...core.backend import Backend
 from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files import file_name, is_file
-from ...core.lazy import torch
 from ...core.reading import LARGEST, Int, Text, as_struct, check_schema, parse_json, read_file
 from ...core.version import __version__
 from ...sizes.dim import Dim
 from ...sizes.shape import shape_text
 from ...sizes.size import Size
-from ..precision import as_precision
 from ..settings import as_facts
 from .choices import Choices, Site, SiteKey
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from ..network import Network
 
 SCHEMA = 1
+Kind = Literal["tuning", "precision"]
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class Case:
     """Of a network that a function of its file makes."""
 
     @classmethod
-    def of(cls, precision: str | None, inputs: Mapping[str, Input], settings: Mapping[str, Any]) -> Case:
+    def of(cls, precision: str, inputs: Mapping[str, Input], settings: Mapping[str, Any]) -> Case:
         """The case of a network with these inputs."""
         sizes = [size for spec in inputs.values() for size in spec.shape if isinstance(size, Size)]
         atoms = {atom.name: atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)}
         return cls(
-            dtype_name(as_precision(precision) or torch.float32),
+            precision,
             {name: f"{shape_text(spec.shape)} {dtype_name(spec.dtype)}" for name, spec in inputs.items()},
             {name: None if dim.range is None else list(dim.range) for name, dim in sorted(atoms.items())},
             as_facts(settings),
@@ -95,17 +95,17 @@ class Variant:
         """The lowerings by the calls' keys."""
         return {call.key: call.lowering for call in self.calls}
 
-    def difference(self, sites: Sequence[Site]) -> str | None:
+    def difference(self, sites: Sequence[Site], before: str = "tuned network", of: str = "lowerings") -> str | None:
         """What differs in a network that was defined with these choices; None where they are all there."""
         for call, site in zip(self.calls, sites, strict=False):
             now = Tuned.of(site)
             if (now.key, now.operands) != (call.key, call.operands):
-                return f"{site.location}: {_words(now)}, where the tuned network had {_words(call)}"
-            if now.lowering != call.lowering:
+                return f"{site.location}: {_words(now)}, where the {before} had {_words(call)}"
+            if now.lowering != call.lowering and not (site.given and site.wins):
                 has = f"the author says {now.lowering!r}" if site.given else f"it can have {', '.join(site.ways)}"
                 return f"{site.location}: {_words(now)} has the lowering {call.lowering!r} there, and {has}"
         if len(sites) != len(self.calls):
-            return f"the network has {len(sites)} calls with a choice of lowerings, and had {len(self.calls)}"
+            return f"the network has {len(sites)} calls with a choice of {of}, and had {len(self.calls)}"
         return None
 
 
@@ -125,6 +125,7 @@ class Tuning:
     """Name and version: the choices hold for no other."""
     trtdsl: str
     variants: tuple[Variant, ...] = ()
+    kind: Kind = "tuning"
 
     def variant(self, case: Case) -> Variant | None:
         """That of a case."""
@@ -222,24 +223,30 @@ def dump(tuning: Tuning) -> bytes:
     """The file's text: JSON with a line for each call."""
     variants = []
     for variant in tuning.variants:
-        calls = ",\n".join(f"        {json.dumps(_call(call), ensure_ascii=False)}" for call in variant.calls)
+        calls = ",\n".join(
+            f"        {json.dumps(_call(call, CHOSEN[tuning.kind]), ensure_ascii=False)}" for call in variant.calls
+        )
         parts = [
             f'      "{name}": {json.dumps(value, ensure_ascii=False)}'
             for name, value in (*vars(variant.case).items(), ("measured", dict(variant.measured)))
         ]
         variants.append("    {\n" + ",\n".join([*parts, f'      "calls": [\n{calls}\n      ]']) + "\n    }")
-    head = {"schema": SCHEMA, "kind": "tuning", "network": tuning.network}
+    head = {"schema": SCHEMA, "kind": tuning.kind, "network": tuning.network}
     head |= {"backend": tuning.backend, "trtdsl": tuning.trtdsl}
     lines = [f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
     return ("{\n" + ",\n".join([*lines, '  "variants": [\n' + ",\n".join(variants) + "\n  ]"]) + "\n}\n").encode()
 
 
-def _call(call: Tuned) -> dict[str, Any]:
-    return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), "lowering": call.lowering}
+def _call(call: Tuned, chosen: str) -> dict[str, Any]:
+    return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), chosen: call.lowering}
+
+
+CHOSEN = {"tuning": "lowering", "precision": "dtype"}
+"""What a file says of each call."""
 
 
 class CallEntry(Struct, forbid_unknown_fields=True):
-    """A call, as the file has it."""
+    """A call, as the file has it: with a lowering, or with a dtype."""
 
     file: Text
     within: Text
@@ -248,7 +255,8 @@ class CallEntry(Struct, forbid_unknown_fields=True):
     ordinal: Int
     line: Int
     operands: tuple[Text, ...]
-    lowering: Text
+    lowering: Text = ""
+    dtype: Literal["float32", "float16", "bfloat16", ""] = ""
 
     @property
     def key(self) -> SiteKey:
@@ -275,34 +283,39 @@ class TuningEntry(Struct, forbid_unknown_fields=True):
     """A file."""
 
     schema: int
-    kind: Literal["tuning"]
+    kind: Kind
     network: Text
     backend: Text
     trtdsl: Text
     variants: tuple[VariantEntry, ...]
 
+    def __post_init__(self) -> None:
+        chosen = CHOSEN[self.kind]
+        if not all(getattr(call, chosen) for variant in self.variants for call in variant.calls):
+            raise ValueError(f"'calls' has one without a {chosen}")
 
-def read_tuning(path: Path) -> Tuning:
+
+def read_tuning(path: Path, kind: Kind = "tuning") -> Tuning:
     """A tuning from its file. ValueError, in one line, where it is not one that trtdsl wrote."""
     try:
         data = read_file(path, LARGEST)
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
-    return parse(parse_json(data, "it", "tuning", ValueError))
+    return parse(parse_json(data, "it", kind, ValueError), kind)
 
 
-def parse(facts: dict[str, Any]) -> Tuning:
+def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
     """A tuning from what its file says; ValueError naming the entry that is wrong."""
-    if facts.get("kind") != "tuning":
-        raise ValueError("it is not a tuning")
+    if facts.get("kind") != kind:
+        raise ValueError(f"it is not a {kind}")
     check_schema(facts, (SCHEMA,), "it", ValueError)
     file = as_struct(facts, TuningEntry, "", ValueError)
     variants = (
         Variant(
             Case(each.precision, each.inputs, each.dims, each.settings),
-            tuple(Tuned(call.key, call.line, call.operands, call.lowering) for call in each.calls),
+            tuple(Tuned(call.key, call.line, call.operands, call.lowering or call.dtype) for call in each.calls),
             each.measured,
         )
         for each in file.variants
     )
-    return Tuning(file.network, file.backend, file.trtdsl, tuple(variants))
+    return Tuning(file.network, file.backend, file.trtdsl, tuple(variants), kind)

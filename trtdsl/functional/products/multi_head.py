@@ -135,7 +135,7 @@ def _bare(
     """
     x, length = sources[0], sources[0].shape[0]
     odd = isinstance(length, int) and length % 2 == 1
-    full = x.dtype == torch.float32 and x.network.precision is None
+    full = x.dtype == torch.float32 and _followed(x) is None
     if odd and full and weight is not None and all(source is x for source in sources):
         each = L.shuffle(linear(x, weight, bias), reshape=(*x.shape[:2], 3, heads, weight.shape[1] // heads))
         q, k, v = unbind(L.shuffle(each, (2, 1, 3, 0, 4)))
@@ -180,12 +180,18 @@ def _one_mask(mask: Tensor | None, padding: Tensor | None, query: Tensor) -> Ten
     masks = [each for each in (mask, padding) if each is not None]
     if all(each.dtype == torch.bool for each in masks):
         return functools.reduce(logical_and, map(logical_not, masks)) if masks else None
-    dtype = query.network.precision or query.dtype
+    dtype = _followed(query) or query.dtype
     # The logarithm of True and False is 0 and -inf.
     added = [
         L.unary(L.cast(logical_not(x), dtype), "LOG") if x.dtype == torch.bool else L.cast(x, dtype) for x in masks
     ]
     return functools.reduce(lambda a, b: binary(a, b, "SUM", dtype), added)
+
+
+def _followed(x: Tensor) -> torch.dtype | None:
+    """The low dtype of autocast that the parts of this call follow."""
+    call = x.network.current_operation
+    return None if call is None else call.precision
 
 
 def _by_head(

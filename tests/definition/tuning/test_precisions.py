@@ -1,0 +1,177 @@
+"""A precision for each call: blocks of the author's, files, and files that do not fit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from support import layer_types
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.core.version import __version__
+from trtdsl.definition.tuning.file import Tuned, Tuning, Variant, dump
+from trtdsl.definition.tuning.precisions import Precisions
+
+WEIGHT = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
+
+
+class Reference(torch.nn.Module):
+    def forward(self, x):
+        y = torch.relu(x @ WEIGHT)
+        return torch.softmax(y.reshape(-1, 3) + x, -1)
+
+
+@td.network(inputs={"x": td.Input(("N", 3))}, reference=Reference)
+def net(x):
+    y = F.relu(x @ WEIGHT)
+    return {"y": F.softmax(y.reshape(-1, 3) + x, -1)}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Writes a file in which the calls of a network have these dtypes, in their order."""
+
+    def write(spec, *dtypes, **changed):
+        network = spec.define(precision=Precisions({}), dims={"N": (1, 2, 8)})
+        sites = network.policy.calls.sites
+        calls = tuple(Tuned.of(site._replace(lowering=dtype)) for site, dtype in zip(sites, dtypes, strict=True))
+        variant = Variant(spec.case(precision=Precisions({})), calls, {"data": "none"})
+        path = tmp_path / "net.precision.json"
+        facts = json.loads(dump(Tuning(spec.name, "any 1", __version__, (variant,), "precision")))
+        path.write_text(json.dumps({**facts, **changed}))
+        return path
+
+    return write
+
+
+def of_calls(network):
+    return {site.key.function: site.lowering for site in network.policy.calls.sites}
+
+
+def test_calls_of_a_block_compute_in_its_precision_and_what_moves_values_keeps_its_own():
+    net = td.Network(precision="fp16")
+    with net.current():
+        x = net.input("x", (2, 3))
+        low = x @ WEIGHT
+        with td.precision("fp32"):
+            assert (low @ WEIGHT).dtype == torch.float32
+            assert low.reshape(-1).dtype == low.dtype == torch.float16
+            assert low.to(torch.bfloat16).dtype == torch.bfloat16
+            with td.precision("bf16"):
+                assert F.softmax(low, 1).dtype == torch.bfloat16
+            assert F.softmax(low, 1).dtype == torch.float32
+        assert (low @ WEIGHT).dtype == torch.float16
+        assert F.softmax(low, 1).dtype == torch.float32
+
+
+def test_a_block_lowers_part_of_a_network_that_has_no_precision():
+    @td.network(inputs={"x": td.Input((2, 3))})
+    def part(x):
+        with td.precision("fp16"):
+            y = F.exp(x @ WEIGHT)
+        return {"y": y, "z": x @ WEIGHT}
+
+    network = part.define()
+    assert network.precision == torch.float16 and network.policy is None
+    assert {name: tensor.dtype for name, tensor in network.outputs.items()} == dict.fromkeys("yz", torch.float32)
+    feeds = {"x": torch.tensor([[1.0, 2, 3], [0.1, 0.2, 0.3]])}
+    found, exact = td.interpret(network, feeds), feeds["x"] @ WEIGHT
+    assert torch.allclose(found["z"], exact, rtol=1e-6)
+    assert torch.allclose(found["y"], exact.exp(), rtol=1e-2) and not torch.allclose(found["y"], exact.exp(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", ["fp17", None, 16, "net.precision.json"])
+def test_a_block_takes_precisions_alone(wrong):
+    net = td.Network()
+    with net.current(), pytest.raises(td.UsageError, match="fp32"), td.precision(wrong):
+        pass
+    assert net.policy is None
+
+
+def test_a_block_outside_of_a_network_is_refused():
+    with pytest.raises(td.UsageError, match="for a network being defined"), td.precision("fp16"):
+        pass
+
+
+def test_each_call_computes_as_the_file_says(files):
+    path = files(net, "float16", "float16", "float32", "bfloat16")
+    network = net.define(precision=path, dims={"N": (1, 2, 8)})
+    assert of_calls(network) == {"matmul": "float16", "relu": "float16", "add": "float32", "softmax": "bfloat16"}
+    assert network.precision == torch.float16 and network.outputs["y"].dtype == torch.float32
+    assert layer_types(network).count("CAST") >= 3
+    assert td.check(net, precision=str(path), dims={"N": (1, 2, 8)}).passed
+    assert str(net.define(precision=path, dims={"N": 4}).outputs["y"].shape) == "(4, 3)"
+    assert net.case(precision=path) != net.case(precision="fp16")
+
+
+def test_a_file_with_float32_alone_changes_nothing(files):
+    path = files(net, *["float32"] * 4)
+    plain = net.define(dims={"N": 2})
+    assert layer_types(net.define(precision=path, dims={"N": 2})) == layer_types(plain)
+    assert net.define(precision=path, dims={"N": 2}).precision is None
+
+
+def test_a_block_wins_over_the_file(files):
+    path = files(net, *["float16"] * 4)
+
+    @td.network(inputs={"x": td.Input(("N", 3))}, name="net")
+    def net_(x):
+        y = F.relu(x @ WEIGHT)
+        with td.precision("fp32"):
+            return {"y": F.softmax(y.reshape(-1, 3) + x, -1)}
+
+    function = net_.function
+    function.__code__ = function.__code__.replace(co_name="net")
+    found = of_calls(net_.define(precision=path, dims={"N": 2}))
+    assert found == {"matmul": "float16", "relu": "float16", "add": "float32", "softmax": "float32"}
+
+
+def test_a_file_that_does_not_fit_is_refused_with_the_first_call_that_differs(files):
+    path = files(net, *["float16"] * 4)
+
+    @td.network(inputs={"x": td.Input(("N", 3))}, name="net")
+    def edited(x):
+        y = F.gelu(x @ WEIGHT)
+        return {"y": F.softmax(y + x, -1)}
+
+    code = edited.function.__code__
+    edited.function.__code__ = code.replace(co_name="net")
+    with pytest.raises(td.UsageError) as caught:
+        edited.define(precision=path, dims={"N": 2})
+    text = caught.value.message
+    line = code.co_firstlineno + 2
+    assert f"test_precisions.py:{line}: gelu of 2-D" in text and "where the network had relu of 2-D" in text
+    assert "net.precision.json does not fit net" in text and "\n" not in text
+
+
+def test_a_file_of_another_network_a_damaged_one_and_none_are_refused(files, tmp_path):
+    path = files(net, *["float16"] * 4)
+    text = path.read_text()
+    for wrong, message in (
+        (text.replace('"network": "net"', '"network": "other"'), "is of the network 'other'"),
+        (text.replace("float16", "float8"), "float8"),
+        (text.replace('"dtype"', '"lowering"', 1), "none|dtype|lowering"),
+        (text.replace('"kind": "precision"', '"kind": "tuning"'), "it is not a precision"),
+        (text[:-20], "is no precision"),
+    ):
+        path.write_text(wrong)
+        with pytest.raises(td.UsageError, match=message):
+            net.define(precision=path)
+    with pytest.raises(td.UsageError, match="there is no precision"):
+        net.define(precision=str(tmp_path / "none.precision.json"))
+
+
+def test_calls_in_a_loop_keep_what_they_are_given():
+    @td.network(inputs={"x": td.Input((4, 3))})
+    def loop(x):
+        low = x * 2
+        last, _ = td.scan(lambda carry, each: (carry * 0.5 + each, carry), low[0] * 0, low)
+        return {"y": last + 1}
+
+    sites = loop.define(precision=Precisions({})).policy.calls.sites
+    assert [site.key.function for site in sites] == ["mul", "mul", "add"]
+    network = loop.define(precision=Precisions({site.key: "float16" for site in sites}))
+    feeds = {"x": torch.arange(12.0).reshape(4, 3)}
+    assert torch.equal(td.interpret(network, feeds)["y"], td.interpret(loop.define(), feeds)["y"])

@@ -1,0 +1,72 @@
+"""A precision for each call of a network: what a ``NAME.precision.json`` says, and whether it fits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import UsageError
+from ...core.files import is_file
+from .choices import Choices, SiteKey
+from .file import Variant, read_tuning
+
+SUFFIX = ".precision.json"
+FIND = "`trtdsl precision` finds another"
+
+
+class Precisions(Choices):
+    """The dtypes of a network's calls, by their keys; without any, all compute in float32."""
+
+    def __init__(self, dtypes: Mapping[SiteKey, str], file: Path | None = None, variant: Variant | None = None):
+        super().__init__(dtypes)
+        self.file, self.variant = file, variant
+
+    def fresh(self) -> Precisions:
+        """What is asked for, without the calls."""
+        return Precisions(self.tuned, self.file, self.variant)
+
+    def __str__(self) -> str:
+        text = json.dumps([[*key, dtype] for key, dtype in self.tuned.items()])
+        return f"each call its own ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
+
+    def check(self, network: str) -> None:
+        """UsageError where the calls that a network made are not those of the file."""
+        reason = None if self.variant is None else self.variant.difference(self.sites, "network", "dtypes")
+        if reason is not None:
+            raise UsageError(f"{self.file or 'the precision'} does not fit {network}: {reason}; {FIND}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As the manifest has it: the file, how many calls have which dtype, and what was measured on which data."""
+        dtypes = [site.lowering for site in self.sites]
+        counts = {name: dtypes.count(name) for name in dict.fromkeys(dtypes)}
+        named = None if self.file is None else self.file.name
+        digest = None if self.file is None else hashlib.sha256(self.file.read_bytes()).hexdigest()
+        measured = {} if self.variant is None else dict(self.variant.measured)
+        return {"file": named, "sha256": digest, "calls": counts, **measured}
+
+
+def open_precision(given: Any, network: str) -> Any:
+    """A precision per call for the name of its file; anything else, such as ``"fp16"``, as it is.
+
+    UsageError for a file that is not there, is none of these, or is another network's.
+    """
+    if isinstance(given, Precisions):
+        return given.fresh()
+    if not isinstance(given, (str, Path)) or (isinstance(given, str) and not given.endswith(".json")):
+        return given
+    path = Path(given)
+    if not is_file(path):
+        raise UsageError(f"there is no precision {path}; {FIND}")
+    try:
+        found = read_tuning(path, "precision")
+    except ValueError as error:
+        raise UsageError(f"{path} is no precision: {error}; {FIND}") from None
+    if found.network != network:
+        raise UsageError(f"{path} is of the network {found.network!r}, and this one is {network!r}; {FIND}")
+    if len(found.variants) != 1:
+        raise UsageError(f"{path} is no precision: it has {len(found.variants)} variants and not one; {FIND}")
+    (variant,) = found.variants
+    return Precisions(variant.choices(), path, variant)
