@@ -99,7 +99,8 @@ def results_of(names: list[str], only: str, kept: Results, seconds: int, until: 
         except Exception as error:
             print(f"{library} cannot be imported: {type(error).__name__}: {error}", file=sys.stderr)
             continue
-        for subject in subjects:
+        start, before = time.monotonic(), len(kept.rows)
+        for number, subject in enumerate(subjects, start=1):
             if (library, subject.name) in done:
                 yield done[library, subject.name]
             elif not re.search(only, subject.name):
@@ -109,7 +110,9 @@ def results_of(names: list[str], only: str, kept: Results, seconds: int, until: 
             else:
                 result = measured(library, subject, seconds)
                 kept.add(asdict(result))
-                print(f"{library} {result.name} ({result.seconds} s): {result.why or 'equal'}", file=sys.stderr)
+                each = (time.monotonic() - start) / (len(kept.rows) - before)
+                left = f"{number} of {len(subjects)}, at most {each * (len(subjects) - number) / 60:.0f} min left"
+                print(f"{library} {result.name} ({left}): {result.why or 'equal'}", file=sys.stderr)
                 yield result
 
 

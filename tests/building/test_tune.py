@@ -216,7 +216,7 @@ def test_cancelling_keeps_what_was_found(tmp_path):
 
     def cancel(phase, done, total):
         seen.append(phase)
-        if phase.startswith("tuning: einsum"):
+        if phase.startswith("tuning (") and ": einsum" in phase:
             raise KeyboardInterrupt
 
     report = tune(spec, seconds=120, progress=cancel)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 import trtdsl as td
 from trtdsl.core.cancel import PRESSED
@@ -154,6 +155,53 @@ def test_no_phase_is_shown_after_ctrl_c(capsys):
     assert capsys.readouterr().err == "Timing tactics\n"
 
 
+def test_a_log_has_counts_and_the_time_left(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Progress(False) as progress:
+        for number in range(5):
+            progress.step(f"checking ({number})", number, 5)
+            now[0] += 6
+        progress.step("checking", 5, 5)
+        progress.step("quick", 0, 1)
+        progress.step("quick", 1, 1)
+    lines = [
+        "checking",
+        "checking (2): 2 of 5 in 12 s, about 18 s left",
+        "checking (4): 4 of 5 in 24 s, about 6 s left",
+    ]
+    assert capsys.readouterr().err.splitlines() == [*lines, "checking: done in 30 s", "quick"]
+
+
+def test_long_commands_say_how_far_they_are(deep, command_line):
+    trtdsl = command_line(deep)
+    Path("other.py").write_text(DEEP.replace("def deep", "def other"))
+    said = trtdsl(
+        "port", "torch.nn:Linear", "--arg", "in_features=3", "--arg", "out_features=2", "--input", "input=N,3"
+    )
+    phases = [line for line in said.stderr.splitlines() if "ing " in line and ": done in" not in line]
+    assert phases[:2] == ["importing and making the module", "tracing forward"]
+    assert phases[2:4] == ["defining what is written", "checking against torch"]
+    assert (
+        "building 2 networks" in trtdsl("build", "deep.py", "other.py", "--no-check", "--dry-run", "-o", "out/").stderr
+    )
+
+
+def test_every_step_of_a_check_is_counted():
+    steps = []
+    N = td.Dim("N", min=1, opt=2, max=4)
+
+    class Double(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    spec = td.network(inputs={"x": td.Input((N, 3))}, reference=Double)(lambda x: x * 2)
+    report = td.check(spec, progress=lambda *step: steps.append(step))
+    told = [step for step in steps if step[0].startswith("checking against torch (")]
+    assert [done for _, done, _ in told] == list(range(len(report.cases)))
+    assert {total for _, _, total in told} == {len(report.cases)} == {steps[-1][1]}
+
+
 def test_ctrl_c_is_answered_in_a_pipe_too(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW.replace('print("here")', 'print("here", flush=True)'))
     command = [sys.executable, "-m", "trtdsl", "build", "slow.py"]
@@ -204,8 +252,6 @@ def test_colours_of_a_library_are_no_part_of_a_message():
 
 
 def test_layers_of_a_scan_stand_where_it_is_written():
-    import torch
-
     net = td.Network()
     with net.scope("encoder"):
         h = net.input("x", (5, 2, 3)).relu()

@@ -108,6 +108,7 @@ SLOW = TEXT.replace("@td.network", "COUNT = []\n\n@td.network").replace(
     if len(COUNT) == 5:
         import time
 
+        print("the fifth time", flush=True)
         time.sleep(60)
     return F.silu(F.linear(y, w))""",
 )
@@ -133,7 +134,7 @@ def cancelled_build(folder, awaited, *arguments):
 def test_ctrl_c_keeps_what_was_found(tmp_path):
     (tmp_path / "gated.py").write_text(SLOW + FILE_END)
     # Both calls as exp were kept, and the first alone is being defined again.
-    code, output = cancelled_build(tmp_path, "as 'sigmoid'", "--tune")
+    code, output = cancelled_build(tmp_path, "the fifth time", "--tune")
     assert code == 130, output
     assert "silu ×2: sigmoid → exp" in output
     assert "what was found until then is in gated.tuning.json, and no engine was built" in output

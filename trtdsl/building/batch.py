@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import exit_codes
-from ..core.cancel import cancellable
+from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError
 from ..core.files import make_folder
 from ..definition.spec.load import load_spec
@@ -46,13 +46,15 @@ def build_several(
     tuning: bool | str | Path = True,
     tune_seconds: float | None = None,
     done: Callable[[Outcome], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> list[Outcome]:
     """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, each in a process.
 
     ``settings`` are those of each (:func:`~trtdsl.load_spec`), ``options`` those of :func:`~trtdsl.build`. With
     ``tune_seconds`` each is tuned first (:func:`~trtdsl.tune`); ``tuning=False`` leaves out what was tuned earlier.
-    Outcomes come in the order of ``networks``; ``done`` sees each as it comes. Raises UsageError for two networks of
+    Outcomes come in the order of ``networks``; ``done`` sees each as it comes, and ``progress`` how many
+    came. Raises UsageError for two networks of
     one name or no folder, CancelledError after Ctrl-C.
     """
     target = Path(folder) if folder is not None else Path()
@@ -70,10 +72,12 @@ def build_several(
 
     context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
     outcomes: dict[str, Outcome] = {}
+    names = dict.fromkeys(networks)
+    tell, phase = progress or untold, f"building {len(names)} networks"
+    tell(phase, 0, len(names))
     with ProcessPoolExecutor(min(jobs, len(networks)), context) as pool:
         futures: dict[Future[Outcome], str] = {
-            pool.submit(_build_one, name, str(target), settings, tuning, tune_seconds, options): name
-            for name in dict.fromkeys(networks)
+            pool.submit(_build_one, name, str(target), settings, tuning, tune_seconds, options): name for name in names
         }
         try:
             with cancellable():
@@ -88,10 +92,11 @@ def build_several(
                         )
                     if done is not None:
                         done(outcomes[name])
+                    tell(phase, len(outcomes), len(names))
         except CancelledError:
             pool.shutdown(wait=False, cancel_futures=True)
             raise CancelledError("cancelled; what was not complete was not written") from None
-    return [outcomes[name] for name in dict.fromkeys(networks)]
+    return [outcomes[name] for name in names]
 
 
 def _build_one(

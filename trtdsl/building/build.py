@@ -15,6 +15,7 @@ from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.proof import proof_of
 from ..checking.report import CheckReport
 from ..core.backend import Backend
+from ..core.cancel import Progress, untold
 from ..core.errors import MismatchError, UsageError
 from ..core.files import (
     ENGINE,
@@ -30,7 +31,7 @@ from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source, Weights, check_weights
-from ..engine.compiling.compiler import Progress, compile_engine
+from ..engine.compiling.compiler import compile_engine
 from ..engine.compiling.config import BuildConfig
 from ..engine.refit import recipe
 from ..programs.devices import DEFAULT, find_device
@@ -108,7 +109,7 @@ def build(
     config = config or BuildConfig()
     files = _files(spec, output, weights, config)
     engine, manifest_path = (file.path for file in files)
-    tell = progress or (lambda phase, done, total: None)
+    tell = progress or untold
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     opened = _opened(spec, weights)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checking.buildable import refuse_obstacles
+from ..core.cancel import Progress
 from ..core.dtypes import dtype_name
 from ..core.errors import CancelledError, TrtdslError
 from ..core.lazy import torch
@@ -17,7 +18,7 @@ from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, Site, SiteKey
 from ..definition.tuning.file import Variant
-from ..engine.compiling.compiler import Progress, compile_engine
+from ..engine.compiling.compiler import compile_engine
 from ..engine.compiling.config import BuildConfig
 from ..engine.program import program_of_plan
 from ..interpreter.feeds import make_feeds
@@ -131,7 +132,7 @@ class Search:
         earlier: Variant | None = None,
     ):
         self.spec, self.how, self.start, self.config, self.device = spec, how, start, config, device
-        self.deadline, self.tell, self.earlier = deadline, tell, earlier
+        self.began, self.deadline, self.tell, self.earlier = time.perf_counter(), deadline, tell, earlier
         self.best: Trial | None = None
         self.first: Figures | None = None
         self.changes: list[Change] = []
@@ -157,6 +158,7 @@ class Search:
 
     def run(self) -> None:
         """Tries every group of calls in every lowering, as long as there is time."""
+        self._say("as it is")
         trial = self._trial({})
         self.first = trial.figures
         self.best = self._as_earlier(trial)
@@ -169,13 +171,14 @@ class Search:
                         self._try([(group, way)], level)
                 if level == 0:
                     self._try_pairs(list(self._groups(common)))
+        self.tell("tuning", 1, 1)
 
     def _as_earlier(self, first: Trial) -> Trial:
         """The network as an earlier tuning has it, where that is better than ``first``: a tuning loses nothing."""
         if self.earlier is None:
             return first
         label = "what was found earlier"
-        self.tell(f"tuning: {label}", 0, 1)
+        self._say(label)
         try:
             trial = self._trial(self.earlier.choices())
             best = self.earlier.difference(trial.sites) is None and trial.figures.beats(first.figures)
@@ -239,7 +242,7 @@ class Search:
                 self.untried[level].append(label)
             return
         self._tried[known] = len(self.changes)
-        self.tell(f"tuning: {label}", 0, 1)
+        self._say(label)
         try:
             trial = self._trial({**best.choices, **dict(known)})
             heavy = self._asks_too_much(trial, label)
@@ -250,7 +253,13 @@ class Search:
             raise
         except TrtdslError as error:
             self._skip(label, error.message)
-        self.tell(f"tuning: {label}", 1, 1)
+
+    def _say(self, label: str) -> None:
+        """How many of the seconds that it has are over."""
+        whole = max(int(self.deadline - self.began), 1)
+        self.tell(
+            f"tuning (engine {self.builds + 1}: {label})", min(int(time.perf_counter() - self.began), whole - 1), whole
+        )
 
     @property
     def _expected(self) -> float:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend, get_backend
-from ..core.cancel import cancellable
+from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, UsageError
 from ..core.files import TUNING, Output, check_writable, remove, write_atomically
 from ..core.version import __version__
 from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
 from ..definition.weights import Source
-from ..engine.compiling.compiler import Progress
 from ..engine.compiling.config import BuildConfig
 from ..functional.lowerings import LOWERINGS
 from ..programs.devices import DEFAULT, find_device
@@ -117,7 +116,7 @@ def tune(
         config or BuildConfig(),
         find_device(device).name,
         began + seconds,
-        progress or (lambda phase, done, total: None),
+        progress or untold,
         _earlier(file, spec.name, backend).variant(case),
     )
     cancelled = False

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ..core.author import authors_errors
 from ..core.backend import Backend
+from ..core.cancel import Progress, untold
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, TrtdslError, UsageError
 from ..core.files import SAVED_CHECK, check_writable
@@ -17,7 +18,6 @@ from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source, Weights
-from ..engine.compiling.compiler import Progress
 from ..interpreter.feeds import DRAWS, NONFINITE, has_draw, make_feeds
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
@@ -32,6 +32,7 @@ from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
 
+PHASE = "checking against torch"
 UNREPEATED = 1e-3  # of an output's scale: what two runs of a reference with the same inputs may differ by
 NOISY = 1e-2  # of an output's scale: where torch's own error is larger, an equal result proves little
 
@@ -96,7 +97,7 @@ def check(
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, exact=True, **how)
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
-    run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or (lambda phase, done, total: None))
+    run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold)
     if against is not None:
         cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial)))
     elif feeds is not None:
@@ -123,7 +124,7 @@ def planned(
 ) -> list[Planned]:
     """The sizes and kinds of values that :func:`check` would try, each with what makes the evidence for it."""
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
-    run = _Run(spec, network, "interpreter", seed, rules, spec.open_weights(weights), lambda phase, done, total: None)
+    run = _Run(spec, network, "interpreter", seed, rules, spec.open_weights(weights), untold)
     return list(run.drawn_cases(sizes))
 
 
@@ -159,6 +160,8 @@ class _Run:
     notes: dict[str, None] = field(default_factory=dict)
     unsteady: list[str] | None = None
     """The outputs that the reference does not repeat; None where it has not run yet."""
+    expected: int = 1
+    """How many cases there will be, as far as is known."""
     chaotic: dict[str, float] = field(default_factory=dict)
     """Outputs that rounding at 2**-52 alone moves by more than a millionth of themselves, and by how much."""
 
@@ -209,6 +212,9 @@ class _Run:
         points = sizes_to_try(self.network, sizes)
         corners, wide = points[:3], for_special_values(self.network, points, sizes)
         ordered = sorted(points, key=lambda env: elements(self.network, env))
+        draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
+        draws = draws or ["again"] * bool(self.network.inputs)
+        self.expected = len(ordered) + len(draws)
         measured = [ordered[0], wide, *(profile.at("opt") for profile in self.network.profiles)]
         for env in ordered:
             make = lambda alone, env=env: self._drawn(env, "normal", alone, corner=env in corners)  # noqa: E731
@@ -216,11 +222,11 @@ class _Run:
         if SIZES in self.asking and sizes in (None, "auto", "all") and self.network.dims:
             branches = Branches(self.network, reference.copied, points)
             self.notes |= branches.unreached
+            self.expected += len(branches.further)
             for env in branches.further:
                 make = lambda alone, env=env: self._drawn(env, "normal", alone)  # noqa: E731
                 yield Planned(env, "normal", make, quality=False)
-        draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
-        for draw in draws or ["again"] * bool(self.network.inputs):
+        for draw in draws:
             yield Planned(wide, draw, lambda alone, draw=draw: self._drawn(wide, draw, alone))
         if self.asking - {SIZES} and has_draw(self.spec.inputs, NONFINITE):
             yield Planned(wide, NONFINITE, lambda alone: self._drawn(wide, NONFINITE, alone))
@@ -281,6 +287,7 @@ class _Run:
         other = drawn_weights(self.spec, weights, torch.Generator().manual_seed(self.seed)) if weights else {}
         if not other or self.reference is None or self.reference.not_exact is not None:
             return []
+        self.tell(f"{PHASE} (with other weights)", 0, 1)
         env = for_special_values(network, sizes_to_try(network, sizes), sizes)
         ranges = {name: dim.range for name, dim in network.dims.items() if dim.range is not None}
         how: dict[str, Any] = {"precision": network.asked, "backend": network.backend, "allow_nonfinite": True}
@@ -309,16 +316,17 @@ class _Run:
     def judged(self, cases: Iterator[Planned], *, keep: bool) -> list[Case]:
         """Compares every case."""
         results = []
-        for planned in cases:
-            phase = f"checking against torch ({Case(planned.dims, [], planned.draw).at or 'the one shape'})"
-            self.tell(phase, 0, 1)
+        for number, planned in enumerate(cases):
+            at = Case(planned.dims, [], planned.draw).at or "the one shape"
+            self.expected = max(self.expected, number + 1)
+            self.tell(f"{PHASE} ({at})", number, self.expected)
             found = None
             if not planned.quality and self.on == "interpreter" and not keep:
                 found = self._means_the_same(planned)
             if found is None:
                 found = self._judged(planned, keep=keep)
             results += found
-            self.tell(phase, 1, 1)
+        self.tell(PHASE, self.expected, self.expected)
         return results
 
     def _means_the_same(self, planned: Planned) -> list[Case] | None:

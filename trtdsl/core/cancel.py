@@ -1,4 +1,4 @@
-"""Ctrl-C. What is running stops with a :class:`~trtdsl.CancelledError`, which says what was kept.
+"""Long work: who is told how far it is, and Ctrl-C, which ends it with a :class:`~trtdsl.CancelledError`.
 
 Python raises KeyboardInterrupt anywhere in the main thread. :func:`cancellable` makes a CancelledError of it, and
 :func:`noted` keeps it out of a library's callbacks. The command line raises it again where a library loses it, until
@@ -13,6 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from .errors import CancelledError
+
+Progress = Callable[[str, int, int], None]
+"""Is told of a phase, the steps done and the steps in all. What changes within a phase stands in brackets behind it."""
+
+
+def untold(phase: str, done: int, total: int) -> None:
+    """The progress of work that nobody follows."""
+
 
 PRESSED = threading.Event()
 """Whether Ctrl-C was pressed while a command runs: an error that comes up afterwards is its consequence."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -75,24 +76,41 @@ def table_width() -> int:
 
 
 PIPED = 160
+OFTEN, LONG = 10.0, 2.0
+"""Seconds after which a log hears of a phase again, and from which on it is told that one has ended."""
 
 
 class Progress:
-    """A bar on a terminal, one plain line per phase elsewhere, nothing when silent; always on stderr."""
+    """A bar with count and time left on a terminal, lines with times elsewhere, nothing when silent; always on stderr.
+
+    What stands in brackets behind a phase's name changes within it: ``checking against torch (size 2 of 5)``.
+    """
 
     def __init__(self, silent: bool):
         self.silent = silent
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
         self._last = ""
+        self._began: dict[str, float] = {}
+        self._said = 0.0
 
     def __enter__(self) -> Progress:
         if not self.silent and sys.stderr.isatty():
-            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                SpinnerColumn,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
             from rich.progress import Progress as Bar
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-            self._bar = Bar(*columns, console=terminal(stderr=True), transient=True)
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20))
+            columns += (MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+            # What is printed into a file or a pipe meanwhile goes there.
+            redirected = sys.stdout.isatty()
+            self._bar = Bar(*columns, console=terminal(stderr=True), transient=True, redirect_stdout=redirected)
             self._bar.start()
             if "torch" not in sys.modules:  # which takes seconds
                 self._tasks[STARTING] = self._bar.add_task(STARTING, total=None)
@@ -103,19 +121,34 @@ class Progress:
         if PRESSED.is_set():  # TensorRT reports phases until it notices
             self.stop()
             return
+        name = phase.partition(" (")[0]
         if self._bar is not None:
             if STARTING in self._tasks:
                 self._bar.remove_task(self._tasks.pop(STARTING))
-            if phase not in self._tasks:
-                self._tasks[phase] = self._bar.add_task(phase, total=total)
-            self._bar.update(self._tasks[phase], completed=done, total=total)
+            if name not in self._tasks:
+                self._tasks[name] = self._bar.add_task(phase, total=total)
+            self._bar.update(self._tasks[name], description=phase, completed=done, total=total)
             if done >= total:
-                self._bar.remove_task(self._tasks.pop(phase))
-        elif not self.silent and done == 0:
-            phase = phase.partition(" (")[0]  # a log has one line for all sizes of a check
-            if phase != self._last:
-                print(phase, file=sys.stderr, flush=True)
-            self._last = phase
+                self._bar.remove_task(self._tasks.pop(name))
+        elif not self.silent:
+            self._line(name, phase, done, total)
+
+    def _line(self, name: str, phase: str, done: int, total: int) -> None:
+        """In a log: when a phase begins, every ``OFTEN`` seconds, and when one ends that took long."""
+        now = time.monotonic()
+        began = self._began.setdefault(name, now)
+        seconds = now - began
+        if done >= total:
+            del self._began[name]
+            text = f"{name}: done in {seconds:.0f} s" if seconds >= LONG else ""
+        elif name != self._last and done == 0:
+            self._last, text = name, name
+        else:
+            left = f", about {seconds / done * (total - done):.0f} s left" if done else ""
+            text = f"{phase}: {done} of {total} in {seconds:.0f} s{left}" if now - self._said >= OFTEN else ""
+        if text:
+            self._said = now
+            print(text, file=sys.stderr, flush=True)
 
     def stop(self) -> None:
         """Clears the bar, so that results can be printed."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend, get_backend, has_cuda_device
+from ..core.cancel import Progress
 from ..core.errors import EngineDamagedError, UsageError, nearest
 from ..core.files import is_file
 from ..definition.network import Network
@@ -23,7 +24,7 @@ from ..programs.program import Program
 from ..programs.reader import Given, make_program
 from ..sizes.dim import Dim
 from ..sizes.profile import Range
-from .compiling.compiler import Plan, Progress, compile_engine
+from .compiling.compiler import Plan, compile_engine
 from .compiling.config import BuildConfig
 from .compiling.onnx import compile_onnx, parse_onnx
 from .inspector import program_of_inspector

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.caller import option, to_write
+from ..core.cancel import Progress, untold
 from .missing import missing as missing
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def ported(
     file: str | os.PathLike[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     check: bool = False,
+    progress: Progress | None = None,
 ) -> Ported:
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
     from ..core.errors import UnsupportedError, UsageError
@@ -167,8 +169,11 @@ def ported(
     from .verdict import finished
     from .writing.write import File
 
+    tell, phase = progress or untold, "importing and making the module"
+    tell(phase, 0, 1)
     found = Origin.find(target, dict(arguments or {}))
     module = found.make()
+    tell(phase, 1, 1)
     given = checked_inputs(module, inputs, dict(dims or {}))
     for key, each in given.inputs.items():
         if callable(each.sample):
@@ -176,7 +181,7 @@ def ported(
                 f"the sample of input {key!r} is a function, which a text cannot hold: give (low, high), and write "
                 "sample=FUNCTION into the file that is written, or use td.from_module"
             )
-    trace = traced_at_all_sizes(module, given)
+    trace = traced_at_all_sizes(module, given, tell)
     for path, constant in trace.constants.items():
         raise UnsupportedError(
             f"a tensor of shape {tuple(constant.shape)} is made outside of the module and is too long to be written "
@@ -184,6 +189,6 @@ def ported(
             location=trace.weights[path].location,
         )
     written = File(found, trace, given, name, file, weights)
-    text, judged = finished(written.text(), written, module, checked=check)
+    text, judged = finished(written.text(), written, module, checked=check, tell=tell)
     conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
     return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core import exit_codes
+from ..core.cancel import Progress, untold
 from ..core.errors import ShapeError, TrtdslError
 from .module import defined, executed
 from .served_range import served_range
@@ -41,7 +42,9 @@ class Verdict:
         return {"passed": self.passed, "text": self.text, "report": report}
 
 
-def finished(text: str, written: File, module: torch.nn.Module, *, checked: bool) -> tuple[str, Verdict | None]:
+def finished(
+    text: str, written: File, module: torch.nn.Module, *, checked: bool, tell: Progress = untold
+) -> tuple[str, Verdict | None]:
     """The text with its shapes as comments, and, where it is to be checked, what the check says.
 
     The text is defined once, with the module's own weights. One that cannot be defined has no comments.
@@ -49,7 +52,8 @@ def finished(text: str, written: File, module: torch.nn.Module, *, checked: bool
     if written.missing:
         unknown = Verdict("not checked: it cannot be defined before what is missing is written", False, exit_codes.FINE)
         return text, unknown if checked else None
-    shapes = Shapes()
+    shapes, phase = Shapes(), "defining what is written"
+    tell(phase, 0, 1)
     try:
         with _importable():
             spec = executed(text, written.name, {}, shapes.note)
@@ -60,14 +64,15 @@ def finished(text: str, written: File, module: torch.nn.Module, *, checked: bool
         if error is written.trace.refusal:
             raise
         return text, Verdict(f"it cannot be checked: {error}", False, error.exit_code) if checked else None
-    return shapes.commented(text), _verdict(spec, network, written.given) if checked else None
+    tell(phase, 1, 1)
+    return shapes.commented(text), _verdict(spec, network, written.given, tell) if checked else None
 
 
-def _verdict(spec: NetworkSpec, network: Network, given: Given) -> Verdict:
+def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) -> Verdict:
     from ..checking.check import check
 
     try:
-        report = check(spec, network=network)
+        report = check(spec, network=network, progress=tell)
     except ShapeError as error:
         served = network.constraints.served({name: dim.range for name, dim in given.dims.items() if dim.range})
         ranges = served_range(given, *served) if served is not None else ""

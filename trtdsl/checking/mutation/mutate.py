@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from ...core.backend import Backend
+from ...core.cancel import Progress, untold
 from ...core.errors import Location, MismatchError, TrtdslError, placed
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights import Source
-from ...engine.compiling.compiler import Progress
 from ...interpreter.interpret import Interpreter, Step
 from ...interpreter.replay import Replay
 from ...layers.evaluation import KINDS, Evaluate, Node
@@ -262,7 +262,7 @@ class Hunt:
         possible = len(changes)
         if limit is not None and limit < possible:
             changes = [changes[index * possible // limit] for index in range(limit)]
-        tell, phase = progress or (lambda phase, done, total: None), f"changing {len(changes)} things, one at a time"
+        tell, phase = progress or untold, f"changing {len(changes)} things, one at a time"
         survivors, equivalent = [], []
         for number, (place, mutant) in enumerate(changes):
             tell(phase, number, len(changes))

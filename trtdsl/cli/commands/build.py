@@ -202,7 +202,8 @@ def _tune(
 
 def _build_several(out: Output, networks: list[str], output: str | None, jobs: int, options: dict[str, Any]) -> None:
     tell = None if out.json else lambda outcome: print_outcome(outcome, quiet=out.quiet)
-    outcomes = td.build_several(networks, output, jobs=jobs, done=tell, **options)
+    with out.progress() as progress:
+        outcomes = td.build_several(networks, output, jobs=jobs, done=tell, progress=progress.step, **options)
     failed = [outcome for outcome in outcomes if outcome.exit_code]
     if out.json:
         print_json({"schema": 1, "kind": "builds", "builds": [outcome.to_json() for outcome in outcomes]})

@@ -56,16 +56,18 @@ def port(
     from ...porting import outputs_of, ported, write_files
 
     outputs_of(output, weights, module, force=force)
-    result = ported(
-        module,
-        _named(input, "--input", "NAME=SHAPE, such as x=N,3,224,224"),
-        dims=dims_of(dim),
-        arguments={key: _value(text) for key, text in _named(arg, "--arg", "NAME=VALUE").items()},
-        name=name,
-        file=output,
-        weights=weights,
-        check=not no_check,
-    )
+    with out.progress() as progress:
+        result = ported(
+            module,
+            _named(input, "--input", "NAME=SHAPE, such as x=N,3,224,224"),
+            dims=dims_of(dim),
+            arguments={key: _value(text) for key, text in _named(arg, "--arg", "NAME=VALUE").items()},
+            name=name,
+            file=output,
+            weights=weights,
+            check=not no_check,
+            progress=progress.step,
+        )
     verdict = result.verdict
     refused = verdict is not None and verdict.exit_code == DEFINITION
     if not refused:

@@ -18,6 +18,7 @@ from ...checking.compare_tensors import nearness_of
 from ...checking.report import CheckReport
 from ...core.backend import Backend
 from ...core.caller import option, to_write
+from ...core.cancel import Progress, untold
 from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
 from ...core.files import Reads, is_file, write_atomically
 from ...core.reading import LARGEST, parse_json, read_file
@@ -25,7 +26,6 @@ from ...definition.network import Network
 from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights import Source
-from ...engine.compiling.compiler import Progress
 from ...engine.loading.manifest import manifest_path, read_manifest
 from ...engine.program import Shapes, program
 from ...programs.devices import DEFAULT, find_device
@@ -138,7 +138,7 @@ def view(
         return _engine_view(Path(str(source)), dims, shapes, profile, device)
     spec = as_spec(source)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
-    tell = progress or (lambda phase, done, total: None)
+    tell = progress or untold
     tell("defining the network", 0, 1)
     network = spec.define(weights=weights, dims=dims, exact=check is True, **how)
     tell("defining the network", 1, 1)

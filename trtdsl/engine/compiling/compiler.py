@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.backend import Backend, Messages
-from ...core.cancel import noted
+from ...core.cancel import Progress, noted, untold
 from ...core.errors import BuildError, CancelledError, UsageError
 from ...definition.input import MAX_SIZE
 from ...definition.network import Network
 from ...definition.weights import check_weights
 from ...sizes.profile import Profile
 from .config import BuildConfig
-
-Progress = Callable[[str, int, int], None]  # phase, steps done, steps in all
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def compile_definition(
 def _monitor(backend: Backend, progress: Progress | None, cancelled: Callable[[], bool]) -> Any:
     """A progress monitor that ends the build at its next step once it is cancelled."""
     sizes: dict[str, int] = {}
-    tell = progress or (lambda phase, done, total: None)
+    tell = progress or untold
 
     class Monitor(backend.trt.IProgressMonitor):
         def __init__(self) -> None:

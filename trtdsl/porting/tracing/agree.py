@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
+from ...core.cancel import Progress, untold
 from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.proof import Env
@@ -17,42 +18,46 @@ from .prove_guards import Asking, ElsewhereAt, kept, proven, refused
 from .trace import Trace, live_operations, trace
 
 MOST_WAYS = 12  # programs that are written as one with branches
+TRACING = "tracing forward"
 FURTHER_CALLS, MOST_FURTHER = 2_000, 24
 """The calls that traces at further sizes have together, and the most of these sizes: what no record of a size says,
 since Python indexes a list without asking the number, is seen by trying."""
 
 
-def traced_at_all_sizes(module: torch.nn.Module, given: Given) -> Trace:
+def traced_at_all_sizes(module: torch.nn.Module, given: Given, tell: Progress = untold) -> Trace:
     """The trace at the sizes to tune for, where those at the ends of all ranges agree with it.
+
+    ``tell`` hears of each further size.
 
     Raises UnsupportedError with the author's line where the module takes another path at some size, or where a size
     becomes a number on its way.
     """
     points = given.points()
     try:
-        return _traced_at(points, module, given)
+        return _traced_at(points, module, given, tell)
     except UnsupportedError as error:  # once more: what the module's functions cache of one run is there from then on
         refusal = error
         with suppress(UnsupportedError):
-            return _traced_at(points, module, given)
+            return _traced_at(points, module, given, tell)
     cause = refusal.__cause__
     if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
         with suppress(TrtdslError):
-            return _traced_at([cause.env, *points], module, given)
+            return _traced_at([cause.env, *points], module, given, tell)
     if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
         with suppress(TrtdslError):
-            return _traced_at(sorted(points, key=lambda env: -sum(env.values())), module, given)
+            return _traced_at(sorted(points, key=lambda env: -sum(env.values())), module, given, tell)
     if isinstance(cause, ElsewhereAt):
         with suppress(TrtdslError):
-            found = _traced_at(points, module, given, most=MOST_WAYS)
+            found = _traced_at(points, module, given, tell, most=MOST_WAYS)
             found.refusal = refusal
             return found
     raise refusal
 
 
-def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, most: int = 1) -> Trace:
+def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: Progress, most: int = 1) -> Trace:
     """The trace at the first of the points, which is one with branches where the module goes up to ``most`` ways."""
     first, *others = points
+    tell(TRACING, 0, 1)
     result = _traced(module, given, first)
     mine = Lines(result)
     if result.tried:  # a size that depends on values must not become a number either
@@ -81,7 +86,9 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, most: i
     ways = ways or [Way(result, {}, True)]
     further = given.further(min(max(FURTHER_CALLS // max(len(mine.ops), 1), 1), MOST_FURTHER))
     ends = [] if len(ways) == 1 else _ends(ways, columns, first)
-    for env in [*others, *ends, *given.between(), *(env for env in further if env not in points)]:
+    rest = [*others, *ends, *given.between(), *(env for env in further if env not in points)]
+    for number, env in enumerate(rest, start=1):
+        tell(f"{TRACING} ({_text(env)})", number, len(rest) + 1)
         try:
             other = _traced(module, given, env)
         except TrtdslError:
@@ -93,6 +100,7 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, most: i
             mine.compare(Lines(other), _text(first), _text(env))
     if len(ways) > 1:
         _unite(ways, columns, given, {trace: own for trace, (own, _) in lines.items()})
+    tell(TRACING, 1, 1)
     return result
 
 
