@@ -119,6 +119,23 @@ def test_an_operand_that_is_padded(program_of):
     assert hazards and "an operand is copied to pad its size 197 to 198" in hazards[0].text
 
 
+def test_a_size_that_may_be_odd_is_padded_and_one_that_is_a_multiple_is_not(program_of):
+    H, W = td.Dim("H", min=16, opt=128, max=256), td.Dim("W", min=16, opt=256, max=512)
+
+    def attended(side):
+        def write(net):
+            query, key = (net.input(name, (2, 8, side, W), "float16").exp().flatten(2) for name in "qk")
+            return F.matmul(query, key.transpose(1, 2))
+
+        return program_of(write)
+
+    (hazard,) = [hazard for hazard in td.find_hazards(attended(H)) if hazard.name == "padding"]
+    assert "an operand is copied to pad its size H*W to 2*((H*W + 1)//2)" in hazard.text
+    assert "2 * H" in hazard.advice  # which helps:
+    assert "padding" not in found(attended(2 * H))
+    assert not [launch for launch in attended(2 * H).launches if "Conc" in launch.name]
+
+
 def test_a_scale_in_every_convolution_is_told_once(program_of, constant):
     def write(net):
         x = net.input("x", (2, 32, 16, 16))

@@ -13,7 +13,7 @@ from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
-from ..sizes.size import SizeLike, bounds, is_static, product
+from ..sizes.size import Size, SizeLike, bounds, is_static, product
 from .base import add_layer, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor
@@ -215,7 +215,8 @@ def _dims(shape: Shape, steps: ShuffleSteps) -> tuple[int, ...] | None:
 def _placeholders(before: Shape, after: Shape) -> tuple[int, ...] | None:
     """The sizes as TensorRT takes them: 0 copies the size at its place, -1 follows from the others.
 
-    None where these cannot express them.
+    None where these cannot express them, and where a size is even since an input's is (``2*H``): TensorRT pads an
+    operand of a product that it does not know to be even, and a shape tensor shows it the multiple.
     """
     dims: list[int] = []
     for axis, size in enumerate(after):
@@ -225,11 +226,18 @@ def _placeholders(before: Shape, after: Shape) -> tuple[int, ...] | None:
             dims.append(0)
         else:
             dims.append(-1)
+            if _is_even(size) and any(_is_even(other) for other in before):
+                return None
     if -1 not in dims:
         return tuple(dims)
     others = [size for size, dim in zip(after, dims, strict=True) if dim != -1]
     alone = dims.count(-1) == 1 and all(bounds(size)[0] > 0 for size in others)  # of no elements nothing follows
     return tuple(dims) if alone else None
+
+
+def _is_even(size: SizeLike) -> bool:
+    """Whether a dynamic size is even by its form."""
+    return isinstance(size, Size) and all(coefficient % 2 == 0 for _, coefficient in size.terms)
 
 
 def _transposes(node: Node) -> bool:

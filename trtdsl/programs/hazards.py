@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -60,6 +61,11 @@ PADDING = (
     "A product sums over an odd size, and TensorRT copies the operand to make it even. Give it an even size, best a "
     "multiple of 8, and the copy is gone."
 )
+PERHAPS_ODD = (
+    "TensorRT copies the operand of a product whose size it does not know to be even. Make it provably even: a fixed "
+    "even side, or an input whose side is a multiple (td.Input((N, C, 2 * H, W)), or --input x=N,C,2*H,W with trtdsl "
+    "port; 16 * H where it is halved three times on its way)."
+)
 EPILOGUE = (
     "Let what follows be one of bias, relu, gelu, tanh or sigmoid in the product's own order; TensorRT fuses it where "
     "no reshape or transpose stands between."
@@ -106,9 +112,11 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
             continue
         cause = graph.cause(launch)
         padded = _padded(program, launch)
-        if padded is not None:
-            text = f"an operand is copied to pad its size {padded[0]} to {padded[1]}"
-            yield "padding", launch, launch.bytes * launch.times, text, PADDING
+        if padded:
+            sizes = ", ".join(f"{before} to {after}" for before, after in padded)
+            text = f"an operand is copied to pad its size {sizes}"
+            odd = all(before.isdigit() for before, _ in padded)
+            yield "padding", launch, launch.bytes * launch.times, text, PADDING if odd else PERHAPS_ODD
             continue
         what = "a concatenation" if "Conc" in parts(launch.name) else "a transpose or copy"
         around = {other.kind for other in graph.neighbours(launch) if other is not None}
@@ -127,15 +135,26 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
         yield "rearranging", launch, launch.bytes * launch.times, text, advice
 
 
-def _padded(program: Program, launch: Launch) -> tuple[int, int] | None:
-    """The size that a kernel pads and what it becomes: it joins one operand with a constant, or a value it repeats."""
+def _padded(program: Program, launch: Launch) -> list[tuple[str, str]]:
+    """The sizes that a kernel pads and what they become: it joins one operand with a constant, or a value it repeats.
+
+    A dynamic size is padded to ``2*((size + 1)//2)``, which is another size at some of its values alone.
+    """
     read = [program.tensors[operand.tensor] for operand in launch.reads]
-    read = [tensor.shape for tensor in read if not tensor.constant]
+    read = [tensor.dims for tensor in read if not tensor.constant]
     if "Conc" not in parts(launch.name) or len(read) != 1 or len(launch.writes) != 1:
-        return None
-    written = program.tensors[launch.writes[0].tensor].shape
-    changed = [pair for pair in zip(sorted(read[0]), sorted(written), strict=False) if pair[0] != pair[1]]
-    return changed[0] if len(read[0]) == len(written) and len(changed) == 1 and changed[0][0] < changed[0][1] else None
+        return []
+    written = program.tensors[launch.writes[0].tensor].dims
+    before, after = Counter(read[0]) - Counter(written), Counter(written) - Counter(read[0])
+    pairs = [(size, made) for size in before for made in after if _is_padded(size, made)]
+    return pairs if len(pairs) == len(before) == len(after) else []
+
+
+def _is_padded(before: str, after: str) -> bool:
+    """Whether one size is the other made even, or a larger number."""
+    if before.isdigit() and after.isdigit():
+        return int(before) < int(after)
+    return f"({before} + 1)//2" in after
 
 
 def _kinds(cause: str) -> str:
