@@ -2,13 +2,14 @@
 
 import dataclasses
 import inspect
+import json
+import sys
 
 import pytest
 import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.engine.running import evaluate
 from trtdsl.programs.evaluation import kernels
 
 pytestmark = pytest.mark.skipif(kernels.compiler() is None, reason="needs a C++ compiler")
@@ -45,7 +46,8 @@ def test_torch_network_and_program_agree(spec):
 
 
 def test_a_builder_that_gets_a_kernel_wrong_is_caught_at_its_launch(spec, monkeypatch):
-    compiled = evaluate.compile_engine
+    module = sys.modules["trtdsl.checking.witness"]
+    compiled = module.compile_engine
 
     def wrong(*args, **kwargs):
         plan = compiled(*args, **kwargs)
@@ -55,7 +57,7 @@ def test_a_builder_that_gets_a_kernel_wrong_is_caught_at_its_launch(spec, monkey
             plan, data=bytes(plan.data).replace(b"= " + name, b"= " + name.replace(b"sub", b"add"))
         )
 
-    monkeypatch.setattr(evaluate, "compile_engine", wrong)
+    monkeypatch.setattr(module, "compile_engine", wrong)
     report = td.check(spec, on="program", sizes="quick")
     assert not report.passed
     assert report.witnesses == []
@@ -64,3 +66,59 @@ def test_a_builder_that_gets_a_kernel_wrong_is_caught_at_its_launch(spec, monkey
     assert "the first launch that differs from the network's layers is launch" in finding
     line = inspect.getsourcelines(write)[1] + 2
     assert f"test_witness.py:{line}" in finding
+
+
+def test_every_profile_that_serves_a_size_is_a_witness(spec):
+    profiles = [td.Profile(N=(1, 2)), td.Profile(N=(2, 3, 4))]
+    report = td.check(spec, on="program", sizes="N=2", profiles=profiles)
+    assert report.passed, report
+    interpreted = td.check(spec, sizes="N=2", profiles=profiles)
+    assert len(report.cases) == 3 * len(interpreted.cases)
+
+
+# -- builds ------------------------------------------------------------------------------------------------------------
+
+
+def witnesses(engine):
+    return json.loads(engine.with_name(engine.name + ".json").read_text())["check"]["witnesses"]
+
+
+def test_a_build_evaluates_the_engine_that_it_writes(spec, tmp_path, monkeypatch):
+    engine = tmp_path / "net.engine"
+    td.build(spec, engine)
+    assert witnesses(engine) == ["torch", "network"]
+    before = engine.read_bytes()
+    seen = []
+    module = sys.modules["trtdsl.checking.witness"]
+    evaluator = module.evaluator_of_plan
+    monkeypatch.setattr(module, "evaluator_of_plan", lambda data, *rest: seen.append(data) or evaluator(data, *rest))
+    again = td.build(spec, engine, on="program")
+    assert not again.built
+    assert seen == [before]
+    assert witnesses(engine) == ["torch", "network", "engine's program"]
+    assert td.build(spec, engine, on="program", force=True).built
+    assert seen[1:] == [engine.read_bytes()]
+
+
+def test_an_engine_that_differs_is_not_written(spec, tmp_path, monkeypatch):
+    module = sys.modules["trtdsl.building.build"]
+    compiled = module.compile_engine
+
+    def wrong(*args, **kwargs):
+        plan = compiled(*args, **kwargs)
+        name = b"= __myln_sub___myln_float___myln_float"
+        return dataclasses.replace(plan, data=bytes(plan.data).replace(name, name.replace(b"sub", b"add")))
+
+    monkeypatch.setattr(module, "compile_engine", wrong)
+    with pytest.raises(td.MismatchError, match="Nothing was built"):
+        td.build(spec, tmp_path / "net.engine", on="program")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_a_witness_is_refused(spec, tmp_path):
+    with pytest.raises(td.UsageError, match="'interpreter' or 'program', not 'engine'"):
+        td.build(spec, tmp_path / "net.engine", on="engine")
+    with pytest.raises(td.UsageError, match="no check was asked for"):
+        td.build(spec, tmp_path / "net.engine", on="program", run_check=False)
+    with pytest.raises(td.UsageError, match="an engine without weights cannot be evaluated"):
+        td.build(spec, tmp_path / "net.engine", on="program", config=td.BuildConfig(strip_weights=True))

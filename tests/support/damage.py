@@ -351,8 +351,9 @@ def readers(folder: Path) -> list[Reader]:
         data = path.read_bytes()
         found = Contents(data)
         _ = found.sources, found.body_pools
-        for text in read_plan(data, "tensorrt-rtx", backend.version).programs:
-            found.constants(text)
+        programs = read_plan(data, "tensorrt-rtx", backend.version).programs
+        for text in programs:
+            found.constants(text, programs)
 
     def weights_of(path: Path) -> None:
         opened = Weights(path)

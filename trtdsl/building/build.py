@@ -82,6 +82,7 @@ def build(
     config: BuildConfig | None = None,
     profiles: Sequence[Profile] | None = None,
     run_check: bool = True,
+    on: str = "interpreter",
     force: bool = False,
     dry_run: bool = False,
     allow_nonfinite: bool = False,
@@ -97,8 +98,9 @@ def build(
     where there is none. The manifest stands beside it under ``output + ".json"``; of a link, both are written where it
     leads. Nothing is written before all is done, and nothing is built again that has not changed (unless ``force``).
     ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own. ``run_check=False`` says
-    so in the manifest, ``tolerance`` is the check's, as in :func:`check`. ``dry_run`` stops before building. The
-    manifest has the figures of the engine's program at the sizes of its first profile, with a floor under its time on
+    so in the manifest; ``on`` and ``tolerance`` are the check's, as in :func:`check`: ``on="program"`` evaluates the
+    very engine that will be written, or that stands there unchanged. ``dry_run`` stops before building. The manifest
+    has the figures of the engine's program at the sizes of its first profile, with a floor under its time on
     ``device`` (:func:`floor_of`).
 
     Raises DefinitionError, WeightsError, MismatchError when the check fails, BuildError with TensorRT's message or,
@@ -107,6 +109,11 @@ def build(
     """
     spec = _with_tolerance(as_spec(source, reference), tolerance)
     config = config or BuildConfig()
+    if on not in ("interpreter", "program"):
+        raise UsageError(f"a build checks on 'interpreter' or 'program', not {on!r}")
+    if on == "program" and (config.strip_weights or not run_check):
+        reason = "an engine without weights cannot be evaluated" if run_check else "no check was asked for"
+        raise UsageError(f"{reason}: do not check on 'program'")
     files = _files(spec, output, weights, config)
     engine, manifest_path = (file.path for file in files)
     tell = progress or untold
@@ -126,8 +133,13 @@ def build(
         refuse_obstacles(network)
     known = previous.get("check", {}) if unchanged else {}
     proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
-    checked, report = _checked(spec, network, opened, known, proof, run_check, tell)
-    plan = None if unchanged or dry_run else compile_engine(network, config, progress=progress)
+    known = _known_check(proof, spec, known, run_check, on)
+    early = on == "program" and known is None and not dry_run
+    plan = compile_engine(network, config, progress=progress) if early and not unchanged else None
+    data = engine.read_bytes() if early and plan is None else None if plan is None else bytes(plan.data)
+    checked, report = _checked(spec, network, opened, known, proof, on, data, tell)
+    if plan is None and not unchanged and not dry_run:
+        plan = compile_engine(network, config, progress=progress)
     if unchanged:
         manifest = {**previous, "check": checked, "tuning": network.choices.to_json()}
     else:
@@ -187,7 +199,7 @@ def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:
 
 
 def _known_check(
-    proof: str | None, spec: NetworkSpec, before: dict[str, Any], run_check: bool
+    proof: str | None, spec: NetworkSpec, before: dict[str, Any], run_check: bool, on: str
 ) -> dict[str, Any] | None:
     """What the manifest says of the check where none is to be made; ``before``, what it said of the very same engine.
 
@@ -200,23 +212,23 @@ def _known_check(
         return {"done": False, "reason": "--no-check", **({"earlier": earlier} if kept else {})}
     if spec.reference is None:
         return {"done": False, "reason": "the network has no reference"}
-    return before if holds else None
+    return before if holds and on in ("interpreter", before.get("on")) else None
 
 
 def _checked(
     spec: NetworkSpec,
     network: Network,
     weights: Weights | None,
-    before: dict[str, Any],
+    known: dict[str, Any] | None,
     proof: str | None,
-    run_check: bool,
+    on: str,
+    plan: bytes | None,
     tell: Progress,
 ) -> tuple[dict[str, Any], CheckReport | None]:
     """The manifest's entry on the check, and the report of one that was made. CheckFailedError for one that failed."""
-    known = _known_check(proof, spec, before, run_check)
     if known is not None:
         return known, None
-    report = check(spec, weights=weights, network=network, progress=tell)
+    report = check(spec, on=on, weights=weights, network=network, plan=plan, progress=tell)
     if not report.passed:
         raise CheckFailedError(report)
     return check_entry(report, proof), report

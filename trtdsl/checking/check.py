@@ -49,6 +49,7 @@ def check(
     backend: str | Backend | None = None,
     seed: int = 0,
     network: Network | None = None,
+    plan: bytes | None = None,
     allow_nonfinite: bool = False,
     sizes: Sizes = None,
     feeds: Any = None,
@@ -68,7 +69,8 @@ def check(
     ``"FILE.py:CLASS"``, or a module) takes the place of the spec's own; a Network has none.
     ``on`` is ``"interpreter"``, ``"program"`` (which builds the engine too and evaluates its program on the CPU: torch,
     network and engine must agree) or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
-    the spec already defined, where the caller has it. ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
+    the spec already defined, where the caller has it, and ``plan`` the bytes of its engine, for ``"program"``.
+    ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
     themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy files, several in a list, a folder, or a
     function) replaces the drawn values. ``tolerance`` (a part of a slice such as 1e-3, a :class:`Tolerance`, or these
     by output), ``leave_out`` (outputs of the reference that the network does not have) and ``trivial`` (outputs that
@@ -97,7 +99,8 @@ def check(
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, exact=True, **how)
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
-    run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold)
+    witness = ProgramWitness(network, plan) if on == "program" else None
+    run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold, witness)
     if against is not None:
         cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial)))
     elif feeds is not None:
@@ -151,6 +154,7 @@ class _Run:
     rules: Rules
     weights: Weights | None
     tell: Progress
+    witness: ProgramWitness | None = None
     coverage: Coverage = field(default_factory=Coverage)
     torch_coverage: Coverage = field(default_factory=Coverage)
     asking: set[str] = field(default_factory=set)
@@ -177,7 +181,6 @@ class _Run:
             with self.exact:
                 interpreter = watching(self.network, self.coverage)
             self.execute = self._exactly(interpreter)
-        self.witness = ProgramWitness(self.network) if self.on == "program" else None
         self.disagreements: list[str] = []
         self.network.check_sizes()
 
@@ -357,18 +360,21 @@ class _Run:
         self.exercise.note(got, evidence.feeds)
         results = [Case(planned.dims, evidence.compare(got, meaning=self.on != "engine"), planned.draw)]
         if self.witness is not None:
-            results.append(self._witnessed(self.witness, results[-1], evidence))
+            network = results[0]
+            for profile in self.witness.profiles_at(planned.dims):
+                results.append(self._witnessed(self.witness, profile, network, evidence))
         self.chaotic |= evidence.chaotic
         if keep:
             self.kept.append((planned.draw, evidence))
         return results
 
-    def _witnessed(self, witness: ProgramWitness, network: Case, evidence: Evidence) -> Case:
-        """The same case as the engine's program has it."""
-        case = Case(network.dims, evidence.compare(witness(evidence.feeds), meaning=False), network.draw)
+    def _witnessed(self, witness: ProgramWitness, profile: int, network: Case, evidence: Evidence) -> Case:
+        """The same case as the engine's program for a profile has it."""
+        got = witness.programs[profile](evidence.feeds)
+        case = Case(network.dims, evidence.compare(got, meaning=False), network.draw)
         if network.passed and not case.passed and not self.disagreements:
             at = f" at {case.at}" * bool(case.at)
-            difference = witness.first_difference(evidence.feeds)
+            difference = witness.first_difference(evidence.feeds, profile)
             self.disagreements.append(
                 f"the network equals its reference and the engine's program does not{at}: {difference}"
             )

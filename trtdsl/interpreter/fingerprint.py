@@ -55,7 +55,7 @@ def attributes(layer: Any) -> Iterable[tuple[str, Any]]:
     for name in _properties(type(layer)):
         try:
             value = getattr(layer, name)
-        except (RuntimeError, TypeError, AttributeError):  # unset, or not for this variant of the layer
+        except (RuntimeError, TypeError, AttributeError, SystemError):  # unset, or not for this variant of the layer
             continue
         yield name, _plain(value)
 

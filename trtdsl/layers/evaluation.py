@@ -33,6 +33,14 @@ def class_name(type: str, names: Iterable[str]) -> str | None:
     return next((name for name in names if name.lower() == wanted), None)
 
 
+def given_dims(dims: Any) -> tuple[int, ...] | None:
+    """TensorRT's Dims of a layer, None where they are not given: TensorRT-RTX 1.4 and 1.5 say so by a length of -1."""
+    try:
+        return None if dims is None else tuple(dims)
+    except ValueError:
+        return None
+
+
 def storage(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which an evaluator keeps values of ``dtype``: int4 unpacked as int8, and fp4 as float32."""
     return {"int4": torch.int8, "float4_e2m1fn_x2": torch.float32}.get(dtype_name(dtype), dtype)

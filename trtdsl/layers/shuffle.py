@@ -15,7 +15,7 @@ from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
 from .base import add_layer, normalize_axis
-from .evaluation import Evaluate, Node, evaluates
+from .evaluation import Evaluate, Node, evaluates, given_dims
 from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted
 
@@ -254,7 +254,7 @@ def _shuffle(node: Node) -> Evaluate:
     ndim = len(node.inputs[0].shape)
     dynamic = node.has_input(1)
     # None means that nothing is reshaped; () reshapes to a scalar. bool(Dims()) is False for both.
-    static = None if dynamic or layer.reshape_dims is None else tuple(layer.reshape_dims)
+    static = None if dynamic else given_dims(layer.reshape_dims)
     first = tuple(layer.first_transpose)[:ndim]
     reshaped = ndim if not dynamic and static is None else len(node.outputs[0].shape)
     second = tuple(layer.second_transpose)[:reshaped]

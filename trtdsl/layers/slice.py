@@ -11,7 +11,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike, is_static
 from .base import add_layer, member
-from .evaluation import Evaluate, Node, compact, evaluates
+from .evaluation import Evaluate, Node, compact, evaluates, given_dims
 from .lifting import lifted
 from .mistakes import mistakes
 from .shape import size_tensor
@@ -78,7 +78,7 @@ def _slice(node: Node) -> Evaluate:
         for index, values in ((1, layer.start), (2, layer.shape), (3, layer.stride))
     ]
     mode = node.known(layer.mode, ("STRICT_BOUNDS", "WRAP", "CLAMP", "FILL", "REFLECT"), "sample mode")
-    static_axes = None if node.has_input(5) or layer.axes is None else tuple(layer.axes)
+    static_axes = None if node.has_input(5) else given_dims(layer.axes)
 
     def evaluate(
         x: torch.Tensor,

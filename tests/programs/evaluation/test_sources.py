@@ -3,9 +3,17 @@
 import pytest
 
 from trtdsl.core.errors import UnevaluatedProgramError
-from trtdsl.programs.evaluation.sources import BUILTINS_END, kernel_of
+from trtdsl.programs.evaluation.sources import kernel_of
 
 HEAD = "#undef __HAS_FP8\n#ifdef __HAS_FP16\n#include <cuda_fp16.h>\n#endif\n#include <climits>\nusing number = int;\n"
+LAST = """
+      template <typename T1, typename T2, typename T3>
+      __device__ __forceinline__ void __myln_dequantize_blockwise(T1& output,
+                                                                  T2 input, T3 scale) {
+        output = static_cast<T1>(input) * static_cast<T1>(scale);
+      }
+    """
+END = "/*__MYELIN_NVRTC_KGEN_BUILTINS_END__*/"
 BODY = """
 extern "C" __global__ void __launch_bounds__(288) first_com(float* a)
 {
@@ -23,8 +31,8 @@ extern "C" __global__ void first(float* a)
 
 
 def test_a_variant_stands_alone_with_its_instructions_as_calls():
-    kernel = kernel_of("first_com", HEAD + BUILTINS_END + BODY)
-    assert kernel.builtins == "using number = int;\n"
+    kernel = kernel_of("first_com", HEAD + LAST + END + BODY)
+    assert kernel.builtins.startswith("using number = int;\n")
     assert "__global__ void first_com(float* a)" in kernel.body
     assert "first(float" not in kernel.body
     assert "char* const smem = shared_memory;" in kernel.body
@@ -33,13 +41,22 @@ def test_a_variant_stands_alone_with_its_instructions_as_calls():
 
 
 def test_the_other_variant_has_a_barrier_and_the_devices_conversion():
-    kernel = kernel_of("first", HEAD + BUILTINS_END + BODY)
+    kernel = kernel_of("first", HEAD + LAST + END + BODY)
     assert "static char tile[16];" in kernel.body
     assert "a[0] = convert<__myln_int32>(a[1]);" in kernel.body
     assert kernel.barrier
 
 
+def test_before_1_7_the_builtins_end_with_the_last_of_them():
+    old, new = kernel_of("first", HEAD + LAST + BODY), kernel_of("first", HEAD + LAST + END + BODY)
+    assert old.body.strip() == new.body.strip()
+    assert "dequantize_blockwise" in old.builtins
+    assert "dequantize_blockwise" in new.builtins
+    with pytest.raises(UnevaluatedProgramError, match="does not begin as the kernels that are known"):
+        kernel_of("first", HEAD + BODY)
+
+
 @pytest.mark.parametrize("header", ["warp_reduction_with_index.h", "../../etc/passwd"])
 def test_an_unknown_header_is_refused_by_name(header):
     with pytest.raises(UnevaluatedProgramError, match=f"header {header}"):
-        kernel_of("first", f'#include "{header}"\n{HEAD}{BUILTINS_END}{BODY}')
+        kernel_of("first", f'#include "{header}"\n{HEAD}{LAST}{END}{BODY}')

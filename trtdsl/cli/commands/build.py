@@ -122,6 +122,9 @@ def build(
     no_check: Annotated[
         bool, of_check("--no-check", help="Do not compare with torch first; the manifest says so.")
     ] = False,
+    check: Annotated[
+        str, of_check("--check", metavar="ON", help="interpreter, or program: the engine itself, evaluated, too.")
+    ] = "interpreter",
     tolerance: Tolerances = None,
     force: Annotated[bool, of_build("--force", help="Build even if nothing changed.")] = False,
     dry_run: Annotated[bool, of_build("--dry-run", help="Define and check, but build and write nothing.")] = False,
@@ -136,7 +139,8 @@ def build(
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
     options = {**definition, "config": config, "device": device}
-    options |= {"run_check": not no_check, "tolerance": tolerances_of(tolerance), "force": force, "dry_run": dry_run}
+    options |= {"run_check": not no_check, "on": check, "tolerance": tolerances_of(tolerance)}
+    options |= {"force": force, "dry_run": dry_run}
     from ...building.tune import SECONDS  # which imports most rooms
 
     seconds = tune_seconds if tune_seconds is not None else SECONDS if tune else None

@@ -17,7 +17,7 @@ from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec
 from ...programs.evaluation.built_here import is_known
-from ...programs.evaluation.contents import Contents, pool_size
+from ...programs.evaluation.contents import Contents
 from ...programs.evaluation.evaluator import Observer, evaluate_program
 from ...programs.handed import handed_sizes
 from ...programs.plan import PlanTexts, read_plan
@@ -26,7 +26,7 @@ from ..compiling.compiler import compile_engine
 from ..compiling.config import BuildConfig
 from ..loading.loader import read_engine_file, read_header
 from ..loading.manifest import manifest_path, read_manifest
-from ..program import given_of_manifest, texts_of_plan
+from ..program import given_of_manifest
 
 Evaluate = Callable[[Mapping[str, Any]], dict[str, torch.Tensor]]
 
@@ -67,7 +67,6 @@ def evaluator_of(
     profile: int = 0,
     trust: bool = False,
     observe: Observer | None = None,
-    config: BuildConfig | None = None,
 ) -> Evaluate:
     """A function that evaluates an engine for the feeds that it is given: see :func:`evaluate_engine`."""
     if isinstance(engine, (str, PathLike)) and Path(str(engine).partition(":")[0]).suffix == ".py":
@@ -75,17 +74,17 @@ def evaluator_of(
     if isinstance(engine, NetworkSpec):
         engine = engine.define()
     if isinstance(engine, Network):
-        return _of_network(engine, profile, observe, config)
+        return evaluator_of_plan(compile_engine(engine, BuildConfig(tf32=False)).data, engine, profile, observe)
     return _of_file(engine, profile, trust, observe)
 
 
-def _of_network(network: Network, profile: int, observe: Observer | None, config: BuildConfig | None) -> Evaluate:
-    plan = compile_engine(network, config or BuildConfig(tf32=False))
-    texts = texts_of_plan(plan, network)
+def evaluator_of_plan(data: bytes, network: Network, profile: int = 0, observe: Observer | None = None) -> Evaluate:
+    """The same of a network's own plan."""
+    texts = read_plan(data, network.backend.name, network.backend.version, "the network's plan")
     named = {name: tensor.shape for name, tensor in network.inputs.items()}
     given = Given({}, {}, named, handed_sizes(network, texts.of_profile(profile)))
     ranks = {name: len(tensor.shape) for name, tensor in network.outputs.items()}
-    return _evaluate(bytes(plan.data), texts, given, ranks, profile, observe)
+    return _evaluate(bytes(data), texts, given, ranks, profile, observe)
 
 
 def _of_file(source: str | PathLike[str] | bytes, profile: int, trust: bool, observe: Observer | None) -> Evaluate:
@@ -119,8 +118,7 @@ def _evaluate(
             f"the engine has {len(own)} programs that follow each other, which is not evaluated"
         )
     text, contents = next(iter(own)), Contents(data)
-    behind = sum(map(pool_size, texts.programs[texts.programs.index(text) + 1 :]))
-    constants = contents.constants(text, behind)
+    constants = contents.constants(text, texts.programs)
 
     def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         tensors = {name: torch.as_tensor(feed).detach().cpu() for name, feed in feeds.items()}

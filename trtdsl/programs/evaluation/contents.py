@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,9 +14,9 @@ from ..plan import BITS, Descriptor, ProgramText
 SOURCE = re.compile(rb"\0\0\0\0(?P<length>[\s\S]{4})(?=#(?:undef|ifdef) __HAS_)")
 KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
 POOL_ALIGNMENT = 128  # of each constant but the last
-FILE_TAIL = 4  # bytes behind the last pool
+FILE_TAIL = 4  # bytes behind the pool
 CODE_END = b"\x8f\x8b\x8d\x8b"
-"""What stands before the pools, which begin at the next multiple of 8."""
+"""What stands before the pool, which begins at the next multiple of 8."""
 ONE = struct.pack("<f", 1.0)
 UNUSED_ALIGNMENT = 512  # of what quantization leaves before the pool
 BODY_POOL = b"runtime-fusion-consts".ljust(128, b"\0")
@@ -63,27 +63,26 @@ class Contents:
             raise ProgramDamagedError("the plan has no constants of one of its fusions")
         return {}
 
-    def constants(self, text: ProgramText, others_behind: int = 0) -> Mapping[str, bytes]:
+    def constants(self, text: ProgramText, programs: Sequence[ProgramText] = ()) -> Mapping[str, bytes]:
         """The bytes of each constant of a program, by its name.
 
-        They lie in one pool at the end of the file, in the order of their numbers; ``others_behind`` are the bytes
-        of the pools of programs that follow. What fills the pool up to its alignment may stand before it instead: only
-        zeros stand between its constants and behind them.
+        Those of all ``programs`` of the plan lie in one pool at the end of the file, in the order of their numbers.
+        What fills the pool up to its alignment may stand before it instead: only zeros stand between its constants
+        and behind them.
         """
-        numbered = {
-            tensor.offset: _size(tensor) for tensor in text.tensors.values() if tensor.constant and tensor.base is None
-        }
-        places = dict(_places(numbered))
-        size = pool_size(text)
-        begin = len(self.data) - FILE_TAIL - others_behind - size
-        if begin < 0 or set(numbered) != set(range(len(numbered))):
+        sizes = {number: size for program in (*programs, text) for number, size in _numbered(program).items()}
+        if set(sizes) != set(range(len(sizes))):
             raise ProgramDamagedError("the plan's constants are not where its program says")
-        begin += 0 if others_behind or not numbered else self._moved(size - pool_padding(text), begin)
-        end = len(self.data) - FILE_TAIL - others_behind
-        if not self._padded(begin, end, places, numbered) and self._padded(begin + 4, end, places, numbered):
+        places, whole = _places(sizes)
+        end = len(self.data) - FILE_TAIL
+        begin = end - -(-whole // 8) * 8
+        begin += self._moved(whole, begin) if sizes else 0
+        if not self._padded(begin, end, places, sizes) and self._padded(begin + 4, end, places, sizes):
             begin += 4
+        if begin < 0:
+            raise ProgramDamagedError("the plan's constants are not where its program says")
         return {
-            tensor.name: self.data[begin + places[tensor.offset] :][: _size(tensor)]
+            tensor.name: self.data[begin + places[tensor.offset] :][: sizes[tensor.offset]]
             for tensor in text.tensors.values()
             if tensor.constant and tensor.base is None
         }
@@ -96,7 +95,7 @@ class Contents:
         return all(low <= high and not any(self.data[low:high]) for low, high in zip(ends, starts, strict=True))
 
     def _moved(self, size: int, begin: int) -> int:
-        """How far behind ``begin`` the last pool of so many bytes begins.
+        """How far behind ``begin`` the pool of so many bytes begins.
 
         For each quantization the builder leaves a one and a zero for each channel before the pool, which then begins
         right behind the last of them: the end alone is a multiple of 8.
@@ -128,27 +127,18 @@ def _body_pool(data: bytes, position: int) -> dict[str, bytes]:
     return {name: data[position + place : position + size] for name, place in places.items()}
 
 
-def pool_size(text: ProgramText) -> int:
-    """The bytes of a program's constants in the file."""
-    sizes = {tensor.offset: _size(tensor) for tensor in text.tensors.values() if tensor.constant and not tensor.base}
-    if not sizes:
-        return 0
-    places = dict(_places(sizes))
-    last = max(sizes)
-    return -(-(places[last] + sizes[last]) // 8) * 8
+def _numbered(text: ProgramText) -> dict[int, int]:
+    """The bytes of each constant of a program, by its number."""
+    return {each.offset: _size(each) for each in text.tensors.values() if each.constant and each.base is None}
 
 
-def pool_padding(text: ProgramText) -> int:
-    """The bytes behind the last constant that make the pool a multiple of 8."""
-    sizes = {tensor.offset: _size(tensor) for tensor in text.tensors.values() if tensor.constant and not tensor.base}
-    return -sizes[max(sizes)] % 8 if sizes else 0
-
-
-def _places(sizes: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    place = 0
+def _places(sizes: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    """Where each constant lies in the pool, by its number, and the bytes from the first one to the end of the last."""
+    places, place, end = {}, 0, 0
     for number in sorted(sizes):
-        yield number, place
+        places[number], end = place, place + sizes[number]
         place += -(-sizes[number] // POOL_ALIGNMENT) * POOL_ALIGNMENT
+    return places, end
 
 
 def _size(tensor: Descriptor) -> int:

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from ...core.errors import UnevaluatedProgramError
 
-BUILTINS_END = "/*__MYELIN_NVRTC_KGEN_BUILTINS_END__*/"
+BUILTINS_END = re.compile(
+    r"/\*__MYELIN_NVRTC_KGEN_BUILTINS_END__\*/|"
+    r"(?<=\n)      __device__ [^\n]* __myln_dequantize_blockwise\([^}]*\}\n(?![^\n]*/\*__MYELIN)"
+)
+"""The comment behind the last builtin; the last builtin itself, before 1.7, which began to write the comment."""
 FMHA = "fmha_v2/fused_multihead_"
 OWN_HEADERS = {
     **dict.fromkeys(("block_reduction.h", "warp_reduction.h", "tiled_reduction.h"), "reductions_of_kernel.inc"),
@@ -51,9 +55,10 @@ def kernel_of(name: str, source: str) -> Kernel:
 
     Raises UnevaluatedProgramError for a header that is not known.
     """
-    head, mark, tail = source.partition(BUILTINS_END)
-    if not mark:
+    end = BUILTINS_END.search(source)
+    if end is None:
         raise UnevaluatedProgramError(f"the kernel {name} does not begin as the kernels that are known")
+    head, tail = source[: end.end()], source[end.end() :]
     included = INCLUDE.findall(source)
     for header in included:
         if header not in (*OWN_HEADERS, *TYPE_HEADERS, "climits"):
