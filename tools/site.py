@@ -23,10 +23,10 @@ ROOT = Path(__file__).parents[1]
 RENAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 # The navigation: a caption and its pages; a name with a star stands for all pages of a folder.
 NAVIGATION = {
-    "Start": ["start", "writing-a-network", "notebooks/*", "troubleshooting"],
+    "Start": ["start", "five-commands", "stands", "writing-a-network", "notebooks/*", "troubleshooting"],
     "Guides": [
         "command-line", "porting", "checking", "program", "view", "lowerings", "tuning", "engines", "production",
-        "einsum", "sampling", "interpreter", "engine-evaluated",
+        "einsum", "sampling", "interpreter", "engine-evaluated", "survey",
     ],
     "By task": ["cookbook/*"],
     "By trap": ["traps/*"],

@@ -1,4 +1,4 @@
-"""Ports and checks modules of the libraries that are installed, and writes the table in docs/porting.md.
+"""Ports and checks modules of the libraries that are installed, and writes the table in docs/survey.md.
 
     python tools/survey.py                                     # all libraries that can be imported
     python tools/survey.py timm kornia --only 'mobile|Blur'    # what a pattern finds in these
@@ -28,7 +28,7 @@ from surveyed.subject import varied
 
 import trtdsl as td
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "porting.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "survey.md"
 BEGIN, END = "<!-- survey: python tools/survey.py --write -->", "<!-- end of survey -->"
 
 
@@ -139,7 +139,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=int, default=120, help="the time for one module")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="what is not measured by then is named")
     parser.add_argument("--results", type=Path, help="a file of results: what has this commit is not measured again")
-    parser.add_argument("--write", action="store_true", help="write the table into docs/porting.md")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/survey.md")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.libraries if name not in LIBRARIES]
     if unknown:

@@ -101,7 +101,7 @@ def test_another_version_builds_again(spec, tmp_path, monkeypatch):
     """Of TensorRT, or of trtdsl: each may build something else of the same network."""
 
     def built():
-        return td.build(spec, tmp_path / "out.engine", run_check=False).built
+        return td.build(spec, tmp_path / "out.engine", check=False).built
 
     assert built()
     assert not built()
@@ -115,7 +115,7 @@ def test_another_version_builds_again(spec, tmp_path, monkeypatch):
 
 def test_a_check_that_is_new_runs_on_an_engine_that_is_not(spec, small, tmp_path):
     engine = tmp_path / "out.engine"
-    unchecked = td.build(spec, engine, run_check=False)
+    unchecked = td.build(spec, engine, check=False)
     assert unchecked.manifest["check"] == {"done": False, "reason": "--no-check"}
     checked = td.build(spec, engine)
     assert not checked.built
@@ -324,7 +324,7 @@ def test_ctrl_c_during_the_build_cancels_it(spec, tmp_path, listening):
         phases.append(phase)
 
     with pytest.raises(td.CancelledError, match="cancelled; nothing was written"):
-        td.build(spec, tmp_path / "a.engine", run_check=False, progress=interrupt)
+        td.build(spec, tmp_path / "a.engine", check=False, progress=interrupt)
     assert "Building engine" in phases
     assert "Optimizing graph" not in phases  # TensorRT stopped at its next step
     assert not list(tmp_path.glob("*.engine*"))

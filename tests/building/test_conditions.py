@@ -45,16 +45,16 @@ def test_an_engine_and_its_manifest_stand_where_a_link_leads(tmp_path):
     (tmp_path / "store").mkdir()
     link, target = tmp_path / "current.engine", tmp_path / "store" / "v1.engine"
     link.symlink_to("store/v1.engine")
-    built = td.build(doubled, link, run_check=False)
+    built = td.build(doubled, link, check=False)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["current.engine", "store", "v1.engine", "v1.engine.json"]
     assert link.is_symlink()
     assert (built.engine, built.manifest_path) == (target, tmp_path / "store" / "v1.engine.json")
     for path in (link, target):
         assert open_engine(path).manifest.network == "doubled"
-        assert not td.build(doubled, path, run_check=False).built
+        assert not td.build(doubled, path, check=False).built
     link.unlink()
     link.symlink_to("store/v2.engine")  # that is not there yet
-    assert td.build(doubled, link, run_check=False).engine == tmp_path / "store" / "v2.engine"
+    assert td.build(doubled, link, check=False).engine == tmp_path / "store" / "v2.engine"
 
 
 def test_a_link_whose_manifest_would_be_another_file_is_refused(tmp_path):
@@ -63,11 +63,11 @@ def test_a_link_whose_manifest_would_be_another_file_is_refused(tmp_path):
     beside = tmp_path / "link.engine.json"
     beside.write_text("{}")
     with pytest.raises(td.UsageError, match=r"link.engine.json is another file: remove it, or make it a link"):
-        td.build(doubled, tmp_path / "link.engine", run_check=False)
+        td.build(doubled, tmp_path / "link.engine", check=False)
     assert not list((tmp_path / "a").iterdir())
     beside.unlink()
     beside.symlink_to("a/x.engine.json")
-    td.build(doubled, tmp_path / "link.engine", run_check=False)
+    td.build(doubled, tmp_path / "link.engine", check=False)
     assert beside.is_symlink() and open_engine(tmp_path / "link.engine").manifest is not None
 
 
@@ -214,11 +214,11 @@ def test_a_file_of_the_same_size_and_time_is_read_again(tmp_path, command_line):
 def test_an_engine_from_the_future_or_the_past_is_up_to_date(tmp_path):
     """That is told by contents alone."""
     engine = tmp_path / "a.engine"
-    td.build(doubled, engine, run_check=False)
+    td.build(doubled, engine, check=False)
     for when in (time.time() + 1e8, 0):
         for path in tmp_path.iterdir():
             os.utime(path, (when, when))
-        assert not td.build(doubled, engine, run_check=False).built
+        assert not td.build(doubled, engine, check=False).built
 
 
 # -- forked and spawned processes --------------------------------------------------------------------------------------
@@ -265,6 +265,6 @@ def test_spawned_children_take_a_spec_and_no_network(folder):
     spec = td.load_spec(str(folder / "small.py"))
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        assert pool.apply(td.build, (spec, folder / "a.engine"), {"run_check": False}).built
+        assert pool.apply(td.build, (spec, folder / "a.engine"), {"check": False}).built
     with pytest.raises(td.UsageError, match="give other processes what"):
         pickle.dumps(doubled.define())

@@ -155,12 +155,12 @@ def test_no_check_never_repeats_an_old_verdict_as_new(project):
     build(project)
     assert manifest(project)["passed"]
     assert manifest(project)["tolerances"]["output"] == {"times": 100.0, "floor": None}
-    build(project, run_check=False)
+    build(project, check=False)
     said = manifest(project)
     assert not said["done"]
     assert said["earlier"]["passed"]
     change(project / "late.py")
-    build(project, run_check=False)
+    build(project, check=False)
     assert manifest(project) == {"done": False, "reason": "--no-check"}
 
 

@@ -119,6 +119,6 @@ def test_what_cannot_be_a_witness_is_refused(spec, tmp_path):
     with pytest.raises(td.UsageError, match="'interpreter' or 'program', not 'engine'"):
         td.build(spec, tmp_path / "net.engine", on="engine")
     with pytest.raises(td.UsageError, match="no check was asked for"):
-        td.build(spec, tmp_path / "net.engine", on="program", run_check=False)
+        td.build(spec, tmp_path / "net.engine", on="program", check=False)
     with pytest.raises(td.UsageError, match="an engine without weights cannot be evaluated"):
         td.build(spec, tmp_path / "net.engine", on="program", config=td.BuildConfig(strip_weights=True))

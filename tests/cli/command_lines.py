@@ -188,7 +188,7 @@ def make_folder(folder: Path, small: Path) -> None:
     import trtdsl as td
 
     shutil.copytree(small, folder, dirs_exist_ok=True)
-    td.build(td.load_spec(str(folder / "small.py")), folder / "small.engine", run_check=False)
+    td.build(td.load_spec(str(folder / "small.py")), folder / "small.engine", check=False)
     whole, manifest = (folder / "small.engine").read_bytes(), (folder / "small.engine.json").read_text()
     (folder / "cut.engine").write_bytes(whole[:-9])
     (folder / "cut.engine.json").write_text(manifest)

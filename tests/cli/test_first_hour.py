@@ -54,7 +54,7 @@ def test_a_build_is_one_line(file):
     assert "\n" not in repr(built)
     assert "<td>x</td><td>float32</td><td>(N, 3)</td>" in built._repr_html_()
     assert "up to date" in repr(td.build("net.py:net", "net.engine"))
-    assert "not written" in repr(td.build("net.py:net", "other.engine", dry_run=True, run_check=False))
+    assert "not written" in repr(td.build("net.py:net", "other.engine", dry_run=True, check=False))
 
 
 def test_a_view_says_which_engine_it_leaves_out(file):

@@ -35,7 +35,7 @@ def folder(small_folder, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("kills") / "source"
     shutil.copytree(small_folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    td.build(str(folder / "small.py"), folder / "small.engine", run_check=False)
+    td.build(str(folder / "small.py"), folder / "small.engine", check=False)
     torch.save({"a": torch.ones(2)}, folder / "a.pt")
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     return folder

@@ -115,7 +115,7 @@ def folder(small_folder, tmp_path_factory):
     """A network with its weights, and a file of every kind."""
     folder = tmp_path_factory.mktemp("outputs")
     shutil.copytree(small_folder, folder, dirs_exist_ok=True)
-    td.build(td.load_spec(str(folder / "small.py")), folder / "small.engine", run_check=False)
+    td.build(td.load_spec(str(folder / "small.py")), folder / "small.engine", check=False)
     np.save(folder / "x.npy", np.ones((2, 3, 5, 5), np.float32))
     text = (folder / "small.py").read_text().replace("small.safetensors", "w.safetensors")
     (folder / "net.py").write_text(text)
@@ -253,7 +253,7 @@ def test_a_manifest_is_an_output_too(folder, tmp_path):
     (tmp_path / "settings.json").write_text('{"mine": 1}')
     spec = td.load_spec(str(folder / "net.py"))
     with pytest.raises(td.UsageError, match=r"settings.json: the file that is there is not a manifest"):
-        td.build(spec, tmp_path / "settings", run_check=False)
+        td.build(spec, tmp_path / "settings", check=False)
     assert json.loads((tmp_path / "settings.json").read_text()) == {"mine": 1}
 
 

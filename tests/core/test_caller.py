@@ -65,7 +65,7 @@ def test_a_network_written_in_a_notebook_is_not_sent_to_a_decorator():
     net = td.Network()
     net.output(net.input("x", ("N", 3)) * 2, "y")
     with pytest.raises(td.UsageError) as caught:
-        td.build(net, "never.engine", run_check=False)
+        td.build(net, "never.engine", check=False)
     assert "td.Dim('N', min=1, opt=4, max=16)" in str(caught.value)
     assert "dims=" not in str(caught.value)
     net = td.Network()

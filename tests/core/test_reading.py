@@ -230,7 +230,7 @@ def test_a_timing_cache_that_cannot_be_read(tmp_path):
     os.mkfifo(tmp_path / "cache")
     for path in (tmp_path / "cache", tmp_path, "/dev/stdin"):
         with pytest.raises(td.UsageError, match="cannot write .*: it is"):
-            td.build(net, tmp_path / "a.engine", run_check=False, config=td.BuildConfig(timing_cache=path))
+            td.build(net, tmp_path / "a.engine", check=False, config=td.BuildConfig(timing_cache=path))
 
 
 def test_a_newer_tensorrt_rtx_is_announced():

@@ -295,7 +295,7 @@ def test_another_requirement_is_another_network(tmp_path):
             td.require(x.shape[1] % number == 0)
             return {"y": F.relu(x)}
 
-        return td.build(network, tmp_path / "out.engine", run_check=False)
+        return td.build(network, tmp_path / "out.engine", check=False)
 
     assert made(32).built
     assert not made(32).built

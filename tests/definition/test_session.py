@@ -51,7 +51,7 @@ def test_a_network_goes_on_after_a_refused_call(refused, tmp_path):
     feed = torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     goes_on(net, x, feed)
     assert net.dims == {"N": N}
-    assert td.build(net, tmp_path / "cells.engine", run_check=False).built
+    assert td.build(net, tmp_path / "cells.engine", check=False).built
 
 
 def test_a_size_that_is_refused_at_the_end_says_how_to_go_on():
@@ -70,7 +70,7 @@ def test_a_spec_is_written_anew_and_says_nothing_of_that():
         return F.linear(x, torch.zeros(4, 5))
 
     with pytest.raises(td.ShapeError) as caught:
-        td.build(network, "never.engine", run_check=False)
+        td.build(network, "never.engine", check=False)
     assert "new one" not in str(caught.value)
 
 

@@ -127,8 +127,8 @@ def test_nan_and_inf_are_found_by_their_bits(dtype, tmp_path):
 
 
 USES = {
-    "build": lambda spec, folder: td.build(spec, folder / "net.engine", run_check=False),
-    "dry run": lambda spec, folder: td.build(spec, folder / "net.engine", run_check=False, dry_run=True),
+    "build": lambda spec, folder: td.build(spec, folder / "net.engine", check=False),
+    "dry run": lambda spec, folder: td.build(spec, folder / "net.engine", check=False, dry_run=True),
     "check": lambda spec, folder: td.check(spec, reference=lambda: torch.nn.Linear(3, 2)),
     "interpret": lambda spec, folder: td.interpret(spec.define(), {"x": torch.ones(2, 3)}),
     "program": lambda spec, folder: td.program(spec),

@@ -44,15 +44,19 @@ def test_python_blocks_run(file, tmp_path, monkeypatch):
         assert not simulated or (machine.counts["execute_async_v3"] and not machine.violations)
 
 
-def test_the_readmes_commands_run(tmp_path, command_line):
-    text = (ROOT / "README.md").read_text()
-    (block,) = re.findall(r"<!-- your own module -->\n```sh\n(.*?)```\n<!-- end -->", text, re.DOTALL)
+@pytest.mark.parametrize(
+    ("page", "part", "name"),
+    [("README.md", "your own module", "encoder"), ("docs/five-commands.md", "five commands", "layer")],
+)
+def test_commands_of_pages_run(page, part, name, tmp_path, command_line):
+    text = (ROOT / page).read_text()
+    (block,) = re.findall(rf"<!-- {part} -->\n```sh\n(.*?)```\n<!-- end -->", text, re.DOTALL)
     run = command_line(tmp_path)
     for line in block.replace("\\\n", " ").splitlines():
         program, *arguments = shlex.split(line)
         assert program == "trtdsl"
         run(*arguments)
-    assert {file.name for file in tmp_path.iterdir()} >= {"encoder.py", "encoder.engine", "encoder.html"}
+    assert {file.name for file in tmp_path.iterdir()} >= {f"{name}{suffix}" for suffix in (".py", ".engine", ".html")}
 
 
 def test_the_production_page_has_every_error_code():

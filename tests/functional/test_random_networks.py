@@ -33,7 +33,7 @@ def test_more_random_networks_are_torchs(start):
 def test_the_builder_takes_random_networks(seed, tmp_path):
     case = RandomNetwork(seed)
     engine = tmp_path / "random.engine"
-    td.build(defined(case, ranged=True), engine, run_check=False)
+    td.build(defined(case, ranged=True), engine, check=False)
     sizes = {"N": 3, "H": 5} if case.dynamic else None
     assert td.program(engine, dims=sizes).launches
 

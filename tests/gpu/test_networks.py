@@ -69,7 +69,7 @@ def test_three_ways(spec, env_index, weights):
 def test_stgcn_three_ways_on_torch_cuda_tensors(tmp_path):
     spec = td.load_spec(str(NETWORKS / "stgcn.py"))
     config = td.BuildConfig(tf32=False)
-    engine = td.load_engine(td.build(spec, tmp_path / "stgcn.engine", config=config, run_check=False).engine)
+    engine = td.load_engine(td.build(spec, tmp_path / "stgcn.engine", config=config, check=False).engine)
     feeds = td.sample_feeds(spec, {"N": 2}, torch.Generator().manual_seed(7))
     with torch.inference_mode():
         expected = {"logits": spec.reference_module(spec.open_weights())(feeds["x"])}

@@ -127,7 +127,7 @@ def test_a_size_that_tensorrt_computes_itself(case, tmp_path):
     )
 
     engine = tmp_path / "resized.engine"
-    td.build(net, engine, run_check=False)
+    td.build(net, engine, check=False)
     of_file = td.program(engine, dims=dims)
     assert moved(of_file) == moved(program)
     assert written(of_file)[1].dims == output.dims
@@ -172,7 +172,7 @@ def test_each_profile_is_handed_its_own():
 
 def test_what_an_engine_without_a_manifest_lacks(tmp_path):
     engine, line = tmp_path / "resized.engine", inspect.getsourcelines(twice)[1] + 1
-    td.build(network_of(CASES["two lengths"][0]), engine, run_check=False)
+    td.build(network_of(CASES["two lengths"][0]), engine, check=False)
     engine.with_suffix(".engine.json").unlink()
     shapes = {"x": (3, 8, 5, 7)}
     with pytest.raises(td.UsageError) as error:
@@ -204,7 +204,7 @@ def test_a_product_that_tensorrt_rounds_stays_unknown():
 
 def test_a_manifest_with_other_sizes(tmp_path):
     engine = tmp_path / "resized.engine"
-    td.build(network_of(CASES["one length"][0]), engine, run_check=False)
+    td.build(network_of(CASES["one length"][0]), engine, check=False)
     manifest = engine.with_suffix(".engine.json")
     text = manifest.read_text()
     assert '"interpolate_shapeInput": "2*H"' in text

@@ -286,7 +286,7 @@ def readers(folder: Path) -> list[Reader]:
     weights = {"fc.weight": torch.ones(3, 3), "fc.bias": torch.zeros(3), "slope": torch.ones(1)}
     engine = folder / "made.engine"
     profiles = [td.Profile(N=2), td.Profile(N=(2, 8), T=(4, 6, 12))]
-    td.build(made, engine, weights=weights, profiles=profiles, run_check=False)
+    td.build(made, engine, weights=weights, profiles=profiles, check=False)
     entries = json.loads(Path(f"{engine}.json").read_bytes())
     entries["refit"] = recipe(made, made.define(weights=weights), engine, None, Weights(weights))
     (folder / "refit.json").write_text(json.dumps(entries["refit"]))

@@ -52,7 +52,7 @@ def subjects(survey):
 
 def test_modules_are_judged_one_by_one_and_the_table_gives_reasons(survey, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(survey, "LIBRARIES", {"torch": lambda: subjects(survey), "absent": lambda: iter(())})
-    document, results = tmp_path / "porting.md", tmp_path / "results.jsonl"
+    document, results = tmp_path / "survey.md", tmp_path / "results.jsonl"
     document.write_text(f"before\n{survey.BEGIN}\nold\n{survey.END}\nafter\n")
     monkeypatch.setattr(survey, "DOCUMENT", document)
     options = ["--results", str(results), "--write"]

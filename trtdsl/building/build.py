@@ -81,7 +81,7 @@ def build(
     backend: str | Backend | None = None,
     config: BuildConfig | None = None,
     profiles: Sequence[Profile] | None = None,
-    run_check: bool = True,
+    check: bool = True,
     on: str = "interpreter",
     force: bool = False,
     dry_run: bool = False,
@@ -97,7 +97,7 @@ def build(
     ``output`` is ``NAME.engine`` in the working directory by default; ``FOLDER/`` gets it under that name, and is made
     where there is none. The manifest stands beside it under ``output + ".json"``; of a link, both are written where it
     leads. Nothing is written before all is done, and nothing is built again that has not changed (unless ``force``).
-    ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own. ``run_check=False`` says
+    ``profiles`` are the sets of sizes that the engine is tuned for, instead of the spec's own. ``check=False`` says
     so in the manifest; ``on`` and ``tolerance`` are the check's, as in :func:`check`: ``on="program"`` evaluates the
     very engine that will be written, or that stands there unchanged. ``dry_run`` stops before building. The manifest
     has the figures of the engine's program at the sizes of its first profile, with a floor under its time on
@@ -111,8 +111,8 @@ def build(
     config = config or BuildConfig()
     if on not in ("interpreter", "program"):
         raise UsageError(f"a build checks on 'interpreter' or 'program', not {on!r}")
-    if on == "program" and (config.strip_weights or not run_check):
-        reason = "an engine without weights cannot be evaluated" if run_check else "no check was asked for"
+    if on == "program" and (config.strip_weights or not check):
+        reason = "an engine without weights cannot be evaluated" if check else "no check was asked for"
         raise UsageError(f"{reason}: do not check on 'program'")
     files = _files(spec, output, weights, config)
     engine, manifest_path = (file.path for file in files)
@@ -121,7 +121,7 @@ def build(
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     opened = _opened(spec, weights)
     before = proof_of(spec, opened)
-    network = spec.define(weights=opened, dims=dims, profiles=profiles, exact=run_check, **how)
+    network = spec.define(weights=opened, dims=dims, profiles=profiles, exact=check, **how)
     check_weights(network)
     tell("defining the network", 1, 1)
     device = find_device(device).name
@@ -133,7 +133,7 @@ def build(
         refuse_obstacles(network)
     known = previous.get("check", {}) if unchanged else {}
     proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
-    known = _known_check(proof, spec, known, run_check, on)
+    known = _known_check(proof, spec, known, check, on)
     early = on == "program" and known is None and not dry_run
     plan = compile_engine(network, config, progress=progress) if early and not unchanged else None
     data = engine.read_bytes() if early and plan is None else None if plan is None else bytes(plan.data)

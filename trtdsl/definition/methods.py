@@ -208,5 +208,5 @@ def _instead(name: str) -> str:
     """What to write instead of a function of numpy."""
     ours = NAMESAKES.get(name, name)
     known = hasattr(F, ours)
-    instead = f"write F.{ours}(…), of trtdsl.functional" if known else "docs/functions.md lists what there is instead"
+    instead = f"write F.{ours}(…), of trtdsl.functional" if known else "dir(trtdsl.functional) lists what there is"
     return f"numpy's {name} does not take a trtdsl Tensor: {instead}"

@@ -75,7 +75,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         namesake = getattr(F, OPERATORS.get(plain, plain) if name != plain or name in OPERATORS else name, None)
         if namesake is None:
             raise DefinitionError(
-                f"torch's own {name} does not take a trtdsl Tensor: see docs/functions.md for what there is"
+                f"torch's own {name} does not take a trtdsl Tensor: dir(trtdsl.functional) lists what there is"
             )
         kwargs = dict(kwargs or {})
         if kwargs.pop("out", None) is not None:
@@ -191,7 +191,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         elif not name.startswith("_") and hasattr(F, name):
             hint = f"write F.{name}(x, …), of trtdsl.functional"
         else:
-            hint = f"docs/functions.md lists what there is{nearest(name, known)}"
+            hint = f"dir(trtdsl.functional) lists what there is{nearest(name, known)}"
         raise AttributeError(f"a Tensor has no {name!r}: {hint}")
 
     def __setitem__(self, index: Any, value: Any) -> None:

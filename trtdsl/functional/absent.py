@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import UnsupportedError, nearest
 
-PAGE = "docs/functions.md lists what there is"
+PAGE = "dir(trtdsl.functional) lists what there is"
 SYNONYMS = {
     "swish": "silu",
     "sdpa": "scaled_dot_product_attention",

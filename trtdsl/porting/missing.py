@@ -16,8 +16,8 @@ def missing(call: str, *operands: Any, **options: Any) -> NoReturn:
     ...     td.missing("torch.fft.hfft", td.Network().input("x", (2, 8)))
     ... except td.UnsupportedError as error:
     ...     print(error.message)
-    torch.fft.hfft has no counterpart in trtdsl.functional: write what it computes with what docs/functions.md lists
+    torch.fft.hfft has no counterpart in trtdsl.functional: write it with what dir(trtdsl.functional) lists
     """
     raise UnsupportedError(
-        f"{call} has no counterpart in trtdsl.functional: write what it computes with what docs/functions.md lists"
+        f"{call} has no counterpart in trtdsl.functional: write it with what dir(trtdsl.functional) lists"
     )

@@ -41,7 +41,7 @@ def spec_of(
     if written.missing:
         raise UnsupportedError(
             f"{written.missing[0]} has no counterpart in trtdsl.functional: write what it computes with functions that "
-            "docs/functions.md lists, or port the module to a file and replace its td.missing",
+            "dir(trtdsl.functional) lists, or port the module to a file and replace its td.missing",
             location=written.missing_at,
         )
     for path, constant in trace.constants.items():

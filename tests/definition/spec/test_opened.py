@@ -62,7 +62,7 @@ def test_a_check_feeds_the_samples_of_the_inputs():
 def test_a_file_is_checked_built_and_summarized_by_its_name(small, tmp_path):
     name = f"{small / 'small.py'}:small"
     assert td.check(name, sizes="quick").passed
-    assert td.build(small / "small.py", tmp_path / "small.engine", run_check=False).manifest["network"] == "small"
+    assert td.build(small / "small.py", tmp_path / "small.engine", check=False).manifest["network"] == "small"
     spec = load_spec(name)
     layers = [layer.name for layer in td.summarize(spec.define()).layers]
     assert [layer.name for layer in td.summarize(name).layers] == layers

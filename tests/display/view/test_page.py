@@ -226,7 +226,7 @@ def test_very_large_networks_stay_folded(show):
 
 def test_pages_of_an_engine_alone_and_of_an_empty_network(show, tmp_path, small):
     engine = tmp_path / "small.engine"
-    td.build(small / "small.py", engine, run_check=False)
+    td.build(small / "small.py", engine, check=False)
     page = show(td.view(engine))
     assert page.locator("tr[data-launch]").count() > 0 and page.locator("[role=tab]").count() == 1
     assert "scores" in page.locator("aside").text_content()

@@ -94,7 +94,7 @@ def test_a_saved_report_gives_the_colours(small, tmp_path):
 def test_the_engine_beside_is_used_where_it_is_of_this_network(small, monkeypatch):
     monkeypatch.chdir(small)
     assert td.view("small.py").model["program"] is None
-    td.build("small.py", run_check=False)
+    td.build("small.py", check=False)
     assert td.view("small.py").model["program"]["launches"]
     Path("small.py").write_text(Path("small.py").read_text().replace("F.relu(", "F.tanh("))
     assert td.view("small.py").model["program"] is None
@@ -104,7 +104,7 @@ def test_the_engine_beside_is_used_where_it_is_of_this_network(small, monkeypatc
 
 def test_another_networks_engine_is_refused(small, monkeypatch):
     monkeypatch.chdir(small)
-    td.build("small.py", run_check=False)
+    td.build("small.py", check=False)
     text = Path("small.py").read_text()
     Path("other.py").write_text(text.replace("def small(", "def other("))
     done = run("other.py", "--engine", "small.engine")
@@ -124,7 +124,7 @@ def test_another_networks_engine_is_refused(small, monkeypatch):
 
 def test_an_engine_of_another_precision_is_noted(small, monkeypatch):
     monkeypatch.chdir(small)
-    td.build("small.py", "half.engine", precision="fp16", run_check=False)
+    td.build("small.py", "half.engine", precision="fp16", check=False)
     done = run("small.py", "--engine", "half.engine")
     assert done.exit_code == 0 and "half.engine was built from another state of this network" in done.stderr
     assert td.view("small.py", engine="half.engine", precision="fp16").note == ""
@@ -152,7 +152,7 @@ def test_a_view_without_a_reference_says_what_works(odd):
 
 def test_an_engine_is_viewed_without_its_network(small, monkeypatch):
     monkeypatch.chdir(small)
-    td.build("small.py", run_check=False)
+    td.build("small.py", check=False)
     with_manifest = run("small.engine")
     assert with_manifest.exit_code == 0 and Path("small.html").exists()
     model = data_of(Path("small.html").read_text())
@@ -164,7 +164,7 @@ def test_an_engine_is_viewed_without_its_network(small, monkeypatch):
 
 def test_engines_that_cannot_be_read(small, tmp_path):
     engine = tmp_path / "small.engine"
-    td.build(small / "small.py", engine, run_check=False)
+    td.build(small / "small.py", engine, check=False)
     data = engine.read_bytes()
     cut, other, text = (tmp_path / name for name in ("cut.engine", "other.engine", "text.engine"))
     cut.write_bytes(data[: len(data) // 2])

@@ -384,7 +384,7 @@ def test_an_engine_that_was_built_here_is_evaluated_from_its_file(tmp_path, monk
     (tmp_path / "cache" / "trtdsl" / "kernels").symlink_to(cache / "kernels")
 
     spec = td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})(lambda x: F.relu(x) + 1.0)
-    built = td.build(spec, tmp_path / "small.engine", run_check=False)
+    built = td.build(spec, tmp_path / "small.engine", check=False)
     feed = random(3, 3)
     got = td.evaluate_engine(built.engine, {"x": feed})
     (value,) = got.values()

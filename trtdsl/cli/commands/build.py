@@ -139,7 +139,7 @@ def build(
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
     options = {**definition, "config": config, "device": device}
-    options |= {"run_check": not no_check, "on": check, "tolerance": tolerances_of(tolerance)}
+    options |= {"check": not no_check, "on": check, "tolerance": tolerances_of(tolerance)}
     options |= {"force": force, "dry_run": dry_run}
     from ...building.tune import SECONDS  # which imports most rooms
 
