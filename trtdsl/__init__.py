@@ -16,8 +16,8 @@ is it right?          ``check``, ``Tolerance``, ``CheckReport``; ``interpret``, 
 where does it part?   ``compare_calls``, ``CallReport``, ``compare_layers``, ``LayerReport``, ``locate_call``,
                       ``locate_difference``
 what will the GPU do  ``program``, ``evaluate_engine``, ``Program``, ``Launch``, ``find_hazards``, ``Hazard``,
-                      ``floor_of``, ``compare_programs``, ``programs_alike``, ``Comparison``, ``compare``; ``view``,
-                      ``View``
+                      ``floor_of``, ``compare_programs``, ``programs_alike``, ``Comparison``, ``compare``;
+                      ``compare_runs``, ``RunComparison``; ``view``, ``View``
 build                 ``build``, ``Build``, ``build_several``, ``BuildConfig``, ``tune``, ``TuneReport``
 run                   ``load_engine``, ``Engine``, ``run_files``, ``bench``, ``BenchReport``
 ship                  ``export_cpp``, ``export_triton``

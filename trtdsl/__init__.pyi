@@ -65,6 +65,8 @@ from .engine.program import program as program
 from .engine.program import programs_alike as programs_alike
 from .engine.refit import derive_weights as derive_weights
 from .engine.run import run_files as run_files
+from .engine.running.compare_runs import RunComparison as RunComparison
+from .engine.running.compare_runs import compare_runs as compare_runs
 from .engine.running.evaluate import evaluate_engine as evaluate_engine
 from .engine.triton import export_triton as export_triton
 from .functional.einsum.explain import explain_einsum as explain_einsum
@@ -126,6 +128,7 @@ __all__ = [
     "OutOfMemoryError",
     "Profile",
     "Program",
+    "RunComparison",
     "Scope",
     "ShapeError",
     "Size",
@@ -148,6 +151,7 @@ __all__ = [
     "compare_calls",
     "compare_layers",
     "compare_programs",
+    "compare_runs",
     "cond",
     "convert_weights",
     "dequantize",

@@ -65,6 +65,21 @@ def test_a_picture(trtdsl, small):
     assert (small / "small.svg").read_text().startswith("<svg ")
 
 
+def test_compare_run(trtdsl):
+    done = trtdsl("compare", "small.py", "small.py", "--run", "--dim", "N=3")
+    assert "both give the same, within 0.0001 of an output's greatest value" in done.stdout
+    facts = json.loads(trtdsl("compare", "small.py", "small.py", "--run", "--json").stdout)
+    assert (facts["schema"], facts["kind"], facts["equal"], facts["parting"]) == (1, "run comparison", True, None)
+    assert "belong to --run" in trtdsl("compare", "small.py", "small.py", "--trust", code=2).stderr
+    assert (
+        "--run compares results"
+        in trtdsl("compare", "small.py", "small.py", "--run", "--fail-above", "1", code=2).stderr
+    )
+    assert (
+        "one size of a dimension" in trtdsl("compare", "small.py", "small.py", "--run", "--dim", "N=1:2", code=2).stderr
+    )
+
+
 def test_compare(trtdsl):
     done = trtdsl("compare", "small.py", "small.py", "--fail-above", "1.0")
     assert "B / A" in done.stdout

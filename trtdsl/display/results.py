@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..checking.mutation.mutate import MutationReport
     from ..checking.report import CheckReport
     from ..engine.bench import BenchReport
+    from ..engine.running.compare_runs import RunComparison
     from ..programs.compare import Comparison
     from .summary import Summary
 
@@ -127,6 +128,30 @@ def print_comparison(comparison: Comparison) -> None:
     for table in comparison_tables(comparison):
         terminal().print(table)
     print_line(f"floor: {LEFT_OUT}")
+
+
+def print_runs(found: RunComparison) -> None:
+    """A row for each output of two evaluated engines, whether they give the same, and where they part."""
+    rows = [
+        (
+            "equal" if each.equal else "differs",
+            each.name,
+            f"{each.greatest:.2e}",
+            f"{each.scale:.2e}",
+            f"{each.differ:,}",
+        )
+        for each in found.outputs
+    ]
+    print_line(f"A: {found.before}")
+    print_line(f"B: {found.after}")
+    head = ("", "output", "greatest difference", "greatest value", "elements not the same")
+    terminal().print(make_table(head, rows, numbers=head[2:]))
+    if found.equal:
+        print_line(f"both give the same, within {found.room:g} of an output's greatest value")
+    elif found.parting is None:
+        print_line("they differ, and no single launch of B differs from those of A at its lines")
+    else:
+        print_line(f"they differ: the first launch of B that no launch of A equals is {found.parting}")
 
 
 def shortened(path: object) -> str:

@@ -223,7 +223,14 @@ def _check_length(file: BinaryIO) -> None:
 
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Feeds of one size, for trying a network out: as a check draws them."""
+    return draw_feeds(spec.inputs, dims, generator)
+
+
+def draw_feeds(
+    inputs: Mapping[str, Input], dims: Mapping[str, int], generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """The same of inputs without a network."""
     return {
         name: _draw(name, given, tuple(value(size, dims) for size in given.shape), generator)
-        for name, given in spec.inputs.items()
+        for name, given in inputs.items()
     }

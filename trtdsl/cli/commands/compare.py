@@ -1,4 +1,4 @@
-"""`trtdsl compare`: two programs side by side."""
+"""`trtdsl compare`: two programs side by side, or two engines evaluated on the same feeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import trtdsl as td
 
 from ...core import exit_codes
 from ...core.errors import UsageError
-from ...display.results import print_comparison
+from ...display.results import print_comparison, print_runs
 from ...display.terminal import print_line
 from ...programs.devices import DEFAULT, find_device
 from ..command import Output, command
@@ -23,11 +23,23 @@ from ..options import (
     Shapes,
     dims_of,
     networks_of,
+    pairs_of,
     settings_of,
     shapes_of,
 )
 
 app = typer.Typer()
+
+Feed = Annotated[
+    list[str] | None,
+    typer.Option("--feed", metavar="NAME=FILE.npy", help="With --run: what to feed; once for each input."),
+]
+Sample = Annotated[
+    list[str] | None,
+    typer.Option("--sample", metavar="NAME=LOW:HIGH", help="With --run: the range of an engine's input."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="With --run: of what is drawn.")]
+Trust = Annotated[bool, typer.Option("--trust", help="With --run: run kernels of engines that were not built here.")]
 
 
 @app.command()
@@ -42,6 +54,13 @@ def compare(
     precision: Precision = None,
     backend: Backend = None,
     device: Gpu = DEFAULT,
+    run: Annotated[
+        bool, typer.Option("--run", help="Evaluate both on the CPU: do they give the same, and where do they part?")
+    ] = False,
+    feed: Feed = None,
+    sample: Sample = None,
+    seed: Seed = 0,
+    trust: Trust = False,
     fail_above: Annotated[
         float | None,
         typer.Option(
@@ -51,7 +70,17 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    """Compare two programs: launches, bytes, floor, memory, engine size, build time, and where they differ most."""
+    """Compare two programs: launches, bytes, floor, memory, engine size, build time, and where they differ most.
+
+    With --run both are evaluated instead, and exit code 1 says that they differ.
+    """
+    if run:
+        if fail_above is not None or shape or backend:
+            raise UsageError("--run compares results: not with --fail-above, --shape or --backend")
+        compare_results(out, [before, after], set_, dim, precision, feed, sample, seed, trust)
+        return
+    if feed or sample or seed or trust:
+        raise UsageError("--feed, --sample, --seed and --trust belong to --run")
     if fail_above is not None and not fail_above > 0:
         raise UsageError(f"--fail-above must be more than 0, not {fail_above}")
     find_device(device)
@@ -74,3 +103,40 @@ def compare(
     out.result(value, show)
     if worse:
         raise typer.Exit(exit_codes.MISMATCH)
+
+
+def compare_results(
+    out: Output,
+    sources: list[str],
+    set_: list[str] | None,
+    dim: list[str] | None,
+    precision: str | None,
+    feed: list[str] | None,
+    sample: list[str] | None,
+    seed: int,
+    trust: bool,
+) -> None:
+    """Evaluates both engines and prints where they part."""
+    sizes = dims_of(dim)
+    if not all(isinstance(size, int) for size in sizes.values()):
+        raise UsageError("--run takes one size of a dimension: --dim N=4")
+    feeds = pairs_of(feed, "--feed", "NAME=FILE.npy", lambda name, path: bool(name and path)) or None
+    options: dict[str, Any] = {"feeds": feeds, "samples": samples_of(sample), "dims": sizes}
+    with out.progress():
+        first, second = networks_of(sources, settings_of(set_))
+        found = td.compare_runs(first, second, precision=precision, seed=seed, trust=trust, **options)
+    out.result(found.to_json(), lambda: print_runs(found))
+    if not found.equal:
+        raise typer.Exit(exit_codes.MISMATCH)
+
+
+def samples_of(given: list[str] | None) -> dict[str, tuple[float, float]]:
+    """Parses ``--sample``."""
+    found = {}
+    for name, text in pairs_of(given, "--sample", "NAME=LOW:HIGH", lambda name, text: bool(name and text)).items():
+        try:
+            low, high = map(float, text.split(":"))
+        except ValueError:
+            raise UsageError(f"--sample {name}={text}: expected NAME=LOW:HIGH, such as ids=0:1000") from None
+        found[name] = (low, high)
+    return found
