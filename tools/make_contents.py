@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import inspect
 import json
 import subprocess
 import sys
@@ -105,6 +106,7 @@ def offered(node: ast.stmt, tree: ast.Module) -> list[ast.FunctionDef]:
 def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
     """The functions of a family as if each were written out: the common one's parameters but the first."""
     common, *text = [ast.unparse(argument) for argument in call.args]
+    common_text = constant(call.args[1]) if text else "{}"
     (written,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == common]
     found = []
     for row in call.keywords:
@@ -113,12 +115,22 @@ def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
         member = copy.deepcopy(written)
         (member.args.posonlyargs or member.args.args).pop(0)
         shown = ast.literal_eval(key) if isinstance(key, ast.Constant) else ast.unparse(key)
-        common_text = ast.literal_eval(text[0]) if text else "{}"
-        filled = common_text.replace("{}", ast.literal_eval(words))
+        filled = inspect.cleandoc(common_text).replace("{}", inspect.cleandoc(constant(words)))
         filled = filled.replace("{name}", row.arg).replace("{key}", str(shown)) if text else filled
         member.name, member.body = row.arg, [ast.Expr(ast.Constant(filled))]
         found.append(member)
     return found
+
+
+def constant(node: ast.expr) -> str:
+    """A text that a family is given: written out, or one of those in ``functional/family.py``."""
+    if not isinstance(node, ast.Name):
+        return ast.literal_eval(node)
+    texts = ast.parse((FUNCTIONAL / "family.py").read_text()).body
+    (value,) = [
+        each.value for each in texts if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == node.id
+    ]
+    return ast.literal_eval(value)
 
 
 def functions(room: Path) -> list[Function]:

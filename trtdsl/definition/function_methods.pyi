@@ -182,7 +182,9 @@ class FunctionMethods:
         """``input`` not below ``min``: IElementWiseLayer MAX."""
 
     def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        """As :func:`clamp`."""
+        """``input`` not below ``min`` and not above ``max``, numbers or tensors; ``max`` wins where they
+        cross.
+        """
 
     def clone(self, *, memory_format: Any = None) -> Tensor:
         """``input`` itself: Tensors of a network are values. ``memory_format`` is TensorRT's own choice."""
@@ -279,9 +281,7 @@ class FunctionMethods:
         """The error function: IUnaryLayer ERF; integers become float32 first."""
 
     def erfc(self) -> Tensor:
-        """``1 - erf(input)``: IUnaryLayer ERF and IElementWiseLayer SUB; its tail below 1e-7 is lost to
-        rounding.
-        """
+        """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding."""
 
     def exp(self) -> Tensor:
         """``e ** input``: IUnaryLayer EXP; integers become float32 first."""
@@ -344,9 +344,7 @@ class FunctionMethods:
         """
 
     def ge(self, other: Any) -> Tensor:
-        """``input >= other``, broadcast: IElementWiseLayer LESS and IUnaryLayer NOT, ISNAN for operands that
-        may be NaN.
-        """
+        """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN."""
 
     def ger(self, vec2: Tensor) -> Tensor:
         """As :func:`outer`."""
@@ -355,9 +353,7 @@ class FunctionMethods:
         """``input > other``, broadcast: IElementWiseLayer GREATER."""
 
     def greater_equal(self, other: Any) -> Tensor:
-        """``input >= other``, broadcast: IElementWiseLayer LESS and IUnaryLayer NOT, ISNAN for operands that
-        may be NaN.
-        """
+        """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN."""
 
     def gt(self, other: Any) -> Tensor:
         """``input > other``, broadcast: IElementWiseLayer GREATER."""
@@ -449,8 +445,8 @@ class FunctionMethods:
         """``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first."""
 
     def le(self, other: Any) -> Tensor:
-        """``input <= other``, broadcast: IElementWiseLayer GREATER and IUnaryLayer NOT, ISNAN for operands
-        that may be NaN.
+        """``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be
+        NaN.
         """
 
     def lerp(self, end: Tensor, weight: Any) -> Tensor:
@@ -460,8 +456,8 @@ class FunctionMethods:
         """``input < other``, broadcast: IElementWiseLayer LESS."""
 
     def less_equal(self, other: Any) -> Tensor:
-        """``input <= other``, broadcast: IElementWiseLayer GREATER and IUnaryLayer NOT, ISNAN for operands
-        that may be NaN.
+        """``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be
+        NaN.
         """
 
     def log(self) -> Tensor:
@@ -673,7 +669,7 @@ class FunctionMethods:
 
     def remainder(self, other: Any) -> Tensor:
         """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV,
-        PROD and SUB.
+        PROD, SUB.
         """
 
     def renorm(self, p: float, dim: int, maxnorm: float) -> Tensor:
@@ -863,8 +859,8 @@ class FunctionMethods:
         constant mask.
         """
 
-    def true_divide(self, other: Any) -> Tensor:
-        """``input / other``: :func:`div` without rounding."""
+    def true_divide(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """``input / other``, broadcast: IElementWiseLayer DIV; integers become float32 first."""
 
     def trunc(self) -> Tensor:
         """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves."""

@@ -7,9 +7,9 @@ from .absent import absent as __getattr__  # noqa: F401
 # The names that each file offers; written by tools/make_contents.py. The stub has each with its parameters.
 CONTENTS = {
     "aliases": (
-        "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh divide fix greater "
+        "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clip divide fix greater "
         "greater_equal less less_equal moveaxis multiply negative not_equal subtract swapaxes "
-        "swapdims trapz"
+        "swapdims trapz true_divide"
     ),
     "detection.boxes": "box_convert box_area box_iou",
     "detection.regions": "roi_align deform_conv2d",
@@ -36,15 +36,15 @@ CONTENTS = {
         "feature_alpha_dropout"
     ),
     "pointwise.arithmetic": (
-        "add sub rsub mul div true_divide floor_divide remainder fmod atan2 maximum minimum fmax "
-        "fmin clamp clip clamp_min clamp_max lerp addcmul addcdiv xlogy hypot copysign logaddexp "
-        "logaddexp2 heaviside"
+        "add sub rsub mul div floor_divide remainder fmod maximum minimum fmax fmin clamp clamp_min "
+        "clamp_max lerp addcmul addcdiv atan2 xlogy xlog1py copysign logaddexp logaddexp2 ldexp "
+        "hypot heaviside"
     ),
     "pointwise.conversion": "to clone",
     "pointwise.elementary": (
-        "abs neg positive sign sgn exp log sqrt reciprocal sin cos tan sinh cosh asin acos atan "
-        "asinh acosh atanh erf square rsqrt exp2 expm1 log1p log2 log10 erfc logit nan_to_num "
-        "deg2rad rad2deg sinc signbit"
+        "exp log sqrt reciprocal sin cos tan sinh cosh asin acos atan asinh acosh atanh erf abs neg "
+        "positive sign sgn square rsqrt exp2 expm1 log1p log2 log10 erfc deg2rad rad2deg sinc entr "
+        "ndtr logit nan_to_num signbit"
     ),
     "pointwise.logic": (
         "eq ne lt le gt ge isnan isinf isposinf isneginf isfinite isclose logical_not logical_and "
@@ -54,7 +54,6 @@ CONTENTS = {
     "pointwise.powers": "pow",
     "pointwise.quantization": "quantize dequantize",
     "pointwise.rounding": "ceil floor trunc frac round",
-    "pointwise.special": "entr xlog1py ndtr ldexp",
     "products.attention": "scaled_dot_product_attention",
     "products.distances": "cosine_similarity pairwise_distance cdist pdist",
     "products.fusion": "fuse_conv_bn_weights",

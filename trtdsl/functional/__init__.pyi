@@ -81,74 +81,26 @@ from trtdsl.functional.pointwise.activation import threshold as threshold
 from trtdsl.functional.pointwise.arithmetic import add as add
 from trtdsl.functional.pointwise.arithmetic import addcdiv as addcdiv
 from trtdsl.functional.pointwise.arithmetic import addcmul as addcmul
-from trtdsl.functional.pointwise.arithmetic import atan2 as atan2
 from trtdsl.functional.pointwise.arithmetic import clamp as clamp
 from trtdsl.functional.pointwise.arithmetic import clamp_max as clamp_max
 from trtdsl.functional.pointwise.arithmetic import clamp_min as clamp_min
-from trtdsl.functional.pointwise.arithmetic import clip as clip
-from trtdsl.functional.pointwise.arithmetic import copysign as copysign
 from trtdsl.functional.pointwise.arithmetic import div as div
-from trtdsl.functional.pointwise.arithmetic import floor_divide as floor_divide
-from trtdsl.functional.pointwise.arithmetic import fmax as fmax
-from trtdsl.functional.pointwise.arithmetic import fmin as fmin
-from trtdsl.functional.pointwise.arithmetic import fmod as fmod
 from trtdsl.functional.pointwise.arithmetic import heaviside as heaviside
 from trtdsl.functional.pointwise.arithmetic import hypot as hypot
 from trtdsl.functional.pointwise.arithmetic import lerp as lerp
-from trtdsl.functional.pointwise.arithmetic import logaddexp as logaddexp
-from trtdsl.functional.pointwise.arithmetic import logaddexp2 as logaddexp2
-from trtdsl.functional.pointwise.arithmetic import maximum as maximum
-from trtdsl.functional.pointwise.arithmetic import minimum as minimum
 from trtdsl.functional.pointwise.arithmetic import mul as mul
-from trtdsl.functional.pointwise.arithmetic import remainder as remainder
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
 from trtdsl.functional.pointwise.arithmetic import sub as sub
-from trtdsl.functional.pointwise.arithmetic import true_divide as true_divide
-from trtdsl.functional.pointwise.arithmetic import xlogy as xlogy
 from trtdsl.functional.pointwise.conversion import clone as clone
 from trtdsl.functional.pointwise.conversion import to as to
-from trtdsl.functional.pointwise.elementary import abs as abs
-from trtdsl.functional.pointwise.elementary import deg2rad as deg2rad
-from trtdsl.functional.pointwise.elementary import erfc as erfc
-from trtdsl.functional.pointwise.elementary import exp2 as exp2
-from trtdsl.functional.pointwise.elementary import expm1 as expm1
-from trtdsl.functional.pointwise.elementary import log1p as log1p
-from trtdsl.functional.pointwise.elementary import log2 as log2
-from trtdsl.functional.pointwise.elementary import log10 as log10
 from trtdsl.functional.pointwise.elementary import logit as logit
 from trtdsl.functional.pointwise.elementary import nan_to_num as nan_to_num
-from trtdsl.functional.pointwise.elementary import neg as neg
-from trtdsl.functional.pointwise.elementary import positive as positive
-from trtdsl.functional.pointwise.elementary import rad2deg as rad2deg
-from trtdsl.functional.pointwise.elementary import rsqrt as rsqrt
-from trtdsl.functional.pointwise.elementary import sgn as sgn
-from trtdsl.functional.pointwise.elementary import sign as sign
 from trtdsl.functional.pointwise.elementary import signbit as signbit
-from trtdsl.functional.pointwise.elementary import sinc as sinc
-from trtdsl.functional.pointwise.elementary import square as square
-from trtdsl.functional.pointwise.logic import bitwise_and as bitwise_and
-from trtdsl.functional.pointwise.logic import bitwise_left_shift as bitwise_left_shift
 from trtdsl.functional.pointwise.logic import bitwise_not as bitwise_not
-from trtdsl.functional.pointwise.logic import bitwise_or as bitwise_or
-from trtdsl.functional.pointwise.logic import bitwise_right_shift as bitwise_right_shift
-from trtdsl.functional.pointwise.logic import bitwise_xor as bitwise_xor
-from trtdsl.functional.pointwise.logic import eq as eq
-from trtdsl.functional.pointwise.logic import ge as ge
-from trtdsl.functional.pointwise.logic import gt as gt
 from trtdsl.functional.pointwise.logic import isclose as isclose
 from trtdsl.functional.pointwise.logic import isfinite as isfinite
-from trtdsl.functional.pointwise.logic import isinf as isinf
-from trtdsl.functional.pointwise.logic import isnan as isnan
-from trtdsl.functional.pointwise.logic import isneginf as isneginf
-from trtdsl.functional.pointwise.logic import isposinf as isposinf
-from trtdsl.functional.pointwise.logic import le as le
-from trtdsl.functional.pointwise.logic import logical_and as logical_and
 from trtdsl.functional.pointwise.logic import logical_not as logical_not
-from trtdsl.functional.pointwise.logic import logical_or as logical_or
-from trtdsl.functional.pointwise.logic import logical_xor as logical_xor
-from trtdsl.functional.pointwise.logic import lt as lt
 from trtdsl.functional.pointwise.logic import masked_fill as masked_fill
-from trtdsl.functional.pointwise.logic import ne as ne
 from trtdsl.functional.pointwise.logic import where as where
 from trtdsl.functional.pointwise.powers import pow as pow
 from trtdsl.functional.pointwise.quantization import dequantize as dequantize
@@ -156,10 +108,6 @@ from trtdsl.functional.pointwise.quantization import quantize as quantize
 from trtdsl.functional.pointwise.rounding import frac as frac
 from trtdsl.functional.pointwise.rounding import round as round
 from trtdsl.functional.pointwise.rounding import trunc as trunc
-from trtdsl.functional.pointwise.special import entr as entr
-from trtdsl.functional.pointwise.special import ldexp as ldexp
-from trtdsl.functional.pointwise.special import ndtr as ndtr
-from trtdsl.functional.pointwise.special import xlog1py as xlog1py
 from trtdsl.functional.products.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from trtdsl.functional.products.distances import cdist as cdist
 from trtdsl.functional.products.distances import cosine_similarity as cosine_similarity
@@ -371,6 +319,7 @@ from .aliases import arcsinh as arcsinh
 from .aliases import arctan as arctan
 from .aliases import arctan2 as arctan2
 from .aliases import arctanh as arctanh
+from .aliases import clip as clip
 from .aliases import divide as divide
 from .aliases import fix as fix
 from .aliases import greater as greater
@@ -385,6 +334,7 @@ from .aliases import subtract as subtract
 from .aliases import swapaxes as swapaxes
 from .aliases import swapdims as swapdims
 from .aliases import trapz as trapz
+from .aliases import true_divide as true_divide
 
 __all__ = [
     "abs",
@@ -939,6 +889,134 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     'x'
     """
 
+def floor_divide(input: Any, other: Any) -> Tensor:
+    """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
+
+    On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 /
+    0.1 rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below
+    3.4e38. Greater quotients are right to a few units in their last place. Half types are computed in float32.
+
+    >>> F.floor_divide(td.Network().input("n", (2,), "int32"), 3).dtype
+    torch.int32
+    """
+
+def remainder(input: Any, other: Any) -> Tensor:
+    """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD, SUB.
+
+    On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`; the rest of a
+    quotient greater than 2**24 means nothing. For a constant power of two everything is exact by the three layers,
+    unless ``input / other`` is too great or too small for the dtype.
+
+    >>> F.remainder(td.Network().input("n", (2,), "int32"), 3).dtype
+    torch.int32
+    """
+
+def fmod(input: Any, other: Any) -> Tensor:
+    """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
+
+    Floats are computed as those of :func:`remainder`.
+
+    >>> F.fmod(td.Network().input("n", (2,), "int32"), 3).dtype
+    torch.int32
+    """
+
+def maximum(input: Any, other: Any) -> Tensor:
+    """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
+
+    TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
+    ISNAN and ISelectLayer for the other's.
+
+    >>> net = td.Network()
+    >>> F.maximum(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def minimum(input: Any, other: Any) -> Tensor:
+    """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.
+
+    >>> net = td.Network()
+    >>> F.minimum(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def fmax(input: Any, other: Any) -> Tensor:
+    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.fmax(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def fmin(input: Any, other: Any) -> Tensor:
+    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.fmin(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def atan2(input: Any, other: Any) -> Tensor:
+    """The angle of the point (``other``, ``input``), from -pi to pi.
+
+    IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
+
+    >>> net = td.Network()
+    >>> F.atan2(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def xlogy(input: Any, other: Any) -> Tensor:
+    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+
+    IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
+
+    >>> net = td.Network()
+    >>> F.xlogy(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def xlog1py(input: Any, other: Any) -> Tensor:
+    """``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers.
+
+    >>> net = td.Network()
+    >>> F.xlog1py(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def copysign(input: Any, other: Any) -> Tensor:
+    """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.copysign(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def logaddexp(input: Any, other: Any) -> Tensor:
+    """``log(exp(input) + exp(other))`` without overflow.
+
+    IActivationLayer SOFTPLUS of minus the distance, plus the greater.
+
+    >>> net = td.Network()
+    >>> F.logaddexp(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def logaddexp2(input: Any, other: Any) -> Tensor:
+    """``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`.
+
+    >>> net = td.Network()
+    >>> F.logaddexp2(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
+def ldexp(input: Any, other: Any) -> Tensor:
+    """``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first.
+
+    >>> net = td.Network()
+    >>> F.ldexp(net.input("x", (2, 3)), net.input("y", (3,))).shape
+    (2, 3)
+    """
+
 def exp(input: Tensor) -> Tensor:
     """``e ** input``: IUnaryLayer EXP; integers become float32 first.
 
@@ -1049,6 +1127,266 @@ def erf(input: Tensor) -> Tensor:
 
     >>> F.erf(td.Network().input("x", (2, 3))).shape
     (2, 3)
+    """
+
+def abs(input: Tensor) -> Tensor:
+    """The absolute value: IUnaryLayer ABS; bool is itself.
+
+    >>> F.abs(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def neg(input: Tensor) -> Tensor:
+    """``-input``: IUnaryLayer NEG. bool is refused, as by torch.
+
+    >>> F.neg(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def positive(input: Tensor) -> Tensor:
+    """``input`` itself; no layer.
+
+    >>> F.positive(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def sign(input: Tensor) -> Tensor:
+    """-1, 0 or 1: IUnaryLayer SIGN; bool is itself.
+
+    >>> F.sign(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def sgn(input: Tensor) -> Tensor:
+    """As :func:`sign`: TensorRT has no complex numbers.
+
+    >>> F.sgn(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def square(input: Tensor) -> Tensor:
+    """``input * input``: IElementWiseLayer PROD.
+
+    >>> F.square(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def rsqrt(input: Tensor) -> Tensor:
+    """``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP.
+
+    >>> F.rsqrt(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def exp2(input: Tensor) -> Tensor:
+    """``2 ** input``: IElementWiseLayer POW.
+
+    >>> F.exp2(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def expm1(input: Tensor) -> Tensor:
+    """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
+
+    IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
+
+    >>> F.expm1(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def log1p(input: Tensor) -> Tensor:
+    """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
+
+    IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
+
+    >>> F.log1p(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def log2(input: Tensor) -> Tensor:
+    """The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD.
+
+    >>> F.log2(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def log10(input: Tensor) -> Tensor:
+    """The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD.
+
+    >>> F.log10(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def erfc(input: Tensor) -> Tensor:
+    """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding.
+
+    >>> F.erfc(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians: IElementWiseLayer PROD.
+
+    >>> F.deg2rad(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees: IElementWiseLayer PROD.
+
+    >>> F.rad2deg(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def sinc(input: Tensor) -> Tensor:
+    """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer.
+
+    >>> F.sinc(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def entr(input: Tensor) -> Tensor:
+    """``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
+
+    >>> F.entr(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def ndtr(input: Tensor) -> Tensor:
+    """The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`.
+
+    >>> F.ndtr(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def eq(input: Any, other: Any) -> Tensor:
+    """``input == other``, broadcast: IElementWiseLayer EQUAL.
+
+    >>> F.eq(td.Network().input("x", (2, 3)), 0).dtype
+    torch.bool
+    """
+
+def ne(input: Any, other: Any) -> Tensor:
+    """``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT.
+
+    >>> F.ne(td.Network().input("x", (2, 3)), 0).dtype
+    torch.bool
+    """
+
+def lt(input: Any, other: Any) -> Tensor:
+    """``input < other``, broadcast: IElementWiseLayer LESS.
+
+    >>> F.lt(td.Network().input("x", (2, 3)), 0).dtype
+    torch.bool
+    """
+
+def le(input: Any, other: Any) -> Tensor:
+    """``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be NaN.
+
+    >>> F.le(td.Network().input("x", (2, 3)), 0).dtype
+    torch.bool
+    """
+
+def gt(input: Any, other: Any) -> Tensor:
+    """``input > other``, broadcast: IElementWiseLayer GREATER.
+
+    >>> F.gt(td.Network().input("x", (2, 3)), 0).dtype
+    torch.bool
+    """
+
+def ge(input: Any, other: Any) -> Tensor:
+    """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN.
+
+    >>> F.ge(td.Network().input("x", (2, 3)), 0).dtype
+    torch.bool
+    """
+
+def isnan(input: Tensor) -> Tensor:
+    """Whether an element is NaN: IUnaryLayer ISNAN; integers never are.
+
+    >>> F.isnan(td.Network().input("x", (2, 3))).dtype
+    torch.bool
+    """
+
+def isinf(input: Tensor) -> Tensor:
+    """Whether an element is infinite: IUnaryLayer ISINF; integers never are.
+
+    >>> F.isinf(td.Network().input("x", (2, 3))).dtype
+    torch.bool
+    """
+
+def isposinf(input: Tensor) -> Tensor:
+    """Whether an element is positive infinity: IElementWiseLayer EQUAL.
+
+    >>> F.isposinf(td.Network().input("x", (2, 3))).dtype
+    torch.bool
+    """
+
+def isneginf(input: Tensor) -> Tensor:
+    """Whether an element is negative infinity: IElementWiseLayer EQUAL.
+
+    >>> F.isneginf(td.Network().input("x", (2, 3))).dtype
+    torch.bool
+    """
+
+def logical_and(input: Any, other: Any) -> Tensor:
+    """Both, broadcast: IElementWiseLayer AND; numbers are true unless 0.
+
+    >>> F.logical_and(td.Network().input("x", (2, 3), "bool"), True).dtype
+    torch.bool
+    """
+
+def logical_or(input: Any, other: Any) -> Tensor:
+    """Either or both, broadcast: IElementWiseLayer OR; numbers are true unless 0.
+
+    >>> F.logical_or(td.Network().input("x", (2, 3), "bool"), True).dtype
+    torch.bool
+    """
+
+def logical_xor(input: Any, other: Any) -> Tensor:
+    """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0.
+
+    >>> F.logical_xor(td.Network().input("x", (2, 3), "bool"), True).dtype
+    torch.bool
+    """
+
+def bitwise_and(input: Any, other: Any) -> Tensor:
+    """The bits that both have: IElementWiseLayer AND for bool.
+
+    TensorRT has no bit operations on integers: they are taken apart into bits (IElementWiseLayer FLOOR_DIV by
+    powers of two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the
+    memory.
+
+    >>> F.bitwise_and(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    torch.int32
+    """
+
+def bitwise_or(input: Any, other: Any) -> Tensor:
+    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`.
+
+    >>> F.bitwise_or(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    torch.int32
+    """
+
+def bitwise_xor(input: Any, other: Any) -> Tensor:
+    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`.
+
+    >>> F.bitwise_xor(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    torch.int32
+    """
+
+def bitwise_left_shift(input: Any, other: Any) -> Tensor:
+    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.
+
+    >>> F.bitwise_left_shift(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    torch.int32
+    """
+
+def bitwise_right_shift(input: Any, other: Any) -> Tensor:
+    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.
+
+    >>> F.bitwise_right_shift(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    torch.int32
     """
 
 def ceil(input: Tensor) -> Tensor:

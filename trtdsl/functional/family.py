@@ -12,6 +12,32 @@ Key = TypeVar("Key")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+OF_ONE = """{}
+
+>>> F.{name}(td.Network().input("x", (2, 3))).shape
+(2, 3)
+"""
+"""The docstring of a function of the elements of one tensor."""
+OF_TWO = """{}
+
+>>> net = td.Network()
+>>> F.{name}(net.input("x", (2, 3)), net.input("y", (3,))).shape
+(2, 3)
+"""
+"""The docstring of a function of the elements of two tensors, broadcast."""
+TRUTH = """{}
+
+>>> F.{name}(td.Network().input("x", (2, 3))).dtype
+torch.bool
+"""
+"""The docstring of a function that says whether something is so of each element of one tensor."""
+TRUTH_OF_TWO = """{}
+
+>>> F.{name}(td.Network().input("x", (2, 3)), 0).dtype
+torch.bool
+"""
+"""The docstring of a function that says whether something is so of each pair of elements."""
+
 
 def family(
     function: Callable[Concatenate[Key, P], R], text: str = "{}", /, **rows: tuple[Key, str]
@@ -19,8 +45,8 @@ def family(
     """A public function for each row: its name, the first argument of ``function``, and its docstring.
 
     The others are the parameters that each function has, with their defaults. Where the docstrings are alike, ``text``
-    is what they share: a row's own words take the place of ``{}``, its name and first argument that of ``{name}`` and
-    ``{key}``. tools/make_contents.py writes what an editor shows of each function.
+    is what they share, or one of the texts above: a row's own words take the place of ``{}``, its name and first
+    argument that of ``{name}`` and ``{key}``. tools/make_contents.py writes what an editor shows of each function.
 
     >>> power = lambda exponent, x: x**exponent
     >>> square, cube = family(power, "The {} of x: ``x ** {key}``.", square=(2, "square"), cube=(3, "cube"))
@@ -32,7 +58,8 @@ def family(
 
 def docstring(text: str, name: str, key: object, words: str) -> str:
     """A row's docstring: its own words, or the common text with them."""
-    return inspect.cleandoc(words if text == "{}" else text.format(words, name=name, key=key))
+    own = inspect.cleandoc(words)
+    return own if text == "{}" else inspect.cleandoc(text).format(own, name=name, key=key)
 
 
 def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, text: str) -> Callable[P, R]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ... import layers as L
@@ -10,8 +11,9 @@ from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ..family import OF_TWO, family
 from ..operands import as_tensor, binary, choose, in_float32, promote, result_type, scaled
-from .elementary import negative
+from .elementary import log1p, negative
 from .modulus import floor_quotient, floor_rest, truncated_rest
 from .rounding import truncated
 
@@ -96,124 +98,66 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     return truncated(quotient) if rounding_mode == "trunc" and quotient.dtype.is_floating_point else quotient
 
 
-@operation
-def true_divide(input: Any, other: Any) -> Tensor:
-    """``input / other``: :func:`div` without rounding.
-
-    >>> F.true_divide(td.Network().input("x", (2, 3)), 2).shape
-    (2, 3)
-    """
-    return div(input, other)
-
-
-@operation
-def floor_divide(input: Any, other: Any) -> Tensor:
-    """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
-
-    On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 / 0.1
-    rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below 3.4e38.
-    Greater quotients are right to a few units in their last place. Half types are computed in float32.
-
-    >>> F.floor_divide(td.Network().input("n", (2,), "int32"), 2).dtype
-    torch.int32
-    """
+def _whole(
+    kind: tuple[str, Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]], input: Any, other: Any
+) -> Tensor:
+    """A whole quotient or what it leaves over: why bool is refused, and what is computed of floats and of integers."""
+    refusal, of_floats, of_integers = kind
     a, b = promote(input, other)
     if a.dtype == torch.bool:
-        raise UnsupportedError("torch does not divide bool tensors with rounding: cast them first")
-    return floor_quotient(a, b) if a.dtype.is_floating_point else L.elementwise(a, b, "FLOOR_DIV")
+        raise UnsupportedError(f"torch {refusal}: cast them first")
+    return of_floats(a, b) if a.dtype.is_floating_point else of_integers(a, b)
 
 
-@operation
-def remainder(input: Any, other: Any) -> Tensor:
-    """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD and SUB.
+def _rest(quotient: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """What a quotient of integers leaves over."""
+    return lambda a, b: L.elementwise(a, L.elementwise(b, L.elementwise(a, b, quotient), "PROD"), "SUB")
 
-    On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`: exact for quotients
-    below 2**24 and ``|input|`` below 3.4e38; the rest of a greater quotient means nothing. For a constant power of two
-    everything is exact by the three layers, unless ``input / other`` is too great or too small for the dtype.
 
-    >>> F.remainder(td.Network().input("n", (2,), "int32"), 3).dtype
+floor_divide, remainder, fmod = family(
+    _whole,
+    """{}
+
+    >>> F.{name}(td.Network().input("n", (2,), "int32"), 3).dtype
     torch.int32
-    """
-    a, b = promote(input, other)
-    if a.dtype == torch.bool:
-        raise UnsupportedError("torch has no remainder of bool tensors: cast them first")
-    if a.dtype.is_floating_point:
-        return floor_rest(a, b)
-    return L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "FLOOR_DIV"), "PROD"), "SUB")
+    """,
+    floor_divide=(
+        (
+            "does not divide bool tensors with rounding",
+            floor_quotient,
+            lambda a, b: L.elementwise(a, b, "FLOOR_DIV"),
+        ),
+        """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
 
+        On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 /
+        0.1 rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below
+        3.4e38. Greater quotients are right to a few units in their last place. Half types are computed in float32.
+        """,
+    ),
+    remainder=(
+        ("has no remainder of bool tensors", floor_rest, _rest("FLOOR_DIV")),
+        """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD, SUB.
 
-@operation
-def fmod(input: Any, other: Any) -> Tensor:
-    """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
+        On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`; the rest of a
+        quotient greater than 2**24 means nothing. For a constant power of two everything is exact by the three layers,
+        unless ``input / other`` is too great or too small for the dtype.
+        """,
+    ),
+    fmod=(
+        ("has no fmod of bool tensors", truncated_rest, _rest("DIV")),
+        """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
 
-    On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`: exact for quotients
-    below 2**24 and ``|input|`` below 3.4e38; the rest of a greater quotient means nothing. For a constant power of two
-    everything is exact by the three layers, unless ``input / other`` is too great or too small for the dtype.
-
-    >>> F.fmod(td.Network().input("n", (2,), "int32"), 3).dtype
-    torch.int32
-    """
-    a, b = promote(input, other)
-    if a.dtype == torch.bool:
-        raise UnsupportedError("torch has no fmod of bool tensors: cast them first")
-    if a.dtype.is_floating_point:
-        return truncated_rest(a, b)
-    return L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "DIV"), "PROD"), "SUB")
-
-
-@operation
-def atan2(input: Any, other: Any) -> Tensor:
-    """The angle of the point (``other``, ``input``), from -pi to pi.
-
-    IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
-
-    >>> net = td.Network()
-    >>> F.atan2(net.input("y", (2, 3)), net.input("x", (2, 3))).shape
-    (2, 3)
-    """
-    y, x = promote(input, other, integers_to_float=True)
-    dtype = y.dtype
-    high, wide = L.unary(y, "ABS"), L.unary(x, "ABS")
-    # The ratio is at most 1, so that it never overflows; of two zeros it is 0.
-    greater = L.elementwise(high, wide, "MAX")
-    ratio = L.elementwise(L.elementwise(high, wide, "MIN"), greater, "DIV")
-    ratio = choose(binary(greater, 0, "EQUAL", dtype), 0, ratio, dtype)
-    ratio = choose(L.elementwise(L.unary(high, "ISINF"), L.unary(wide, "ISINF"), "AND"), 1, ratio, dtype)
-    angle = L.unary(ratio, "ATAN")
-    angle = L.select(L.elementwise(high, wide, "GREATER"), binary(math.pi / 2, angle, "SUB", dtype), angle)
-    angle = choose(negative(x), binary(math.pi, angle, "SUB", dtype), angle)
-    return choose(negative(y), L.unary(angle, "NEG"), angle)
+        Floats are computed as those of :func:`remainder`.
+        """,
+    ),
+)
 
 
 # -- extremes ----------------------------------------------------------------------------------------------------------
 
 
-@operation
-def maximum(input: Any, other: Any) -> Tensor:
-    """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
-
-    TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer ISNAN
-    and ISelectLayer for the other's.
-
-    >>> net = td.Network()
-    >>> F.maximum(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
-    return _extreme(input, other, "MAX", "OR")
-
-
-@operation
-def minimum(input: Any, other: Any) -> Tensor:
-    """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.
-
-    >>> net = td.Network()
-    >>> F.minimum(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
-    return _extreme(input, other, "MIN", "AND")
-
-
-def _extreme(input: Any, other: Any, op: str, logical: str) -> Tensor:
+def _extreme(kind: tuple[str, str], input: Any, other: Any) -> Tensor:
+    op, logical = kind
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         return L.elementwise(a, b, logical)
@@ -230,34 +174,45 @@ def _keeping_nan_of(a: Tensor, b: Tensor, op: str) -> Tensor:
     return L.elementwise(*((b, a) if a.dtype in (torch.float16, torch.bfloat16) else (a, b)), op=op)
 
 
-@operation
-def fmax(input: Any, other: Any) -> Tensor:
-    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.
+maximum, minimum = family(
+    _extreme,
+    OF_TWO,
+    maximum=(
+        ("MAX", "OR"),
+        """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
 
-    >>> net = td.Network()
-    >>> F.fmax(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
-    return _extreme_but_nan(input, other, "MAX", "OR")
-
-
-@operation
-def fmin(input: Any, other: Any) -> Tensor:
-    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.
-
-    >>> net = td.Network()
-    >>> F.fmin(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
-    return _extreme_but_nan(input, other, "MIN", "AND")
+        TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
+        ISNAN and ISelectLayer for the other's.
+        """,
+    ),
+    minimum=(
+        ("MIN", "AND"),
+        "The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.",
+    ),
+)
 
 
-def _extreme_but_nan(input: Any, other: Any, op: str, logical: str) -> Tensor:
+def _extreme_but_nan(kind: tuple[str, str], input: Any, other: Any) -> Tensor:
+    op, logical = kind
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         return L.elementwise(a, b, logical)
     result = _keeping_nan_of(a, b, op)
     return L.select(L.unary(a, "ISNAN"), b, result) if a.dtype.is_floating_point else result
+
+
+fmax, fmin = family(
+    _extreme_but_nan,
+    OF_TWO,
+    fmax=(
+        ("MAX", "OR"),
+        "The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.",
+    ),
+    fmin=(
+        ("MIN", "AND"),
+        "The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.",
+    ),
+)
 
 
 @operation
@@ -281,16 +236,6 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is not None:
         x = maximum(x, as_tensor(min, x.network, dtype))
     return x if max is None else minimum(x, as_tensor(max, x.network, dtype))
-
-
-@operation
-def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """As :func:`clamp`.
-
-    >>> F.clip(td.Network().input("x", (2, 3)), min=0).shape
-    (2, 3)
-    """
-    return clamp(input, min, max)
 
 
 @operation
@@ -367,20 +312,92 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     return in_float32(lambda x, y, z: add(x, div(y, z), alpha=value), input, tensor1, tensor2)
 
 
-@operation
-def xlogy(input: Any, other: Any) -> Tensor:
-    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+# -- of the elements of two tensors ------------------------------------------------------------------------------------
 
-    IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
 
-    >>> net = td.Network()
-    >>> F.xlogy(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
-    (2, 3)
-    """
+def _of_floats(compute: Callable[[Tensor, Tensor], Tensor], input: Any, other: Any) -> Tensor:
+    """``compute`` of floating-point Tensors, as torch's transcendental functions make of integers and bool."""
     a, b = promote(input, other, integers_to_float=True)
-    product = L.elementwise(a, L.unary(b, "LOG"), "PROD")
+    return compute(a, b)
+
+
+def _unless_zero(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
+    """A product of ``a``: 0 where that is 0 and ``b`` is not NaN."""
     nothing = L.elementwise(binary(a, 0, "EQUAL", a.dtype), L.unary(L.unary(b, "ISNAN"), "NOT"), "AND")
     return choose(nothing, 0, product, a.dtype)
+
+
+def _copysign(a: Tensor, b: Tensor) -> Tensor:
+    size = L.unary(a, "ABS")
+    return choose(negative(b), L.unary(size, "NEG"), size)
+
+
+def _logaddexp(base: float) -> Callable[[Tensor, Tensor], Tensor]:
+    def compute(a: Tensor, b: Tensor) -> Tensor:
+        distance = L.unary(L.elementwise(a, b, "SUB"), "ABS")
+        tail = L.activation(L.unary(distance, "NEG"), "SOFTPLUS", alpha=1 / base, beta=base)
+        same = L.elementwise(a, b, "EQUAL")  # two infinities of one sign have no distance
+        greater = maximum(a, b)
+        apart = L.elementwise(greater, tail, "SUM")
+        return L.select(same, binary(a, math.log(2) / base, "SUM", a.dtype), apart)
+
+    return compute
+
+
+def _atan2(y: Tensor, x: Tensor) -> Tensor:
+    dtype = y.dtype
+    high, wide = L.unary(y, "ABS"), L.unary(x, "ABS")
+    # The ratio is at most 1, so that it never overflows; of two zeros it is 0.
+    greater = L.elementwise(high, wide, "MAX")
+    ratio = L.elementwise(L.elementwise(high, wide, "MIN"), greater, "DIV")
+    ratio = choose(binary(greater, 0, "EQUAL", dtype), 0, ratio, dtype)
+    ratio = choose(L.elementwise(L.unary(high, "ISINF"), L.unary(wide, "ISINF"), "AND"), 1, ratio, dtype)
+    angle = L.unary(ratio, "ATAN")
+    angle = L.select(L.elementwise(high, wide, "GREATER"), binary(math.pi / 2, angle, "SUB", dtype), angle)
+    angle = choose(negative(x), binary(math.pi, angle, "SUB", dtype), angle)
+    return choose(negative(y), L.unary(angle, "NEG"), angle)
+
+
+def _ldexp(x: Tensor, y: Tensor) -> Tensor:
+    two = x.network.constant(torch.tensor(2.0, dtype=x.dtype))
+    return binary(x, binary(two, y, "POW", x.dtype), "PROD", x.dtype)
+
+
+atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
+    _of_floats,
+    OF_TWO,
+    atan2=(
+        _atan2,
+        """The angle of the point (``other``, ``input``), from -pi to pi.
+
+        IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
+        """,
+    ),
+    xlogy=(
+        lambda a, b: _unless_zero(a, b, L.elementwise(a, L.unary(b, "LOG"), "PROD")),
+        """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+
+        IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
+        """,
+    ),
+    xlog1py=(
+        lambda a, b: _unless_zero(a, b, binary(a, log1p(b), "PROD")),
+        "``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers.",
+    ),
+    copysign=(
+        _copysign,
+        "The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer.",
+    ),
+    logaddexp=(
+        _logaddexp(1.0),
+        """``log(exp(input) + exp(other))`` without overflow.
+
+        IActivationLayer SOFTPLUS of minus the distance, plus the greater.
+        """,
+    ),
+    logaddexp2=(_logaddexp(math.log(2)), "``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`."),
+    ldexp=(_ldexp, "``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first."),
+)
 
 
 @operation
@@ -396,53 +413,6 @@ def hypot(input: Any, other: Any) -> Tensor:
     ratio = choose(binary(lesser, 0, "EQUAL", a.dtype), 0, L.elementwise(lesser, greater, "DIV"), a.dtype)
     root = L.unary(binary(L.elementwise(ratio, ratio, "PROD"), 1, "SUM", a.dtype), "SQRT")
     return L.elementwise(greater, root, "PROD")
-
-
-@operation
-def copysign(input: Any, other: Any) -> Tensor:
-    """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer.
-
-    >>> net = td.Network()
-    >>> F.copysign(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
-    (2, 3)
-    """
-    a, b = promote(input, other, integers_to_float=True)
-    size = L.unary(a, "ABS")
-    return choose(negative(b), L.unary(size, "NEG"), size)
-
-
-@operation
-def logaddexp(input: Any, other: Any) -> Tensor:
-    """``log(exp(input) + exp(other))`` without overflow.
-
-    IActivationLayer SOFTPLUS of minus the distance, plus the greater.
-
-    >>> net = td.Network()
-    >>> F.logaddexp(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
-    (2, 3)
-    """
-    return _logaddexp(input, other, 1.0)
-
-
-@operation
-def logaddexp2(input: Any, other: Any) -> Tensor:
-    """``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`.
-
-    >>> net = td.Network()
-    >>> F.logaddexp2(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
-    (2, 3)
-    """
-    return _logaddexp(input, other, math.log(2))
-
-
-def _logaddexp(input: Any, other: Any, base: float) -> Tensor:
-    a, b = promote(input, other, integers_to_float=True)
-    distance = L.unary(L.elementwise(a, b, "SUB"), "ABS")
-    tail = L.activation(L.unary(distance, "NEG"), "SOFTPLUS", alpha=1 / base, beta=base)
-    same = L.elementwise(a, b, "EQUAL")  # two infinities of one sign have no distance
-    greater = maximum(a, b)
-    apart = L.elementwise(greater, tail, "SUM")
-    return L.select(same, binary(a, math.log(2) / base, "SUM", a.dtype), apart)
 
 
 @operation

@@ -3,78 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ... import layers as L
 from ...core.lazy import torch
 from ...definition.operation import operation
 from ...definition.tensor import Tensor
-from ..family import family
+from ..family import OF_ONE, family
 from ..operands import as_tensor, binary, choose, numeric, promote, scaled
-
-
-def _floating(input: Tensor) -> Tensor:
-    """A floating-point Tensor, as torch's transcendental functions make of integers and bool."""
-    (x,) = promote(input, integers_to_float=True)
-    return x
-
 
 # -- one IUnaryLayer ---------------------------------------------------------------------------------------------------
 
 
-@operation
-def abs(input: Tensor) -> Tensor:
-    """The absolute value: IUnaryLayer ABS; bool is itself.
-
-    >>> F.abs(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    (x,) = promote(input)
-    return x if x.dtype == torch.bool else L.unary(x, "ABS")
-
-
-@operation
-def neg(input: Tensor) -> Tensor:
-    """``-input``: IUnaryLayer NEG. bool is refused, as by torch.
-
-    >>> F.neg(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(numeric(input), "NEG")
-
-
-@operation
-def positive(input: Tensor) -> Tensor:
-    """``input`` itself; no layer.
-
-    >>> F.positive(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return numeric(input)
-
-
-@operation
-def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1: IUnaryLayer SIGN; bool is itself.
-
-    >>> F.sign(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    (x,) = promote(input)
-    return x if x.dtype == torch.bool else L.unary(x, "SIGN")
-
-
-@operation
-def sgn(input: Tensor) -> Tensor:
-    """As :func:`sign`: TensorRT has no complex numbers.
-
-    >>> F.sgn(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return sign(input)
-
-
 def _unary(op: str, input: Tensor) -> Tensor:
-    return L.unary(_floating(input), op)
+    return L.unary(promote(input, integers_to_float=True)[0], op)
 
 
 (exp, log, sqrt, reciprocal, sin, cos, tan, sinh, cosh, asin, acos, atan, asinh, acosh, atanh, erf) = family(
@@ -103,103 +45,111 @@ def _unary(op: str, input: Tensor) -> Tensor:
 )
 
 
-# -- composed ----------------------------------------------------------------------------------------------------------
+def _of_any(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+    return compute(promote(input)[0])
 
 
-@operation
-def square(input: Tensor) -> Tensor:
-    """``input * input``: IElementWiseLayer PROD.
+def _but_bool(op: str) -> Callable[[Tensor], Tensor]:
+    return lambda x: x if x.dtype == torch.bool else L.unary(x, op)
 
-    >>> F.square(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    (x,) = promote(input)
+
+def _squared(x: Tensor) -> Tensor:
     x = L.cast(x, torch.int64) if x.dtype == torch.bool else x
     return L.elementwise(x, x, "PROD")
 
 
-@operation
-def rsqrt(input: Tensor) -> Tensor:
-    """``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP.
-
-    >>> F.rsqrt(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(L.unary(_floating(input), "SQRT"), "RECIP")
-
-
-@operation
-def exp2(input: Tensor) -> Tensor:
-    """``2 ** input``: IElementWiseLayer POW.
-
-    >>> F.exp2(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = _floating(input)
-    return binary(2, x, "POW", x.dtype)
+abs, neg, positive, sign, sgn, square = family(
+    _of_any,
+    OF_ONE,
+    abs=(_but_bool("ABS"), "The absolute value: IUnaryLayer ABS; bool is itself."),
+    neg=(lambda x: L.unary(numeric(x), "NEG"), "``-input``: IUnaryLayer NEG. bool is refused, as by torch."),
+    positive=(numeric, "``input`` itself; no layer."),
+    sign=(_but_bool("SIGN"), "-1, 0 or 1: IUnaryLayer SIGN; bool is itself."),
+    sgn=(_but_bool("SIGN"), "As :func:`sign`: TensorRT has no complex numbers."),
+    square=(_squared, "``input * input``: IElementWiseLayer PROD."),
+)
 
 
-@operation
-def expm1(input: Tensor) -> Tensor:
-    """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
+# -- composed ----------------------------------------------------------------------------------------------------------
 
-    IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
 
-    >>> F.expm1(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = _floating(input)
+def _of_floats(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+    """``compute`` of a floating-point Tensor, as torch's transcendental functions make of integers and bool."""
+    return compute(promote(input, integers_to_float=True)[0])
+
+
+def _expm1(x: Tensor) -> Tensor:
     t = L.activation(scaled(x, 0.5), "TANH")
     near = L.elementwise(scaled(t, 2), binary(1, t, "SUB", x.dtype), "DIV")
     far = binary(L.unary(x, "EXP"), 1, "SUB", x.dtype)
     return choose(binary(L.unary(x, "ABS"), 1, "LESS", x.dtype), near, far)
 
 
-@operation
-def log1p(input: Tensor) -> Tensor:
-    """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
-
-    IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
-
-    >>> F.log1p(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = _floating(input)
+def _log1p(x: Tensor) -> Tensor:
     ratio = L.elementwise(x, binary(x, 2, "SUM", x.dtype), "DIV")
     near = scaled(L.unary(ratio, "ATANH"), 2)
     far = L.unary(binary(x, 1, "SUM", x.dtype), "LOG")
     return choose(binary(x, 1, "LESS", x.dtype), near, far)
 
 
-@operation
-def log2(input: Tensor) -> Tensor:
-    """The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD.
-
-    >>> F.log2(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return scaled(L.unary(_floating(input), "LOG"), 1 / math.log(2))
+def _sinc(x: Tensor) -> Tensor:
+    x = scaled(x, math.pi)
+    ratio = L.elementwise(L.unary(x, "SIN"), x, "DIV")
+    return choose(binary(x, 0, "EQUAL", x.dtype), 1, ratio, x.dtype)
 
 
-@operation
-def log10(input: Tensor) -> Tensor:
-    """The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD.
-
-    >>> F.log10(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return scaled(L.unary(_floating(input), "LOG"), 1 / math.log(10))
+def _entr(x: Tensor) -> Tensor:
+    positive = binary(x, 0, "GREATER", x.dtype)
+    inside = L.unary(L.elementwise(x, L.unary(choose(positive, x, 1.0, x.dtype), "LOG"), "PROD"), "NEG")
+    below = choose(binary(x, 0, "LESS", x.dtype), -math.inf, L.elementwise(x, x, "PROD"), x.dtype)  # 0 for 0, NaN stays
+    return L.select(positive, inside, below)
 
 
-@operation
-def erfc(input: Tensor) -> Tensor:
-    """``1 - erf(input)``: IUnaryLayer ERF and IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding.
+def _erfc(x: Tensor) -> Tensor:
+    return binary(1, L.unary(x, "ERF"), "SUB", x.dtype)
 
-    >>> F.erfc(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = L.unary(_floating(input), "ERF")
-    return binary(1, x, "SUB", x.dtype)
+
+def _ndtr(x: Tensor) -> Tensor:
+    return binary(_erfc(binary(x, -math.sqrt(0.5), "PROD", x.dtype)), 0.5, "PROD", x.dtype)
+
+
+rsqrt, exp2, expm1, log1p, log2, log10, erfc, deg2rad, rad2deg, sinc, entr, ndtr = family(
+    _of_floats,
+    OF_ONE,
+    rsqrt=(lambda x: L.unary(L.unary(x, "SQRT"), "RECIP"), "``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP."),
+    exp2=(lambda x: binary(2, x, "POW", x.dtype), "``2 ** input``: IElementWiseLayer POW."),
+    expm1=(
+        _expm1,
+        """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
+
+        IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
+        """,
+    ),
+    log1p=(
+        _log1p,
+        """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
+
+        IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
+        """,
+    ),
+    log2=(
+        lambda x: scaled(L.unary(x, "LOG"), 1 / math.log(2)),
+        "The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD.",
+    ),
+    log10=(
+        lambda x: scaled(L.unary(x, "LOG"), 1 / math.log(10)),
+        "The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD.",
+    ),
+    erfc=(
+        _erfc,
+        "``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding.",
+    ),
+    deg2rad=(lambda x: scaled(x, math.pi / 180), "Degrees as radians: IElementWiseLayer PROD."),
+    rad2deg=(lambda x: scaled(x, 180 / math.pi), "Radians as degrees: IElementWiseLayer PROD."),
+    sinc=(_sinc, "``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer."),
+    entr=(_entr, "``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers."),
+    ndtr=(_ndtr, "The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`."),
+)
 
 
 @operation
@@ -211,7 +161,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> F.logit(td.Network().input("x", (2, 3)), eps=1e-6).shape
     (2, 3)
     """
-    x = _floating(input)
+    (x,) = promote(input, integers_to_float=True)
     if eps is not None:
         x = binary(binary(x, 1 - eps, "MIN", x.dtype), eps, "MAX", x.dtype)
     return L.unary(L.elementwise(x, binary(1, x, "SUB", x.dtype), "DIV"), "LOG")
@@ -239,38 +189,6 @@ def nan_to_num(
 
 
 @operation
-def deg2rad(input: Tensor) -> Tensor:
-    """Degrees as radians: IElementWiseLayer PROD.
-
-    >>> F.deg2rad(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return scaled(_floating(input), math.pi / 180)
-
-
-@operation
-def rad2deg(input: Tensor) -> Tensor:
-    """Radians as degrees: IElementWiseLayer PROD.
-
-    >>> F.rad2deg(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return scaled(_floating(input), 180 / math.pi)
-
-
-@operation
-def sinc(input: Tensor) -> Tensor:
-    """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer.
-
-    >>> F.sinc(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = scaled(_floating(input), math.pi)
-    ratio = L.elementwise(L.unary(x, "SIN"), x, "DIV")
-    return choose(binary(x, 0, "EQUAL", x.dtype), 1, ratio, x.dtype)
-
-
-@operation
 def signbit(input: Tensor) -> Tensor:
     """Whether the sign is set, of -0.0 too (where ``1 / input`` is negative).
 
@@ -281,7 +199,7 @@ def signbit(input: Tensor) -> Tensor:
     """
     (x,) = promote(input)
     if x.dtype == torch.bool:
-        return L.elementwise(x, as_tensor_like(False, x), "AND")
+        return L.elementwise(*promote(x, as_tensor(False, x.network, x.dtype), dtype=x.dtype), op="AND")
     return negative(x)
 
 
@@ -291,8 +209,3 @@ def negative(x: Tensor) -> Tensor:
     if not x.dtype.is_floating_point:
         return below
     return L.elementwise(below, binary(L.unary(x, "RECIP"), 0, "LESS", x.dtype), "OR")
-
-
-def as_tensor_like(value: float, x: Tensor) -> Tensor:
-    """A number in the dtype and rank of ``x``."""
-    return promote(x, as_tensor(value, x.network, x.dtype), dtype=x.dtype)[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ... import layers as L
@@ -10,15 +11,10 @@ from ...core.errors import DefinitionError, UnsupportedError
 from ...core.lazy import torch
 from ...definition.operation import operation, require_network
 from ...definition.tensor import Tensor
+from ..family import TRUTH, TRUTH_OF_TWO, family
 from ..operands import as_tensor, binary, choose, promote
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
-
-
-def _comparable(input: Any, other: Any) -> list[Tensor]:
-    """Operands that GREATER and LESS take: bool as int32."""
-    a, b = promote(input, other)
-    return [L.cast(x, torch.int32) for x in (a, b)] if a.dtype == torch.bool else [a, b]
 
 
 def _not_ordered(a: Tensor, b: Tensor, op: str) -> Tensor:
@@ -30,106 +26,59 @@ def _not_ordered(a: Tensor, b: Tensor, op: str) -> Tensor:
     return result
 
 
-@operation
-def eq(input: Any, other: Any) -> Tensor:
-    """``input == other``, broadcast: IElementWiseLayer EQUAL.
-
-    >>> F.eq(td.Network().input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
-    return L.elementwise(*promote(input, other), op="EQUAL")
+def _compared(compute: Callable[[Tensor, Tensor], Tensor], input: Any, other: Any) -> Tensor:
+    a, b = promote(input, other)
+    return compute(a, b)
 
 
-@operation
-def ne(input: Any, other: Any) -> Tensor:
-    """``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT.
-
-    >>> F.ne(td.Network().input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
-    return L.unary(eq(input, other), "NOT")
+def _ordered(compute: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """``compute`` of operands that GREATER and LESS take: bool as int32."""
+    return lambda a, b: compute(*((L.cast(x, torch.int32) for x in (a, b)) if a.dtype == torch.bool else (a, b)))
 
 
-@operation
-def lt(input: Any, other: Any) -> Tensor:
-    """``input < other``, broadcast: IElementWiseLayer LESS.
-
-    >>> F.lt(td.Network().input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
-    return L.elementwise(*_comparable(input, other), op="LESS")
-
-
-@operation
-def le(input: Any, other: Any) -> Tensor:
-    """``input <= other``, broadcast: IElementWiseLayer GREATER and IUnaryLayer NOT, ISNAN for operands that may be NaN.
-
-    >>> F.le(td.Network().input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
-    a, b = _comparable(input, other)
-    return _not_ordered(a, b, "GREATER")
-
-
-@operation
-def gt(input: Any, other: Any) -> Tensor:
-    """``input > other``, broadcast: IElementWiseLayer GREATER.
-
-    >>> F.gt(td.Network().input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
-    return L.elementwise(*_comparable(input, other), op="GREATER")
+eq, ne, lt, le, gt, ge = family(
+    _compared,
+    TRUTH_OF_TWO,
+    eq=(lambda a, b: L.elementwise(a, b, "EQUAL"), "``input == other``, broadcast: IElementWiseLayer EQUAL."),
+    ne=(
+        lambda a, b: L.unary(L.elementwise(a, b, "EQUAL"), "NOT"),
+        "``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT.",
+    ),
+    lt=(_ordered(lambda a, b: L.elementwise(a, b, "LESS")), "``input < other``, broadcast: IElementWiseLayer LESS."),
+    le=(
+        _ordered(lambda a, b: _not_ordered(a, b, "GREATER")),
+        "``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be NaN.",
+    ),
+    gt=(
+        _ordered(lambda a, b: L.elementwise(a, b, "GREATER")),
+        "``input > other``, broadcast: IElementWiseLayer GREATER.",
+    ),
+    ge=(
+        _ordered(lambda a, b: _not_ordered(a, b, "LESS")),
+        "``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN.",
+    ),
+)
 
 
-@operation
-def ge(input: Any, other: Any) -> Tensor:
-    """``input >= other``, broadcast: IElementWiseLayer LESS and IUnaryLayer NOT, ISNAN for operands that may be NaN.
-
-    >>> F.ge(td.Network().input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
-    a, b = _comparable(input, other)
-    return _not_ordered(a, b, "LESS")
+def _of_kind(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+    """What is so of floating-point numbers alone: integers are never NaN or infinite."""
+    return compute(input) if input.dtype.is_floating_point else _never(input)
 
 
-@operation
-def isnan(input: Tensor) -> Tensor:
-    """Whether an element is NaN: IUnaryLayer ISNAN; integers never are.
-
-    >>> F.isnan(td.Network().input("x", (2, 3))).dtype
-    torch.bool
-    """
-    return L.unary(input, "ISNAN") if input.dtype.is_floating_point else _never(input)
-
-
-@operation
-def isinf(input: Tensor) -> Tensor:
-    """Whether an element is infinite: IUnaryLayer ISINF; integers never are.
-
-    >>> F.isinf(td.Network().input("x", (2, 3))).dtype
-    torch.bool
-    """
-    return L.unary(input, "ISINF") if input.dtype.is_floating_point else _never(input)
-
-
-@operation
-def isposinf(input: Tensor) -> Tensor:
-    """Whether an element is positive infinity: IElementWiseLayer EQUAL.
-
-    >>> F.isposinf(td.Network().input("x", (2, 3))).dtype
-    torch.bool
-    """
-    return binary(input, math.inf, "EQUAL", input.dtype) if input.dtype.is_floating_point else _never(input)
-
-
-@operation
-def isneginf(input: Tensor) -> Tensor:
-    """Whether an element is negative infinity: IElementWiseLayer EQUAL.
-
-    >>> F.isneginf(td.Network().input("x", (2, 3))).dtype
-    torch.bool
-    """
-    return binary(input, -math.inf, "EQUAL", input.dtype) if input.dtype.is_floating_point else _never(input)
+isnan, isinf, isposinf, isneginf = family(
+    _of_kind,
+    TRUTH,
+    isnan=(lambda x: L.unary(x, "ISNAN"), "Whether an element is NaN: IUnaryLayer ISNAN; integers never are."),
+    isinf=(lambda x: L.unary(x, "ISINF"), "Whether an element is infinite: IUnaryLayer ISINF; integers never are."),
+    isposinf=(
+        lambda x: binary(x, math.inf, "EQUAL", x.dtype),
+        "Whether an element is positive infinity: IElementWiseLayer EQUAL.",
+    ),
+    isneginf=(
+        lambda x: binary(x, -math.inf, "EQUAL", x.dtype),
+        "Whether an element is negative infinity: IElementWiseLayer EQUAL.",
+    ),
+)
 
 
 @operation
@@ -195,34 +144,21 @@ def logical_not(input: Tensor) -> Tensor:
     return L.unary(_flags(input)[0], "NOT")
 
 
-@operation
-def logical_and(input: Any, other: Any) -> Tensor:
-    """Both, broadcast: IElementWiseLayer AND; numbers are true unless 0.
+def _both(op: str, input: Any, other: Any) -> Tensor:
+    return L.elementwise(*_flags(input, other), op=op)
 
-    >>> F.logical_and(td.Network().input("x", (2, 3), "bool"), True).dtype
+
+logical_and, logical_or, logical_xor = family(
+    _both,
+    """{}, broadcast: IElementWiseLayer {key}; numbers are true unless 0.
+
+    >>> F.{name}(td.Network().input("x", (2, 3), "bool"), True).dtype
     torch.bool
-    """
-    return L.elementwise(*_flags(input, other), op="AND")
-
-
-@operation
-def logical_or(input: Any, other: Any) -> Tensor:
-    """Either or both, broadcast: IElementWiseLayer OR; numbers are true unless 0.
-
-    >>> F.logical_or(td.Network().input("x", (2, 3), "bool"), True).dtype
-    torch.bool
-    """
-    return L.elementwise(*_flags(input, other), op="OR")
-
-
-@operation
-def logical_xor(input: Any, other: Any) -> Tensor:
-    """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0.
-
-    >>> F.logical_xor(td.Network().input("x", (2, 3), "bool"), True).dtype
-    torch.bool
-    """
-    return L.elementwise(*_flags(input, other), op="XOR")
+    """,
+    logical_and=("AND", "Both"),
+    logical_or=("OR", "Either or both"),
+    logical_xor=("XOR", "One of the two"),
+)
 
 
 # -- bits --------------------------------------------------------------------------------------------------------------
@@ -240,61 +176,61 @@ def bitwise_not(input: Tensor) -> Tensor:
     return L.unary(x, "NOT") if x.dtype == torch.bool else binary(-1, x, "SUB", x.dtype)
 
 
-@operation
-def bitwise_and(input: Any, other: Any) -> Tensor:
-    """The bits that both have: IElementWiseLayer AND for bool.
-
-    TensorRT has no bit operations on integers: they are taken apart into bits (IElementWiseLayer FLOOR_DIV by powers of
-    two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the memory.
-
-    >>> F.bitwise_and(td.Network().input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """
-    return _bitwise("bitwise_and", input, other, "AND")
-
-
-@operation
-def bitwise_or(input: Any, other: Any) -> Tensor:
-    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`.
-
-    >>> F.bitwise_or(td.Network().input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """
-    return _bitwise("bitwise_or", input, other, "OR")
-
-
-@operation
-def bitwise_xor(input: Any, other: Any) -> Tensor:
-    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`.
-
-    >>> F.bitwise_xor(td.Network().input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """
-    return _bitwise("bitwise_xor", input, other, "XOR")
-
-
-@operation
-def bitwise_left_shift(input: Any, other: Any) -> Tensor:
-    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.
-
-    >>> F.bitwise_left_shift(td.Network().input("n", (2, 3), "int32"), 3).dtype
-    torch.int32
-    """
+def _of_bits(kind: tuple[str, Callable[[Tensor, Tensor], Tensor]], input: Any, other: Any) -> Tensor:
+    name, compute = kind
     a, b = promote(input, other)
-    _refuse_floats("bitwise_left_shift", a)
-    return L.elementwise(a, _power_of_two(b), "PROD")
+    _refuse_floats(name, a)
+    return compute(a, b)
 
 
-@operation
-def bitwise_right_shift(input: Any, other: Any) -> Tensor:
-    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.
+def _bitwise(op: str) -> Callable[[Tensor, Tensor], Tensor]:
+    def compute(a: Tensor, b: Tensor) -> Tensor:
+        if a.dtype == torch.bool:
+            return L.elementwise(a, b, op)
+        bits = torch.iinfo(a.dtype).bits
+        low = L.elementwise(_bits(a, bits), _bits(b, bits), op)
+        places = torch.tensor([1 << k for k in range(bits - 1)], dtype=a.dtype)
+        value = L.reduce(binary(L.cast(low, a.dtype), places, "PROD", a.dtype), "SUM", [low.ndim - 1])
+        # The sign of two's complement: -2 ** (bits - 1), which is the least value that the dtype has.
+        high = L.elementwise(binary(a, 0, "LESS", a.dtype), binary(b, 0, "LESS", b.dtype), op)
+        return L.elementwise(value, binary(L.cast(high, a.dtype), torch.iinfo(a.dtype).min, "PROD", a.dtype), "SUM")
 
-    >>> F.bitwise_right_shift(td.Network().input("n", (2, 3), "int32"), 3).dtype
+    return compute
+
+
+bitwise_and, bitwise_or, bitwise_xor, bitwise_left_shift, bitwise_right_shift = family(
+    _of_bits,
+    """{}
+
+    >>> F.{name}(td.Network().input("n", (2, 3), "int32"), 7).dtype
     torch.int32
-    """
-    a, b = promote(input, other)
-    _refuse_floats("bitwise_right_shift", a)
-    return L.elementwise(a, _power_of_two(b), "FLOOR_DIV")
+    """,
+    bitwise_and=(
+        ("bitwise_and", _bitwise("AND")),
+        """The bits that both have: IElementWiseLayer AND for bool.
+
+        TensorRT has no bit operations on integers: they are taken apart into bits (IElementWiseLayer FLOOR_DIV by
+        powers of two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the
+        memory.
+        """,
+    ),
+    bitwise_or=(
+        ("bitwise_or", _bitwise("OR")),
+        "The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`.",
+    ),
+    bitwise_xor=(
+        ("bitwise_xor", _bitwise("XOR")),
+        "The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`.",
+    ),
+    bitwise_left_shift=(
+        ("bitwise_left_shift", lambda a, b: L.elementwise(a, _power_of_two(b), "PROD")),
+        "``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.",
+    ),
+    bitwise_right_shift=(
+        ("bitwise_right_shift", lambda a, b: L.elementwise(a, _power_of_two(b), "FLOOR_DIV")),
+        "``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.",
+    ),
+)
 
 
 def _power_of_two(exponent: Tensor) -> Tensor:
@@ -307,20 +243,6 @@ def _power_of_two(exponent: Tensor) -> Tensor:
 def _refuse_floats(name: str, x: Tensor) -> None:
     if x.dtype.is_floating_point:
         raise UnsupportedError(f"{name} takes bool and integers, as in torch, not {x.dtype}")
-
-
-def _bitwise(name: str, input: Any, other: Any, op: str) -> Tensor:
-    a, b = promote(input, other)
-    _refuse_floats(name, a)
-    if a.dtype == torch.bool:
-        return L.elementwise(a, b, op)
-    bits = torch.iinfo(a.dtype).bits
-    low = L.elementwise(_bits(a, bits), _bits(b, bits), op)
-    places = torch.tensor([1 << k for k in range(bits - 1)], dtype=a.dtype)
-    value = L.reduce(binary(L.cast(low, a.dtype), places, "PROD", a.dtype), "SUM", [low.ndim - 1])
-    # The sign of two's complement: -2 ** (bits - 1), which is the least value that the dtype has.
-    high = L.elementwise(binary(a, 0, "LESS", a.dtype), binary(b, 0, "LESS", b.dtype), op)
-    return L.elementwise(value, binary(L.cast(high, a.dtype), torch.iinfo(a.dtype).min, "PROD", a.dtype), "SUM")
 
 
 def _bits(x: Tensor, bits: int) -> Tensor:
