@@ -663,8 +663,8 @@ class FunctionMethods:
         """``1 / input``: IUnaryLayer RECIP; integers become float32 first."""
 
     def relu(self, inplace: bool = False) -> Tensor:
-        """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution's result, where it
-        costs nothing.
+        """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs
+        nothing.
         """
 
     def remainder(self, other: Any) -> Tensor:

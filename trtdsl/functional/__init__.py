@@ -23,17 +23,17 @@ CONTENTS = {
     ),
     "indexing.index": "getitem",
     "indexing.search": "searchsorted bucketize isin bincount histc",
-    "losses.classes": "nll_loss cross_entropy multi_margin_loss multilabel_soft_margin_loss",
-    "losses.pointwise": (
+    "losses": (
         "l1_loss mse_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy "
-        "binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss hinge_embedding_loss "
-        "margin_ranking_loss soft_margin_loss cosine_embedding_loss triplet_margin_loss"
+        "multilabel_soft_margin_loss binary_cross_entropy_with_logits poisson_nll_loss "
+        "gaussian_nll_loss hinge_embedding_loss soft_margin_loss margin_ranking_loss "
+        "cosine_embedding_loss triplet_margin_loss nll_loss cross_entropy multi_margin_loss"
     ),
     "pointwise.activation": (
-        "relu sigmoid tanh softsign leaky_relu elu gelu silu softplus relu6 hardtanh hardsigmoid "
-        "hardswish selu celu prelu rrelu logsigmoid hardshrink softshrink tanhshrink threshold mish "
-        "glu softmin log_softmax softmax dropout dropout1d dropout2d dropout3d alpha_dropout "
-        "feature_alpha_dropout"
+        "sigmoid tanh softsign logsigmoid tanhshrink relu relu6 hardsigmoid hardswish selu mish "
+        "leaky_relu elu gelu silu softplus hardtanh celu prelu rrelu hardshrink softshrink "
+        "threshold glu softmin log_softmax softmax dropout dropout1d dropout2d dropout3d "
+        "alpha_dropout feature_alpha_dropout"
     ),
     "pointwise.arithmetic": (
         "add sub rsub mul div floor_divide remainder fmod maximum minimum fmax fmin clamp clamp_min "

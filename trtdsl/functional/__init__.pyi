@@ -38,45 +38,32 @@ from trtdsl.functional.indexing.search import bucketize as bucketize
 from trtdsl.functional.indexing.search import histc as histc
 from trtdsl.functional.indexing.search import isin as isin
 from trtdsl.functional.indexing.search import searchsorted as searchsorted
-from trtdsl.functional.losses.classes import cross_entropy as cross_entropy
-from trtdsl.functional.losses.classes import multi_margin_loss as multi_margin_loss
-from trtdsl.functional.losses.classes import multilabel_soft_margin_loss as multilabel_soft_margin_loss
-from trtdsl.functional.losses.classes import nll_loss as nll_loss
-from trtdsl.functional.losses.pointwise import binary_cross_entropy as binary_cross_entropy
-from trtdsl.functional.losses.pointwise import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
-from trtdsl.functional.losses.pointwise import cosine_embedding_loss as cosine_embedding_loss
-from trtdsl.functional.losses.pointwise import gaussian_nll_loss as gaussian_nll_loss
-from trtdsl.functional.losses.pointwise import hinge_embedding_loss as hinge_embedding_loss
-from trtdsl.functional.losses.pointwise import huber_loss as huber_loss
-from trtdsl.functional.losses.pointwise import kl_div as kl_div
-from trtdsl.functional.losses.pointwise import margin_ranking_loss as margin_ranking_loss
-from trtdsl.functional.losses.pointwise import poisson_nll_loss as poisson_nll_loss
-from trtdsl.functional.losses.pointwise import smooth_l1_loss as smooth_l1_loss
-from trtdsl.functional.losses.pointwise import soft_margin_loss as soft_margin_loss
-from trtdsl.functional.losses.pointwise import triplet_margin_loss as triplet_margin_loss
+from trtdsl.functional.losses import Flag
+from trtdsl.functional.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from trtdsl.functional.losses import cross_entropy as cross_entropy
+from trtdsl.functional.losses import gaussian_nll_loss as gaussian_nll_loss
+from trtdsl.functional.losses import hinge_embedding_loss as hinge_embedding_loss
+from trtdsl.functional.losses import huber_loss as huber_loss
+from trtdsl.functional.losses import kl_div as kl_div
+from trtdsl.functional.losses import multi_margin_loss as multi_margin_loss
+from trtdsl.functional.losses import nll_loss as nll_loss
+from trtdsl.functional.losses import poisson_nll_loss as poisson_nll_loss
+from trtdsl.functional.losses import smooth_l1_loss as smooth_l1_loss
+from trtdsl.functional.losses import soft_margin_loss as soft_margin_loss
+from trtdsl.functional.losses import triplet_margin_loss as triplet_margin_loss
 from trtdsl.functional.pointwise.activation import celu as celu
 from trtdsl.functional.pointwise.activation import elu as elu
 from trtdsl.functional.pointwise.activation import gelu as gelu
 from trtdsl.functional.pointwise.activation import glu as glu
-from trtdsl.functional.pointwise.activation import hardshrink as hardshrink
-from trtdsl.functional.pointwise.activation import hardsigmoid as hardsigmoid
-from trtdsl.functional.pointwise.activation import hardswish as hardswish
 from trtdsl.functional.pointwise.activation import hardtanh as hardtanh
 from trtdsl.functional.pointwise.activation import leaky_relu as leaky_relu
 from trtdsl.functional.pointwise.activation import log_softmax as log_softmax
-from trtdsl.functional.pointwise.activation import logsigmoid as logsigmoid
-from trtdsl.functional.pointwise.activation import mish as mish
 from trtdsl.functional.pointwise.activation import prelu as prelu
-from trtdsl.functional.pointwise.activation import relu as relu
-from trtdsl.functional.pointwise.activation import relu6 as relu6
 from trtdsl.functional.pointwise.activation import rrelu as rrelu
-from trtdsl.functional.pointwise.activation import selu as selu
 from trtdsl.functional.pointwise.activation import silu as silu
 from trtdsl.functional.pointwise.activation import softmax as softmax
 from trtdsl.functional.pointwise.activation import softmin as softmin
 from trtdsl.functional.pointwise.activation import softplus as softplus
-from trtdsl.functional.pointwise.activation import softshrink as softshrink
-from trtdsl.functional.pointwise.activation import tanhshrink as tanhshrink
 from trtdsl.functional.pointwise.activation import threshold as threshold
 from trtdsl.functional.pointwise.arithmetic import add as add
 from trtdsl.functional.pointwise.arithmetic import addcdiv as addcdiv
@@ -787,23 +774,23 @@ __all__ = [
 def l1_loss(
     input: Tensor,
     target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
     """``|input - target|``: IElementWiseLayer SUB, IUnaryLayer ABS; IReduceLayer unless ``reduction="none"``.
 
     >>> net = td.Network()
-    >>> F.l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
-    ()
+    >>> F.l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
+    (N, 3)
     """
 
 def mse_loss(
     input: Tensor,
     target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
@@ -812,6 +799,72 @@ def mse_loss(
     >>> net = td.Network()
     >>> F.mse_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
     (N, 3)
+    """
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-(y log(x) + (1 - y) log(1 - x))``, logarithms at least -100: IUnaryLayers, IElementWiseLayers.
+
+    >>> net = td.Network()
+    >>> F.binary_cross_entropy(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
+    ()
+    """
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-mean(y log σ(x) + (1 - y) log σ(-x))`` over the classes: the layers of :func:`logsigmoid`, IReduceLayer.
+
+    >>> net = td.Network()
+    >>> F.multilabel_soft_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
+    ()
+    """
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, -y (x1 - x2) + margin)``: IElementWiseLayers.
+
+    >>> net = td.Network()
+    >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
+    >>> F.margin_ranking_loss(a, b, net.input("y", ("N", 1))).shape
+    ()
+    """
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``1 - cos`` where ``target`` is 1, ``max(0, cos - margin)`` where it is -1, of vectors (N, D) and (N,).
+
+    IReduceLayers, IElementWiseLayers.
+
+    >>> net = td.Network()
+    >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
+    >>> F.cosine_embedding_loss(a, b, net.input("y", ("N", 1))).shape
+    ()
     """
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -832,6 +885,78 @@ def softsign(input: Tensor) -> Tensor:
     """``input / (1 + |input|)``: IActivationLayer SOFTSIGN; integers become float32 first.
 
     >>> F.softsign(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.
+
+    >>> F.logsigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB.
+
+    >>> F.tanhshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs nothing.
+
+    >>> F.relu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input`` between 0 and 6: IActivationLayer CLIP.
+
+    >>> F.relu6(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN.
+
+    >>> F.hardsigmoid(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
+
+    >>> F.hardswish(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.
+
+    >>> F.selu(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.
+
+    >>> F.mish(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
+
+    IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
+
+    >>> F.hardshrink(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
+
+    >>> F.softshrink(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import layers as L
@@ -12,7 +13,7 @@ from ...definition.operation import operation
 from ...definition.precision import is_low
 from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
-from ..family import family
+from ..family import OF_ONE, family
 from ..lowerings import lowered, way
 from ..operands import (
     axis_of,
@@ -37,17 +38,6 @@ def _refuse_inplace(inplace: bool) -> None:
         raise UnsupportedError("inplace=True: tensors of a network are values; leave it out and use the result")
 
 
-@operation
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution's result, where it costs nothing.
-
-    >>> F.relu(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    _refuse_inplace(inplace)
-    return monotone(input, lambda x: L.activation(x, "RELU"))
-
-
 def _activation(op: str, input: Tensor) -> Tensor:
     return L.activation(floating(input), op)
 
@@ -62,6 +52,73 @@ sigmoid, tanh, softsign = family(
     sigmoid=("SIGMOID", "``1 / (1 + exp(-input))``"),
     tanh=("TANH", "The hyperbolic tangent"),
     softsign=("SOFTSIGN", "``input / (1 + |input|)``"),
+)
+
+
+def _of_one(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+    return compute(input)
+
+
+def _logsigmoid(x: Tensor) -> Tensor:
+    return L.unary(L.activation(L.unary(x, "NEG"), "SOFTPLUS", alpha=1.0, beta=1.0), "NEG")
+
+
+def _tanhshrink(input: Tensor) -> Tensor:
+    x = floating(input)
+    return L.elementwise(x, L.activation(x, "TANH"), "SUB")
+
+
+logsigmoid, tanhshrink = family(
+    _of_one,
+    OF_ONE,
+    logsigmoid=(
+        _logsigmoid,
+        "``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.",
+    ),
+    tanhshrink=(_tanhshrink, "``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB."),
+)
+
+
+def _with_inplace(compute: Callable[[Tensor], Tensor], input: Tensor, inplace: bool = False) -> Tensor:
+    _refuse_inplace(inplace)
+    return compute(input)
+
+
+def _hardsigmoid(x: Tensor) -> Tensor:
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return clamp(binary(scaled(x, 1 / 6), 0.5, "SUM", x.dtype), 0.0, 1.0)
+    return L.activation(x, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
+
+
+def _mish(x: Tensor) -> Tensor:
+    smooth = L.activation(x, "SOFTPLUS", alpha=1.0, beta=1.0)
+    return L.elementwise(x, L.activation(smooth, "TANH"), "PROD")
+
+
+relu, relu6, hardsigmoid, hardswish, selu, mish = family(
+    _with_inplace,
+    OF_ONE,
+    relu=(
+        lambda x: monotone(x, lambda x: L.activation(x, "RELU")),
+        "``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs nothing.",
+    ),
+    relu6=(lambda x: hardtanh(x, 0.0, 6.0), "``input`` between 0 and 6: IActivationLayer CLIP."),
+    hardsigmoid=(
+        _hardsigmoid,
+        "``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN.",
+    ),
+    hardswish=(
+        lambda x: L.elementwise(x, hardsigmoid(x), "PROD"),
+        "``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.",
+    ),
+    selu=(
+        lambda x: L.activation(x, "SELU", alpha=1.6732632423543772, beta=1.0507009873554805),
+        "``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.",
+    ),
+    mish=(
+        _mish,
+        "``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.",
+    ),
 )
 
 
@@ -167,16 +224,6 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 
 @operation
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input`` between 0 and 6: IActivationLayer CLIP.
-
-    >>> F.relu6(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return hardtanh(input, 0.0, 6.0, inplace)
-
-
-@operation
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` between ``min_val`` and ``max_val``: IActivationLayer CLIP.
 
@@ -189,40 +236,6 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if not input.dtype.is_floating_point:
         min_val, max_val = int(min_val), int(max_val)  # as torch has it
     return clamp(input, min_val, max_val)
-
-
-@operation
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, which keeps NaN.
-
-    >>> F.hardsigmoid(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    _refuse_inplace(inplace)
-    if input.dtype in (torch.float16, torch.bfloat16):
-        return clamp(binary(scaled(input, 1 / 6), 0.5, "SUM", input.dtype), 0.0, 1.0)
-    return L.activation(input, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
-
-
-@operation
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
-
-    >>> F.hardswish(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.elementwise(input, hardsigmoid(input, inplace), "PROD")
-
-
-@operation
-def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.
-
-    >>> F.selu(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    _refuse_inplace(inplace)
-    return L.activation(input, "SELU", alpha=1.6732632423543772, beta=1.0507009873554805)
 
 
 @operation
@@ -294,50 +307,31 @@ def rrelu(
     return leaky_relu(input, (lower + upper) / 2, inplace)
 
 
-@operation
-def logsigmoid(input: Tensor) -> Tensor:
-    """``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.
-
-    >>> F.logsigmoid(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return L.unary(L.activation(L.unary(input, "NEG"), "SOFTPLUS", alpha=1.0, beta=1.0), "NEG")
-
-
-@operation
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
-
-    IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
-
-    >>> F.hardshrink(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    large = gt(L.unary(input, "ABS"), lambd)
-    return choose(large, input, 0, input.dtype)
-
-
-@operation
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
-
-    >>> F.softshrink(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
+def _soft(x: Tensor, lambd: float) -> Tensor:
     if lambd < 0:
         raise DefinitionError(f"softshrink: lambd must not be negative: {lambd}")
-    return L.elementwise(input, L.activation(input, "CLIP", alpha=-lambd, beta=lambd), "SUB")
+    return L.elementwise(x, L.activation(x, "CLIP", alpha=-lambd, beta=lambd), "SUB")
 
 
-@operation
-def tanhshrink(input: Tensor) -> Tensor:
-    """``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB.
+def _shrunk(compute: Callable[[Tensor, float], Tensor], input: Tensor, lambd: float = 0.5) -> Tensor:
+    return compute(input, lambd)
 
-    >>> F.tanhshrink(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = floating(input)
-    return L.elementwise(x, L.activation(x, "TANH"), "SUB")
+
+hardshrink, softshrink = family(
+    _shrunk,
+    OF_ONE,
+    hardshrink=(
+        lambda x, lambd: choose(gt(L.unary(x, "ABS"), lambd), x, 0, x.dtype),
+        """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
+
+        IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
+        """,
+    ),
+    softshrink=(
+        _soft,
+        "``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.",
+    ),
+)
 
 
 @operation
@@ -351,18 +345,6 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     """
     _refuse_inplace(inplace)
     return choose(binary(input, threshold, "GREATER", input.dtype), input, value, input.dtype)
-
-
-@operation
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.
-
-    >>> F.mish(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    _refuse_inplace(inplace)
-    smooth = L.activation(input, "SOFTPLUS", alpha=1.0, beta=1.0)
-    return L.elementwise(input, L.activation(smooth, "TANH"), "PROD")
 
 
 @operation
