@@ -7,7 +7,7 @@ import math
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, member
+from .base import add_layer, adds, member
 from .elementwise import extreme, is_half
 from .evaluation import Evaluate, Node, evaluates
 from .mistakes import mistakes
@@ -27,18 +27,8 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     >>> activation(td.Network().input("x", (2, 3)), "LEAKY_RELU", alpha=0.1).shape
     (2, 3)
     """
-
     kind = member(x.network.trt.ActivationType, type, "activation")
-
-    def add(target, x):
-        layer = target.definition.add_activation(x, kind)
-        if layer is not None:
-            if alpha is not None:
-                target.set_number(layer, "alpha", alpha)
-            if beta is not None:
-                target.set_number(layer, "beta", beta)
-        return layer
-
+    add = adds("add_activation", kind, numbers={"alpha": alpha, "beta": beta})
     return add_layer(add, x, shape=x.shape, order="kept", what=("activation", type.upper()))
 
 
@@ -164,9 +154,7 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
     >>> parametric_relu(net.input("x", (2, 3, 4)), net.constant(torch.ones(1, 3, 1))).shape
     (2, 3, 4)
     """
-    return add_layer(
-        lambda target, x, slope: target.definition.add_parametric_relu(x, slope), x, slope, shape=x.shape, order="kept"
-    )
+    return add_layer(adds("add_parametric_relu"), x, slope, shape=x.shape, order="kept")
 
 
 mistakes("PARAMETRIC_RELU", left_out=True)

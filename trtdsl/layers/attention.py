@@ -9,7 +9,7 @@ from ..core.errors import ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, member
+from .base import add_layer, adds, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .mistakes import mistakes
 from .quantize import narrow, spread
@@ -231,13 +231,7 @@ def rotary_embedding(
     >>> rotary_embedding(net.input("x", (2, 3, 5, 8)), c, c).shape
     (2, 3, 5, 8)
     """
-
-    def add(target, x, cos, sin, position_ids):
-        layer = target.definition.add_rotary_embedding(x, cos, sin, interleaved, rotary_dim)
-        if layer is not None and position_ids is not None:
-            layer.set_input(3, position_ids)
-        return layer
-
+    add = adds("add_rotary_embedding", interleaved, rotary_dim, takes=3)
     return add_layer(add, x, cos, sin, position_ids, shape=x.shape)
 
 

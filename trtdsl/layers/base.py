@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -101,6 +101,34 @@ def add_layer(
         result.order = functools.partial(_kept, result, operands) if order == "kept" else order
     network.graph.record(node)
     return node.results[0] if len(node.results) == 1 else tuple(node.results)
+
+
+def adds(
+    method: str, *arguments: Any, takes: int | None = None, numbers: Mapping[str, float | None] = {}, **attributes: Any
+) -> Callable[..., Any]:
+    """For :func:`add_layer`: ``method`` of INetworkDefinition with the operands and ``arguments``, then attributes.
+
+    It gets the first ``takes`` operands, all of them by default; the others become inputs at their places. ``numbers``
+    are attributes that TensorRT keeps as C floats. None leaves an attribute or an input as it is.
+    """
+
+    def add(target: LayerTarget, *handles: Any) -> Any:
+        layer = getattr(target.definition, method)(*handles[:takes], *arguments)
+        if layer is None:
+            return None
+        for name, number in numbers.items():
+            if number is not None:
+                target.set_number(layer, name, number)
+        for name, value in attributes.items():
+            if value is not None:
+                setattr(layer, name, value)
+        for place, handle in enumerate(handles[takes:] if takes is not None else (), takes or 0):
+            if handle is not None:
+                layer.set_input(place, handle)
+        return layer
+
+    add.__qualname__ = method.removeprefix("add_")
+    return add
 
 
 def add_region_layer(

@@ -8,7 +8,7 @@ from ..core.dtypes import as_dtype, dtype_name
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer
+from .base import add_layer, adds
 from .evaluation import Evaluate, Node, evaluates
 
 
@@ -29,13 +29,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     if x.is_constant and (x.ndim == 0 or x.dtype == torch.float64):
         x.network.backend.data_type(dtype)
         return Tensor(x.network, x.shape, dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
-
     if dtype == torch.int8 and x.dtype.is_floating_point:
         x = cast(x, torch.int32)  # of which int8 keeps the low bits: out of range, the direct conversion is undefined
-
-    def add(target, x):
-        return target.definition.add_cast(x, target.network.backend.data_type(dtype))
-
+    add = adds("add_cast", x.network.backend.data_type(dtype))
     return add_layer(add, x, shape=x.shape, dtype=dtype, order="kept")
 
 
@@ -97,7 +93,7 @@ def identity(x: Tensor) -> Tensor:
     >>> identity(td.Network().input("x", (2, 3))).shape
     (2, 3)
     """
-    return add_layer(lambda target, x: target.definition.add_identity(x), x, shape=x.shape, order="kept", takes=True)
+    return add_layer(adds("add_identity"), x, shape=x.shape, order="kept", takes=True)
 
 
 @evaluates("IDENTITY", category="pointwise", carries_sizes=True, computes=False, moves=False)

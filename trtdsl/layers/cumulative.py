@@ -6,7 +6,7 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, member, normalize_axis
+from .base import add_layer, adds, member, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 from .mistakes import mistakes
 
@@ -22,13 +22,8 @@ def cumulative(x: Tensor, axis: int, op: str = "SUM", exclusive: bool = False, r
     (2, 5)
     """
     place = x.network.constant(torch.tensor(normalize_axis(axis, x.ndim), dtype=torch.int32))
-
     kind = member(x.network.trt.CumulativeOperation, op, "cumulative operation")
-
-    def add(target, x, place):
-        return target.definition.add_cumulative(x, place, kind, exclusive, reverse)
-
-    return add_layer(add, x, place, shape=x.shape)
+    return add_layer(adds("add_cumulative", kind, exclusive, reverse), x, place, shape=x.shape)
 
 
 def running_sum(x: torch.Tensor, axis: int) -> torch.Tensor:
@@ -81,13 +76,7 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
     batch, sequence = normalize_axis(batch_axis, x.ndim), normalize_axis(sequence_axis, x.ndim)
     if batch == sequence:
         raise ShapeError("batch_axis and sequence_axis must be two dimensions")
-
-    def add(target, x, lengths):
-        layer = target.definition.add_reverse_sequence(x, lengths)
-        if layer is not None:
-            layer.batch_axis, layer.sequence_axis = batch, sequence
-        return layer
-
+    add = adds("add_reverse_sequence", batch_axis=batch, sequence_axis=sequence)
     return add_layer(add, x, lengths, shape=x.shape)
 
 

@@ -6,7 +6,7 @@ from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, broadcast, member, require_match
+from .base import add_layer, adds, broadcast, member, require_match
 from .cast import convert
 from .evaluation import Evaluate, Node, evaluates
 from .mistakes import mistakes
@@ -31,16 +31,12 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
         raise ShapeError(f"elementwise operands must have one rank, not {a.ndim} and {b.ndim}")
     shape = broadcast(a.shape, b.shape)
     require_match(a.network, shape, a.shape, b.shape)
-
     kind = member(a.network.trt.ElementWiseOperation, op, "elementwise operation")
-
-    def add(target, a, b):
-        return target.definition.add_elementwise(a, b, kind)
-
     plain = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float16, torch.bfloat16)
     dtype = torch.bool if op.upper() in ("EQUAL", "GREATER", "LESS") else a.dtype
     evaluate = _OF_NUMBERS.get(op) if plain else None
     what = "elementwise", op.upper()
+    add = adds("add_elementwise", kind)
     return add_layer(add, a, b, shape=shape, dtype=dtype, evaluate=evaluate, order="kept", what=what)
 
 
@@ -162,11 +158,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
         raise ShapeError(f"select operands must have one rank, not {condition.ndim}, {then.ndim} and {otherwise.ndim}")
     shape = broadcast(condition.shape, then.shape, otherwise.shape)
     require_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
-
-    def add(target, condition, then, otherwise):
-        return target.definition.add_select(condition, then, otherwise)
-
-    return add_layer(add, condition, then, otherwise, shape=shape, dtype=then.dtype, order="kept")
+    return add_layer(adds("add_select"), condition, then, otherwise, shape=shape, dtype=then.dtype, order="kept")
 
 
 @evaluates("SELECT", category="pointwise", carries_sizes=True, computes=False, flops=1)

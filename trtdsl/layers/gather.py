@@ -7,7 +7,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape
-from .base import add_layer, member, normalize_axis
+from .base import add_layer, adds, member, normalize_axis
 from .evaluation import Evaluate, Node, count, evaluates
 
 
@@ -39,17 +39,8 @@ def gather(
         shape = indices.shape[:-1] + data.shape[num_elementwise_dims + depth :]
     else:
         shape = data.shape[:axis] + indices.shape[num_elementwise_dims:] + data.shape[axis + 1 :]
-
-    kind = member(data.network.trt.GatherMode, mode, "gather mode")
-
-    def add(target, data, indices):
-        layer = target.definition.add_gather_v2(data, indices, kind)
-        if layer is not None:
-            if mode != "ND":
-                layer.axis = axis
-            layer.num_elementwise_dims = num_elementwise_dims
-        return layer
-
+    kind, along = member(data.network.trt.GatherMode, mode, "gather mode"), None if mode == "ND" else axis
+    add = adds("add_gather_v2", kind, axis=along, num_elementwise_dims=num_elementwise_dims)
     return add_layer(add, data, indices, shape=shape)
 
 

@@ -9,7 +9,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
-from .base import add_layer, member
+from .base import add_layer, adds, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
 from .mistakes import mistakes
 
@@ -37,19 +37,12 @@ def grid_sample(
             f"an image of shape {shape_text(x.shape)} and a grid of shape {shape_text(grid.shape)} do not fit"
         )
     shape: Shape = (*x.shape[:2], *grid.shape[1:-1])
-
-    interpolation = member(x.network.trt.InterpolationMode, mode, "interpolation mode")
-
-    outside = member(x.network.trt.SampleMode, sample_mode, "sample mode")
-
-    def add(target, x, grid):
-        layer = target.definition.add_grid_sample(x, grid)
-        if layer is not None:
-            layer.interpolation_mode = interpolation
-            layer.sample_mode = outside
-            layer.align_corners = align_corners
-        return layer
-
+    add = adds(
+        "add_grid_sample",
+        interpolation_mode=member(x.network.trt.InterpolationMode, mode, "interpolation mode"),
+        sample_mode=member(x.network.trt.SampleMode, sample_mode, "sample mode"),
+        align_corners=align_corners,
+    )
     return add_layer(add, x, grid, shape=shape)
 
 

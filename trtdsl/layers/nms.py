@@ -9,7 +9,7 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, member
+from .base import add_layer, adds, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 
 
@@ -41,19 +41,8 @@ def nms(
         return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
 
     form = member(network.trt.BoundingBoxFormat, box_format, "box format")
-
-    def add(target, boxes, scores, limit, iou, score):
-        indices = target.network.backend.index_type(as_dtype(indices_dtype))
-        layer = target.definition.add_nms(boxes, scores, limit, *indices)
-        if layer is None:
-            return None
-        layer.set_input(3, iou)
-        layer.set_input(4, score)
-        layer.bounding_box_format = form
-        if topk_box_limit is not None:
-            layer.topk_box_limit = topk_box_limit
-        return layer
-
+    indices = network.backend.index_type(as_dtype(indices_dtype))
+    add = adds("add_nms", *indices, takes=3, bounding_box_format=form, topk_box_limit=topk_box_limit)
     return add_layer(
         add,
         boxes,
@@ -148,9 +137,7 @@ def assertion(condition: Tensor, message: str) -> None:
     >>> limit = x.network.constant([10, 3])
     >>> assertion(elementwise(shape(x), limit, "LESS"), "N is too large")
     """
-    add_layer(
-        lambda target, condition: target.definition.add_assertion(condition, message), condition, shape=[], fold=False
-    )
+    add_layer(adds("add_assertion", message), condition, shape=[], fold=False)
 
 
 @evaluates("ASSERTION", computes=False, moves=False)

@@ -8,7 +8,7 @@ from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, axes_mask, axes_of, normalize_axis
+from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
 from .evaluation import Evaluate, Node, Shapes, evaluates
 from .lifting import HEIGHT, lifted
 from .mistakes import mistakes
@@ -44,16 +44,8 @@ def normalization(
     mask = axes_mask(axes)
     if version not in (1, 2):
         raise DefinitionError(f"INormalizationLayer has versions 1 and 2, not {version}")
-
-    def add(target, x, scale, bias):
-        add = target.definition.add_normalization if version == 1 else target.definition.add_normalization_v2
-        layer = add(x, scale, bias, mask)
-        if layer is not None:
-            target.set_number(layer, "epsilon", epsilon)
-            if groups != 1:
-                layer.num_groups = groups
-        return layer
-
+    method, parts = "add_normalization" if version == 1 else "add_normalization_v2", None if groups == 1 else groups
+    add = adds(method, mask, numbers={"epsilon": epsilon}, num_groups=parts)
     return add_layer(add, x, scale, bias, shape=x.shape)
 
 
@@ -103,13 +95,7 @@ def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
     """
     if x.ndim != 4:
         raise ShapeError(f"lrn takes 4 dimensions, not {x.ndim}: {FLAT}")
-
-    def add(target, x):
-        layer = target.definition.add_lrn(x, window, alpha, beta, k)
-        for name, number in {"alpha": alpha, "beta": beta, "k": k}.items() if layer is not None else ():
-            target.set_number(layer, name, number)
-        return layer
-
+    add = adds("add_lrn", window, alpha, beta, k, numbers={"alpha": alpha, "beta": beta, "k": k})
     return add_layer(add, x, shape=x.shape)
 
 

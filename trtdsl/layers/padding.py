@@ -8,7 +8,7 @@ from ..core.errors import ShapeError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer
+from .base import add_layer, adds
 from .evaluation import Evaluate, Node, evaluates
 
 
@@ -23,10 +23,7 @@ def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) 
         raise ShapeError("padding needs two values before and two after, for the last two dimensions")
     lead = x.ndim - 2
     sizes = [x.shape[lead + axis] + (pre_padding[axis] + post_padding[axis]) for axis in range(2)]
-
-    def add(target, x):
-        return target.definition.add_padding_nd(x, tuple(pre_padding), tuple(post_padding))
-
+    add = adds("add_padding_nd", tuple(pre_padding), tuple(post_padding))
     return add_layer(add, x, shape=(*x.shape[:lead], *sizes))
 
 

@@ -11,7 +11,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape
 from ..sizes.size import SizeLike
-from .base import PADDING_MODES, add_layer, channels_last, member
+from .base import PADDING_MODES, add_layer, adds, channels_last, member
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .mistakes import mistakes
 from .windows import check_positive
@@ -43,17 +43,15 @@ def pooling(
         for axis, length in enumerate(x.shape[lead:])
     ]
     shape: Shape = (*x.shape[:lead], *spatial)
-
-    kind = member(x.network.trt.PoolingType, type, "pooling type")
-
-    def add(target, x):
-        layer = target.definition.add_pooling_nd(x, kind, tuple(window))
-        if layer is not None:
-            layer.stride_nd = tuple(stride)
-            layer.pre_padding, layer.post_padding = tuple(pre_padding), tuple(post_padding)
-            layer.average_count_excludes_padding = exclude_padding
-        return layer
-
+    add = adds(
+        "add_pooling_nd",
+        member(x.network.trt.PoolingType, type, "pooling type"),
+        tuple(window),
+        stride_nd=tuple(stride),
+        pre_padding=tuple(pre_padding),
+        post_padding=tuple(post_padding),
+        average_count_excludes_padding=exclude_padding,
+    )
     return add_layer(add, x, shape=shape, order=channels_last(x.ndim))
 
 

@@ -10,7 +10,7 @@ from ..core.errors import ShapeError, UnsupportedError
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, normalize_axis
+from .base import add_layer, adds, normalize_axis
 from .cast import convert
 from .elementwise import extreme
 from .evaluation import Evaluate, Node, evaluates
@@ -60,16 +60,8 @@ def _add(
             f"a scale per channel of axis {place} that is computed is built as if it were of the last axis: make it a "
             "constant, or transpose the tensor so that the channels are last"
         )
-
-    def add(target, x, scale):
-        data_type = target.network.backend.data_type(as_dtype(dtype))
-        layer = getattr(target.definition, method)(x, scale, data_type)
-        if layer is not None and place is not None:
-            layer.axis = place
-        if layer is not None and block_shape is not None:
-            layer.block_shape = tuple(block_shape)
-        return layer
-
+    block = None if block_shape is None else tuple(block_shape)
+    add = adds(method, x.network.backend.data_type(as_dtype(dtype)), axis=place, block_shape=block)
     # Never folded: the builder needs to see where a network is quantized.
     return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False)
 
@@ -197,16 +189,8 @@ def dynamic_quantize(
     """
     sizes = [size if block == -1 else block for size, block in zip(x.shape, block_shape, strict=True)]
     scales = tuple(size if block == 1 else size // block for size, block in zip(x.shape, sizes, strict=True))
-
-    def add(target, x, double_scale):
-        backend = target.network.backend
-        data_type, scale_type = backend.data_type(as_dtype(dtype)), backend.data_type(as_dtype(scale_dtype))
-        layer = target.definition.add_dynamic_quantize_v2(x, tuple(block_shape), data_type, scale_type)
-        if layer is not None and double_scale is not None:
-            layer.set_input(1, double_scale)
-        return layer
-
     dtypes = [as_dtype(dtype), as_dtype(scale_dtype)]
+    add = adds("add_dynamic_quantize_v2", tuple(block_shape), *map(x.network.backend.data_type, dtypes), takes=1)
     return add_layer(add, x, double_scale, shape=[x.shape, scales], dtype=dtypes, fold=False)
 
 

@@ -9,7 +9,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape
-from .base import add_layer, axes_mask, axes_of, member, normalize_axis
+from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .mistakes import mistakes
 
@@ -27,13 +27,8 @@ def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> 
     shape: Shape = tuple(
         1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes
     )
-
     kind = member(x.network.trt.ReduceOperation, op, "reduce operation")
-
-    def add(target, x):
-        return target.definition.add_reduce(x, kind, axes_mask(axes), keep_dims)
-
-    return add_layer(add, x, shape=shape)
+    return add_layer(adds("add_reduce", kind, axes_mask(axes), keep_dims), x, shape=shape)
 
 
 def _product(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
@@ -101,14 +96,7 @@ def softmax(x: Tensor, axis: int) -> Tensor:
     (2, 3)
     """
     axis = normalize_axis(axis, x.ndim)
-
-    def add(target, x):
-        layer = target.definition.add_softmax(x)
-        if layer is not None:
-            layer.axes = 1 << axis
-        return layer
-
-    return add_layer(add, x, shape=x.shape, order=lambda: x.order)
+    return add_layer(adds("add_softmax", axes=1 << axis), x, shape=x.shape, order=lambda: x.order)
 
 
 def _softmax_flops(node: Node, shapes: Shapes) -> int:
@@ -146,9 +134,7 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
     >>> ragged_softmax(net.input("x", (1, 2, 5)), net.input("n", (1, 2, 1), "int32")).shape
     (1, 2, 5)
     """
-    return add_layer(
-        lambda target, x, bounds: target.definition.add_ragged_softmax(x, bounds), x, bounds, shape=x.shape
-    )
+    return add_layer(adds("add_ragged_softmax"), x, bounds, shape=x.shape)
 
 
 mistakes("RAGGED_SOFTMAX", left_out=True)

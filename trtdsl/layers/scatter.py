@@ -7,7 +7,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import shape_text
-from .base import add_layer, member, normalize_axis
+from .base import add_layer, adds, member, normalize_axis
 from .evaluation import Evaluate, Node, evaluates
 
 
@@ -36,15 +36,8 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
         expected = indices.shape[:-1] + data.shape[indices.shape[-1] :]
         if len(expected) != updates.ndim:
             raise ShapeError(f"the updates must have shape {shape_text(expected)}, not {shape_text(updates.shape)}")
-
     kind = member(data.network.trt.ScatterMode, mode, "scatter mode")
-
-    def add(target, data, indices, updates):
-        layer = target.definition.add_scatter(data, indices, updates, kind)
-        if layer is not None and mode == "ELEMENT":
-            layer.axis = axis
-        return layer
-
+    add = adds("add_scatter", kind, axis=axis if mode == "ELEMENT" else None)
     return add_layer(add, data, indices, updates, shape=data.shape)
 
 
@@ -102,11 +95,7 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
     if not classes.is_constant:
         raise ShapeError("the depth of a one-hot encoding must be a constant")
     shape = (*indices.shape[:place], int(classes.data), *indices.shape[place:])
-
-    def add(target, indices, values, depth):
-        return target.definition.add_one_hot(indices, values, depth, place)
-
-    return add_layer(add, indices, values, classes, shape=shape, dtype=values.dtype)
+    return add_layer(adds("add_one_hot", place), indices, values, classes, shape=shape, dtype=values.dtype)
 
 
 @evaluates("ONE_HOT", category="sampling", settings=True, flops=1)

@@ -10,7 +10,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.dim import TensorDim
 from ..sizes.size import Atom, FloorDivision, Maximum, Minimum, SizeLike
-from .base import add_layer
+from .base import add_layer, adds
 from .concatenation import concatenation
 from .elementwise import elementwise
 from .evaluation import Evaluate, Node, evaluates
@@ -29,9 +29,7 @@ def shape(x: Tensor) -> Tensor:
         return network.constant(torch.tensor(x.data.shape, dtype=torch.int64))
     key = ("shape", _Of(x))
     if key not in network.cache:
-        network.cache[key] = add_layer(
-            lambda target, x: target.definition.add_shape(x), x, shape=(x.ndim,), dtype=torch.int64
-        )
+        network.cache[key] = add_layer(adds("add_shape"), x, shape=(x.ndim,), dtype=torch.int64)
     return network.cache[key]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ..core.errors import DefinitionError, ShapeError
 from ..core.lazy import torch
@@ -14,7 +13,7 @@ from ..definition.operation import Operation, operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
-from .base import add_layer, normalize_axis
+from .base import add_layer, adds, normalize_axis
 from .evaluation import Evaluate, Node, evaluates, given_dims
 from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted
@@ -166,23 +165,14 @@ def _added(x: Tensor, steps: ShuffleSteps) -> Tensor:
     dims = _dims(x.shape, steps)
     sizes = size_tensor(x.network, reshape) if reshape is not None and dims is None else None
 
-    def add(target, x, sizes):
-        layer = target.definition.add_shuffle(x)
-        if layer is None:
-            return None
-        if first != tuple(range(len(first))):
-            layer.first_transpose = first
-        if sizes is not None:
-            layer.set_input(1, sizes)
-            layer.zero_is_placeholder = False
-        elif reshape is not None:
-            layer.reshape_dims = dims
-            if 0 in reshape:
-                layer.zero_is_placeholder = False
-        if reshape is not None and second != tuple(range(len(second))):
-            layer.second_transpose = second
-        return layer
-
+    add = adds(
+        "add_shuffle",
+        takes=1,
+        first_transpose=None if first == tuple(range(len(first))) else first,
+        reshape_dims=dims,
+        zero_is_placeholder=False if sizes is not None or (reshape is not None and 0 in reshape) else None,
+        second_transpose=None if reshape is None or second == tuple(range(len(second))) else second,
+    )
     return add_layer(add, x, sizes, shape=steps.result(x.shape))
 
 
@@ -294,18 +284,16 @@ def unsqueeze(x: Tensor, axes: Sequence[int]) -> Tensor:
         raise DefinitionError(f"the result would have {ndim} dimensions; TensorRT has at most {MAX_DIMS}")
     sizes = iter(x.shape)
     shape: Shape = tuple(1 if axis in places else next(sizes) for axis in range(ndim))
-    return _with_axes(
-        lambda target, x, axes: target.definition.add_unsqueeze(x, axes), "IUnsqueezeLayer", x, places, shape
-    )
+    return _with_axes("unsqueeze", x, places, shape)
 
 
-def _with_axes(add: Callable[..., Any], layer: str, x: Tensor, places: Sequence[int], shape: Shape) -> Tensor:
+def _with_axes(name: str, x: Tensor, places: Sequence[int], shape: Shape) -> Tensor:
     """``x`` with other dimensions of size 1, by a reshape or by the layer for it, where there is one."""
     if not places:
         return x
-    if _placeholders(x.shape, shape) is not None or not hasattr(x.network.trt, layer):
+    if _placeholders(x.shape, shape) is not None or not hasattr(x.network.trt, f"I{name.title()}Layer"):
         return shuffle(x, reshape=shape)
-    return add_layer(add, x, x.network.constant(torch.tensor(places, dtype=torch.int64)), shape=shape)
+    return add_layer(adds(f"add_{name}"), x, x.network.constant(torch.tensor(places, dtype=torch.int64)), shape=shape)
 
 
 @evaluates("UNSQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)
@@ -333,7 +321,7 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
         if isinstance(x.shape[axis], int) and x.shape[axis] != 1:
             raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} is not 1: it cannot be squeezed")
     shape: Shape = tuple(size for axis, size in enumerate(x.shape) if axis not in places)
-    return _with_axes(lambda target, x, axes: target.definition.add_squeeze(x, axes), "ISqueezeLayer", x, places, shape)
+    return _with_axes("squeeze", x, places, shape)
 
 
 @evaluates("SQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)

@@ -10,7 +10,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.size import Size, SizeLike
-from .base import add_layer, axes_of, member, normalize_axis
+from .base import add_layer, adds, axes_of, member, normalize_axis
 from .cast import cast
 from .evaluation import Evaluate, Node, Shapes, compact, count, evaluates
 from .mistakes import mistakes
@@ -46,18 +46,10 @@ def topk(
         elif isinstance(x.shape[axis], int) and k > x.shape[axis]:
             raise ShapeError(f"k = {k} is more than the {x.shape[axis]} elements of dimension {axis}")
     shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-
-    order = member(x.network.trt.TopKOperation, op, "top-k operation")
-
-    def add(target, x, k_tensor):
-        indices = target.network.backend.index_type(as_dtype(indices_dtype))
-        static = size if isinstance(size, int) and not isinstance(size, Size) else 1
-        layer = target.definition.add_topk(x, order, static, 1 << axis, *indices)
-        if layer is not None and k_tensor is not None:
-            layer.set_input(1, k_tensor)
-        return layer
-
-    return add_layer(add, x, count_tensor, shape=[shape, shape], dtype=[x.dtype, as_dtype(indices_dtype)])
+    order, indices = member(x.network.trt.TopKOperation, op, "top-k operation"), as_dtype(indices_dtype)
+    static = size if isinstance(size, int) else 1
+    add = adds("add_topk", order, static, 1 << axis, *x.network.backend.index_type(indices), takes=1)
+    return add_layer(add, x, count_tensor, shape=[shape, shape], dtype=[x.dtype, indices])
 
 
 def _topk_flops(node: Node, shapes: Shapes) -> int:
@@ -99,11 +91,9 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     >>> non_zero(td.Network().input("x", (2, 8))).shape[0]
     2
     """
-
-    def add(target, x):
-        return target.definition.add_non_zero(x, *target.network.backend.index_type(as_dtype(indices_dtype)))
-
-    return add_layer(add, x, shape=(x.ndim, None), dtype=as_dtype(indices_dtype))
+    indices = as_dtype(indices_dtype)
+    add = adds("add_non_zero", *x.network.backend.index_type(indices))
+    return add_layer(add, x, shape=(x.ndim, None), dtype=indices)
 
 
 @evaluates(

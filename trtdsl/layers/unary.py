@@ -6,7 +6,7 @@ from ..core.dtypes import dtype_name
 from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
-from .base import add_layer, member
+from .base import add_layer, adds, member
 from .evaluation import Evaluate, Node, evaluates
 from .mistakes import mistakes
 
@@ -22,14 +22,9 @@ def unary(x: Tensor, op: str) -> Tensor:
     >>> unary(td.Network().input("x", (2, 3)), "EXP").shape
     (2, 3)
     """
-
     kind = member(x.network.trt.UnaryOperation, op, "unary operation")
-
-    def add(target, x):
-        return target.definition.add_unary(x, kind)
-
     dtype = torch.bool if op.upper() in ("ISINF", "ISNAN") else x.dtype
-    return add_layer(add, x, shape=x.shape, dtype=dtype, order="kept")
+    return add_layer(adds("add_unary", kind), x, shape=x.shape, dtype=dtype, order="kept")
 
 
 def _sign(x: torch.Tensor) -> torch.Tensor:
