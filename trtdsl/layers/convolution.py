@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
@@ -13,7 +13,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, is_static
-from .base import PADDING_MODES, add_layer, channels_last
+from .base import PADDING_MODES, add_layer, adds, channels_last
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .mistakes import mistakes
@@ -59,12 +59,9 @@ def convolution_of_shape(
     groups: int,
 ) -> Tensor:
     """As :func:`convolution`, whose shape is known: :func:`convolution_shape` has checked the operands."""
-    maps, size = int(kernel.shape[0]), _kernel_size(x.shape, kernel.shape)
-
-    def add(target, x, kernel, bias):
-        return target.definition.add_convolution_nd(x, maps, size, kernel, bias)
-
-    return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
+    maps = int(kernel.shape[0])
+    parameters = stride, pre_padding, post_padding, dilation, groups
+    return _added("add_convolution_nd", maps, x, kernel, bias, shape, *parameters)
 
 
 def convolution_shape(
@@ -120,12 +117,9 @@ def deconvolution(
     (2, 5, 16, 16)
     """
     shape = deconvolution_shape(x, kernel, stride, pre_padding, post_padding, dilation, groups)
-    maps, size = int(kernel.shape[1]) * groups, _kernel_size(x.shape, kernel.shape)
-
-    def add(target, x, kernel, bias):
-        return target.definition.add_deconvolution_nd(x, maps, size, kernel, bias)
-
-    return _added(add, x, kernel, bias, shape, (stride, pre_padding, post_padding, dilation, groups))
+    maps = int(kernel.shape[1]) * groups
+    parameters = stride, pre_padding, post_padding, dilation, groups
+    return _added("add_deconvolution_nd", maps, x, kernel, bias, shape, *parameters)
 
 
 def deconvolution_shape(
@@ -155,50 +149,36 @@ def deconvolution_shape(
 
 
 def _added(
-    add: Callable[..., Any], x: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, parameters: tuple[Any, ...]
-) -> Tensor:
-    """The layer that ``add(target, x, kernel, bias)`` makes, with a computed kernel as its second input."""
-
-    def complete(target, x, computed):
-        layer = add(
-            target, x, target.trt.Weights() if computed is not None else target.weights(kernel), target.weights(bias)
-        )
-        if layer is not None:
-            _set(layer, *parameters)
-            if computed is not None:
-                layer.set_input(1, computed)
-        return layer
-
-    return add_layer(
-        complete,
-        x,
-        None if kernel.is_constant else kernel,
-        weights=(kernel, bias),
-        shape=shape,
-        order=channels_last(x.ndim),
-    )
-
-
-def _set(
-    layer: Any,
+    method: str,
+    maps: int,
+    x: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None,
+    shape: Shape,
     stride: Sequence[int],
     pre_padding: Sequence[int],
     post_padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
-) -> None:
-    """Sets the attributes that differ from a new layer's."""
-    ones, zeros = (1,) * len(stride), (0,) * len(stride)
-    if tuple(stride) != ones:
-        layer.stride_nd = tuple(stride)
-    if tuple(pre_padding) != zeros:
-        layer.pre_padding = tuple(pre_padding)
-    if tuple(post_padding) != zeros:
-        layer.post_padding = tuple(post_padding)
-    if tuple(dilation) != ones:
-        layer.dilation_nd = tuple(dilation)
+) -> Tensor:
+    """The layer, with the attributes that differ from a new one's, and a computed kernel as its second input."""
+    size, ones, zeros = _kernel_size(x.shape, kernel.shape), (1,) * len(stride), (0,) * len(stride)
+    given = {
+        "stride_nd": (stride, ones),
+        "pre_padding": (pre_padding, zeros),
+        "post_padding": (post_padding, zeros),
+        "dilation_nd": (dilation, ones),
+    }
+    attributes: dict[str, Any] = {name: tuple(value) for name, (value, usual) in given.items() if tuple(value) != usual}
     if groups != 1:
-        layer.num_groups = groups
+        attributes["num_groups"] = groups
+
+    def add(target, *handles):
+        weights = target.weights(kernel) if handles[1] is None else target.trt.Weights()
+        return adds(method, maps, size, weights, target.weights(bias), takes=1, **attributes)(target, *handles)
+
+    computed = None if kernel.is_constant else kernel
+    return add_layer(add, x, computed, weights=(kernel, bias), shape=shape, order=channels_last(x.ndim))
 
 
 def _kernel_size(x: Shape, kernel: Shape) -> tuple[int, ...]:

@@ -10,8 +10,9 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
+from ..sizes.shape import Shape
 from ..sizes.size import SizeLike, is_static
-from .base import add_layer
+from .base import add_layer, adds
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor
 
@@ -29,22 +30,7 @@ def linspace(
     >>> linspace(net, (3,), net.constant(1.0), net.constant([2.0])).data
     tensor([1., 3., 5.])
     """
-    sizes = tuple(shape)
-    dynamic = None if is_static(sizes) else size_tensor(network, sizes)
-
-    def add(target, shape, start, delta):
-        dims = sizes if shape is None else (0,) * len(sizes)
-        data_type = target.network.backend.data_type(as_dtype(dtype))
-        layer = target.definition.add_fill(dims, target.trt.FillOperation.LINSPACE, data_type)
-        if layer is None:
-            return None
-        if shape is not None:
-            layer.set_input(0, shape)
-        layer.set_input(1, start)
-        layer.set_input(2, delta)
-        return layer
-
-    return add_layer(add, dynamic, start, delta, shape=sizes, dtype=as_dtype(dtype), network=network)
+    return _filled("LINSPACE", network, tuple(shape), start, delta, as_dtype(dtype))
 
 
 @operation
@@ -59,20 +45,18 @@ def random(
     >>> random(net, (2, 3), net.constant(0.0), net.constant(1.0)).shape
     (2, 3)
     """
-    sizes = tuple(shape)
+    kind = "RANDOM_NORMAL" if normal else "RANDOM_UNIFORM"
+    return _filled(kind, network, tuple(shape), low, high, as_dtype(dtype), fold=False)
+
+
+def _filled(
+    kind: str, network: Network, sizes: Shape, alpha: Tensor, beta: Tensor, dtype: torch.dtype, fold: bool = True
+) -> Tensor:
     dynamic = None if is_static(sizes) else size_tensor(network, sizes)
-
-    def add(target, shape, low, high):
-        fills = target.trt.FillOperation
-        data_type = target.network.backend.data_type(as_dtype(dtype))
-        dims = sizes if shape is None else (0,) * len(sizes)
-        layer = target.definition.add_fill(dims, fills.RANDOM_NORMAL if normal else fills.RANDOM_UNIFORM, data_type)
-        for index, handle in enumerate((shape, low, high)):
-            if layer is not None and handle is not None:
-                layer.set_input(index, handle)
-        return layer
-
-    return add_layer(add, dynamic, low, high, shape=sizes, dtype=as_dtype(dtype), network=network, fold=False)
+    dims = sizes if dynamic is None else (0,) * len(sizes)
+    operation = getattr(network.trt.FillOperation, kind)
+    add = adds("add_fill", dims, operation, network.backend.data_type(dtype), takes=0)
+    return add_layer(add, dynamic, alpha, beta, shape=sizes, dtype=dtype, network=network, fold=fold)
 
 
 @evaluates("FILL", category="constant", computes=False, flops=1)

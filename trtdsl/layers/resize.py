@@ -10,7 +10,7 @@ from ..core.lazy import np, torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike, is_static
-from .base import add_layer, member
+from .base import add_layer, adds, member
 from .evaluation import Evaluate, Node, Shapes, evaluates
 from .mistakes import mistakes
 from .shape import size_tensor
@@ -55,29 +55,20 @@ def resize(
     sizes = tuple(size) if size is not None else _scaled_sizes(x.shape, scales or ())
     if mode == "NEAREST" and sizes is not None and _loses_batch(x.shape, sizes):
         raise UnsupportedError(WITH_BATCH)
-    dynamic = None
-    if size is not None and not is_static(size):
-        dynamic = size_tensor(x.network, size)
-
-    def add(target, x, dynamic):
-        layer = target.definition.add_resize(x)
-        if layer is None:
-            return None
-        trt = target.trt
-        layer.resize_mode = member(trt.InterpolationMode, mode, "interpolation mode")
-        layer.coordinate_transformation = member(trt.ResizeCoordinateTransformation, coordinates, "transformation")
-        layer.selector_for_single_pixel = member(trt.ResizeSelector, selector, "selector")
-        layer.nearest_rounding = member(trt.ResizeRoundMode, rounding, "rounding")
-        target.set_number(layer, "cubic_coeff", cubic_coefficient)
-        layer.exclude_outside = exclude_outside
-        if dynamic is not None:
-            layer.set_input(1, dynamic)
-        elif size is not None:
-            layer.shape = tuple(size)
-        else:
-            layer.scales = [float(scale) for scale in scales or ()]
-        return layer
-
+    dynamic = None if size is None or is_static(size) else size_tensor(x.network, size)
+    trt = x.network.trt
+    add = adds(
+        "add_resize",
+        takes=1,
+        numbers={"cubic_coeff": cubic_coefficient},
+        resize_mode=member(trt.InterpolationMode, mode, "interpolation mode"),
+        coordinate_transformation=member(trt.ResizeCoordinateTransformation, coordinates, "transformation"),
+        selector_for_single_pixel=member(trt.ResizeSelector, selector, "selector"),
+        nearest_rounding=member(trt.ResizeRoundMode, rounding, "rounding"),
+        exclude_outside=exclude_outside,
+        shape=tuple(size) if size is not None and dynamic is None else None,
+        scales=None if size is not None else [float(scale) for scale in scales or ()],
+    )
     return add_layer(add, x, dynamic, shape=sizes, order=lambda: x.order)
 
 

@@ -10,7 +10,7 @@ from ..core.lazy import torch
 from ..definition.operation import operation
 from ..definition.tensor import Tensor
 from ..sizes.size import SizeLike, is_static
-from .base import add_layer, member
+from .base import add_layer, adds, member
 from .evaluation import Evaluate, Node, compact, evaluates, given_dims
 from .lifting import lifted
 from .mistakes import mistakes
@@ -47,22 +47,8 @@ def slice(
     network = x.network
     boxes = [tuple(start), tuple(size), stride]
     dynamic = [None if is_static(box) else size_tensor(network, box) for box in boxes]
-
-    outside = member(network.trt.SampleMode, mode, "slice mode")
-
-    def add(target, x, start, size, stride, fill):
-        static = [
-            box if tensor is None else (0,) * len(box) for box, tensor in zip(boxes, (start, size, stride), strict=True)
-        ]
-        layer = target.definition.add_slice(x, *static)
-        if layer is None:
-            return None
-        layer.mode = outside
-        for index, handle in enumerate((start, size, stride, fill), 1):
-            if handle is not None:
-                layer.set_input(index, handle)
-        return layer
-
+    static = [box if tensor is None else (0,) * len(box) for box, tensor in zip(boxes, dynamic, strict=True)]
+    add = adds("add_slice", *static, takes=1, mode=member(network.trt.SampleMode, mode, "slice mode"))
     return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=lambda: x.order)
 
 
