@@ -100,7 +100,7 @@ CONTENTS = {
     ),
     "shaping.tables": "tril_indices triu_indices unravel_index combinations block_diag as_strided",
     "spectral.complex_tensor": "view_as_complex view_as_real complex polar real imag conj angle",
-    "spectral.fourier": "fft ifft rfft irfft fftn ifftn fft2 ifft2 rfftn irfftn rfft2 irfft2 fftshift ifftshift",
+    "spectral.fourier": "fft ifft rfft irfft fftn ifftn rfftn irfftn fft2 ifft2 rfft2 irfft2 fftshift ifftshift",
     "spectral.short_time": "stft istft",
     "windows.adaptive": (
         "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d "

@@ -278,20 +278,6 @@ from trtdsl.functional.spectral.complex_tensor import polar as polar
 from trtdsl.functional.spectral.complex_tensor import real as real
 from trtdsl.functional.spectral.complex_tensor import view_as_complex as view_as_complex
 from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_real
-from trtdsl.functional.spectral.fourier import fft as fft
-from trtdsl.functional.spectral.fourier import fft2 as fft2
-from trtdsl.functional.spectral.fourier import fftn as fftn
-from trtdsl.functional.spectral.fourier import fftshift as fftshift
-from trtdsl.functional.spectral.fourier import ifft as ifft
-from trtdsl.functional.spectral.fourier import ifft2 as ifft2
-from trtdsl.functional.spectral.fourier import ifftn as ifftn
-from trtdsl.functional.spectral.fourier import ifftshift as ifftshift
-from trtdsl.functional.spectral.fourier import irfft as irfft
-from trtdsl.functional.spectral.fourier import irfft2 as irfft2
-from trtdsl.functional.spectral.fourier import irfftn as irfftn
-from trtdsl.functional.spectral.fourier import rfft as rfft
-from trtdsl.functional.spectral.fourier import rfft2 as rfft2
-from trtdsl.functional.spectral.fourier import rfftn as rfftn
 from trtdsl.functional.spectral.short_time import istft as istft
 from trtdsl.functional.spectral.short_time import stft as stft
 from trtdsl.functional.windows.convolution import Sizes
@@ -1773,6 +1759,108 @@ def new_ones(
 
     >>> F.new_ones(td.Network().input("x", ("N", 3)), 2).shape
     (2,)
+    """
+
+def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
+
+    The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
+
+    >>> F.fft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    N
+    """
+
+def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The inverse of :func:`fft`.
+
+    >>> F.ifft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    N
+    """
+
+def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.
+
+    >>> F.rfft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    N
+    """
+
+def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.
+
+    >>> F.irfft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    N
+    """
+
+def fftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """:func:`fft` along several dimensions, all of them by default.
+
+    >>> F.fftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    N
+    """
+
+def ifftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """The inverse of :func:`fftn`.
+
+    >>> F.ifftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    N
+    """
+
+def rfftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """:func:`rfft` along the last of several dimensions, then :func:`fft` along the others.
+
+    >>> F.rfftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    N
+    """
+
+def irfftn(
+    input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
+) -> Any:
+    """The inverse of :func:`rfftn`.
+
+    >>> F.irfftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    N
+    """
+
+def fft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`fftn` along the last two dimensions.
+
+    >>> F.fft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    (N, 4)
+    """
+
+def ifft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`ifftn` along the last two dimensions.
+
+    >>> F.ifft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    (N, 4)
+    """
+
+def rfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`rfftn` along the last two dimensions.
+
+    >>> F.rfft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    (N, 4)
+    """
+
+def irfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """:func:`irfftn` along the last two dimensions.
+
+    >>> F.irfft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    (N, 4)
+    """
+
+def fftshift(input: Any, dim: Any = None) -> Any:
+    """The frequency 0 in the middle: as :func:`roll`.
+
+    >>> F.fftshift(td.Network().input("x", ("N", 8)), 1).shape
+    (N, 8)
+    """
+
+def ifftshift(input: Any, dim: Any = None) -> Any:
+    """The inverse of :func:`fftshift`.
+
+    >>> F.ifftshift(td.Network().input("x", ("N", 8)), 1).shape
+    (N, 8)
     """
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.lazy import torch
-from ...definition.operation import operation
 from ...definition.tensor import Tensor
+from ..family import family
 from ..operands import axes_of, axis_of, floating
 from ..pointwise.arithmetic import add, sub
 from ..products.matmul import matmul
@@ -99,35 +99,7 @@ def _product(
     return ComplexTensor(sub(a, times(imag, sines)), add(b, times(imag, cosines)))
 
 
-@operation
-def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
-
-    The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
-
-    >>> F.fft(td.Network().input("x", ("N", 8))).shape
-    (N, 8)
-    """
-    return _transform("fft", input, n, dim, norm, False)
-
-
-@operation
-def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The inverse of :func:`fft`.
-
-    >>> F.ifft(F.fft(td.Network().input("x", ("N", 8)))).shape
-    (N, 8)
-    """
-    return _transform("ifft", input, n, dim, norm, True)
-
-
-@operation
-def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.
-
-    >>> F.rfft(td.Network().input("x", ("N", 8))).shape
-    (N, 5)
-    """
+def _rfft(input: Tensor, n: Any, dim: int, norm: str | None) -> ComplexTensor:
     if isinstance(input, ComplexTensor):
         raise DefinitionError("rfft takes real values: F.fft takes complex ones")
     real, _ = _parts(input)
@@ -138,13 +110,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _product(real, None, axis, length, cosines * scale, sines * scale)
 
 
-@operation
-def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.
-
-    >>> F.irfft(F.rfft(td.Network().input("x", ("N", 8)))).shape
-    (N, 8)
-    """
+def _irfft(input: Any, n: Any, dim: int, norm: str | None) -> Tensor:
     real, imag = _parts(input)
     axis = axis_of(dim, real.ndim)
     frequencies = real.shape[axis]
@@ -155,6 +121,38 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
     if imag is None:
         return found
     return sub(found, _product(imag, None, axis, length // 2 + 1, sines * weight, cosines * weight).real)
+
+
+def _along(
+    transform: Callable[..., Any], input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
+) -> Any:
+    return transform(input, n, dim, norm)
+
+
+fft, ifft, rfft, irfft = family(
+    _along,
+    """{}
+
+    >>> F.{name}(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    N
+    """,
+    fft=(
+        lambda input, n, dim, norm: _transform("fft", input, n, dim, norm, False),
+        """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
+
+        The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
+        """,
+    ),
+    ifft=(lambda input, n, dim, norm: _transform("ifft", input, n, dim, norm, True), "The inverse of :func:`fft`."),
+    rfft=(
+        _rfft,
+        "The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.",
+    ),
+    irfft=(
+        _irfft,
+        "The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.",
+    ),
+)
 
 
 def _axes(real: Tensor, s: Sequence[int] | None, dim: Sequence[int] | None) -> list[tuple[int, int | None]]:
@@ -169,125 +167,92 @@ def _axes(real: Tensor, s: Sequence[int] | None, dim: Sequence[int] | None) -> l
     return list(zip(axes, lengths, strict=True))
 
 
-def _every(input: Any, s: Any, dim: Any, norm: str | None, inverse: bool) -> Any:
-    for axis, length in reversed(_axes(_parts(input)[0], s, dim)):
-        input = _transform("ifft" if inverse else "fft", input, length, axis, norm, inverse)
-    return input
+def _every(inverse: bool) -> Callable[..., Any]:
+    def transform(input: Any, s: Any, dim: Any, norm: str | None) -> Any:
+        for axis, length in reversed(_axes(_parts(input)[0], s, dim)):
+            input = _transform("ifft" if inverse else "fft", input, length, axis, norm, inverse)
+        return input
+
+    return transform
 
 
-@operation
-def fftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """:func:`fft` along several dimensions, all of them by default.
-
-    >>> F.fftn(td.Network().input("x", (4, 8))).shape
-    (4, 8)
-    """
-    return _every(input, s, dim, norm, False)
-
-
-@operation
-def ifftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """The inverse of :func:`fftn`.
-
-    >>> F.ifftn(F.fftn(td.Network().input("x", (4, 8)))).shape
-    (4, 8)
-    """
-    return _every(input, s, dim, norm, True)
-
-
-@operation
-def fft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`fftn` along the last two dimensions.
-
-    >>> F.fft2(td.Network().input("x", ("N", 4, 8))).shape
-    (N, 4, 8)
-    """
-    return _every(input, s, dim, norm, False)
-
-
-@operation
-def ifft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`ifftn` along the last two dimensions.
-
-    >>> F.ifft2(F.fft2(td.Network().input("x", ("N", 4, 8)))).shape
-    (N, 4, 8)
-    """
-    return _every(input, s, dim, norm, True)
-
-
-@operation
-def rfftn(
-    input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
-) -> Any:
-    """:func:`rfft` along the last of several dimensions, then :func:`fft` along the others.
-
-    >>> F.rfftn(td.Network().input("x", (4, 8))).shape
-    (4, 5)
-    """
+def _rfftn(input: Tensor, s: Any, dim: Any, norm: str | None) -> Any:
     axes = _axes(input, s, dim)
-    found = rfft(input, axes[-1][1], axes[-1][0], norm)
+    found = _rfft(input, axes[-1][1], axes[-1][0], norm)
     for axis, length in reversed(axes[:-1]):
         found = _transform("rfftn", found, length, axis, norm, False)
     return found
 
 
-@operation
-def irfftn(
-    input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
-) -> Any:
-    """The inverse of :func:`rfftn`.
-
-    >>> F.irfftn(F.rfftn(td.Network().input("x", (4, 8)))).shape
-    (4, 8)
-    """
+def _irfftn(input: Any, s: Any, dim: Any, norm: str | None) -> Tensor:
     axes = _axes(_parts(input)[0], s, dim)
     for axis, length in axes[:-1]:
         input = _transform("irfftn", input, length, axis, norm, True)
-    return irfft(input, axes[-1][1], axes[-1][0], norm)
+    return _irfft(input, axes[-1][1], axes[-1][0], norm)
 
 
-@operation
-def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`rfftn` along the last two dimensions.
-
-    >>> F.rfft2(td.Network().input("x", ("N", 4, 8))).shape
-    (N, 4, 5)
-    """
-    return rfftn(input, s, dim, norm)
-
-
-@operation
-def irfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`irfftn` along the last two dimensions.
-
-    >>> F.irfft2(F.rfft2(td.Network().input("x", ("N", 4, 8)))).shape
-    (N, 4, 8)
-    """
-    return irfftn(input, s, dim, norm)
+def _of_dims(
+    transform: Callable[..., Any],
+    input: Any,
+    s: Sequence[int] | None = None,
+    dim: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Any:
+    return transform(input, s, dim, norm)
 
 
-def _shifted(input: Any, dim: Any, back: bool) -> Any:
+fftn, ifftn, rfftn, irfftn = family(
+    _of_dims,
+    """{}
+
+    >>> F.{name}(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    N
+    """,
+    fftn=(_every(False), ":func:`fft` along several dimensions, all of them by default."),
+    ifftn=(_every(True), "The inverse of :func:`fftn`."),
+    rfftn=(_rfftn, ":func:`rfft` along the last of several dimensions, then :func:`fft` along the others."),
+    irfftn=(_irfftn, "The inverse of :func:`rfftn`."),
+)
+
+
+def _of_images(
+    transform: Callable[..., Any],
+    input: Any,
+    s: Sequence[int] | None = None,
+    dim: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Any:
+    return transform(input, s, dim, norm)
+
+
+fft2, ifft2, rfft2, irfft2 = family(
+    _of_images,
+    """:func:`{}` along the last two dimensions.
+
+    >>> F.{name}(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    (N, 4)
+    """,
+    fft2=(_every(False), "fftn"),
+    ifft2=(_every(True), "ifftn"),
+    rfft2=(_rfftn, "rfftn"),
+    irfft2=(_irfftn, "irfftn"),
+)
+
+
+def _shifted(back: bool, input: Any, dim: Any = None) -> Any:
     x = input.real if isinstance(input, ComplexTensor) else input
     axes = axes_of(dim, x.ndim)
     shifts = [-(x.shape[axis] // 2) if back else x.shape[axis] // 2 for axis in axes]
     return input.roll(shifts, axes) if isinstance(input, ComplexTensor) else roll(input, shifts, axes)
 
 
-@operation
-def fftshift(input: Any, dim: Any = None) -> Any:
-    """The frequency 0 in the middle: as :func:`roll`.
+fftshift, ifftshift = family(
+    _shifted,
+    """{}
 
-    >>> F.fftshift(td.Network().input("x", ("N", 8)), 1).shape
+    >>> F.{name}(td.Network().input("x", ("N", 8)), 1).shape
     (N, 8)
-    """
-    return _shifted(input, dim, False)
-
-
-@operation
-def ifftshift(input: Any, dim: Any = None) -> Any:
-    """The inverse of :func:`fftshift`.
-
-    >>> F.ifftshift(td.Network().input("x", ("N", 8)), 1).shape
-    (N, 8)
-    """
-    return _shifted(input, dim, True)
+    """,
+    fftshift=(False, "The frequency 0 in the middle: as :func:`roll`."),
+    ifftshift=(True, "The inverse of :func:`fftshift`."),
+)
