@@ -7,13 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import layers as L
-from ..core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import shape_text
-from ..sizes.size import product
+from .common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, product, shape_text, torch
 from .family import family
 from .operands import binary, choose, promote
 from .pointwise.activation import log_softmax, logsigmoid

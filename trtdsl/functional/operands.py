@@ -6,16 +6,23 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .. import layers as L
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..core.lazy import np, torch
-from ..definition.network import MAX_DIMS, Network
-from ..definition.operation import require_network
-from ..definition.tensor import Tensor
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
-from ..sizes.shape import shape_text
-from ..sizes.size import Size, SizeLike, bounds, product
+from .common import (
+    MAX_DIMS,
+    L,
+    Network,
+    Size,
+    SizeLike,
+    Tensor,
+    bounds,
+    np,
+    product,
+    require_network,
+    shape_text,
+    torch,
+)
 
 T = TypeVar("T")
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, adds, member
+from .common import Evaluate, Node, Tensor, add_layer, adds, evaluates, member, mistakes, operation, torch
 from .elementwise import extreme, is_half
-from .evaluation import Evaluate, Node, evaluates
-from .mistakes import mistakes
 
 
 @operation

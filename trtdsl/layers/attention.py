@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import as_dtype
-from ..core.errors import ShapeError, UnsupportedError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, adds, member
+from .common import ShapeError, Tensor, UnsupportedError, add_layer, adds, as_dtype, member, mistakes, operation, torch
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
-from .mistakes import mistakes
 from .quantize import narrow, spread
 
 NOT_NORMALIZED = (

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import as_dtype, dtype_name
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, adds
-from .evaluation import Evaluate, Node, evaluates
+from .common import Evaluate, Node, Tensor, add_layer, adds, as_dtype, dtype_name, evaluates, operation, torch
 
 
 @operation

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import DefinitionError, ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.size import SizeLike
-from .base import add_layer, normalize_axis
+from .common import DefinitionError, ShapeError, SizeLike, Tensor, add_layer, normalize_axis, operation, torch
 from .evaluation import Evaluate, Node, evaluates
 from .lifting import HEIGHT, lifted
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from ..core.errors import DefinitionError, ShapeError
 from ..definition.graph import Region as Span
-from ..definition.network import Network
-from ..definition.tensor import Tensor
 from ..sizes.condition import Condition
 from ..sizes.constraints import joined
-from ..sizes.size import SizeLike
 from .base import add_region_layer
-from .evaluation import Evaluate, Node, evaluates
+from .common import DefinitionError, Evaluate, Network, Node, ShapeError, SizeLike, Tensor, evaluates
 from .loop import outer
 from .region import Body, Region, Run, State, region
 

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.backend import Backend
-from ..core.dtypes import dtype_name
-from ..core.errors import UnsupportedError
-from ..core.lazy import np, torch
 from ..definition.network import Operand
 from ..definition.operation import operation, require_network
-from ..definition.tensor import Tensor
+from .common import Tensor, UnsupportedError, dtype_name, np, torch
 from .evaluation import Evaluate, Node, evaluates, storage
 
 

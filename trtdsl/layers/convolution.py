@@ -6,17 +6,10 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.network import Network
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, shape_text
-from ..sizes.size import SizeLike, is_static
 from .base import PADDING_MODES, add_layer, adds, channels_last
+from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, mistakes, operation, shape_text, torch
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
-from .mistakes import mistakes
 from .windows import check_positive, count_windows
 
 

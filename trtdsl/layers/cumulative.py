@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, adds, member, normalize_axis
+from .common import ShapeError, Tensor, add_layer, adds, member, mistakes, normalize_axis, operation, torch
 from .evaluation import Evaluate, Node, evaluates
-from .mistakes import mistakes
 
 
 @operation

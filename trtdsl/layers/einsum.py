@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.size import SizeLike
-from .base import add_layer, folding
+from .common import ShapeError, SizeLike, Tensor, add_layer, folding, operation, torch
 from .evaluation import Evaluate, Node, Shapes, evaluates
 
 Labels = list[str]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from ..core.errors import DefinitionError, ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
 from .base import add_layer, adds, broadcast, member, require_match
 from .cast import convert
-from .evaluation import Evaluate, Node, evaluates
-from .mistakes import mistakes
+from .common import DefinitionError, Evaluate, Node, ShapeError, Tensor, evaluates, mistakes, operation, torch
 
 
 @operation

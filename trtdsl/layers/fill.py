@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dtypes import as_dtype
-from ..core.lazy import torch
-from ..definition.network import Network
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape
-from ..sizes.size import SizeLike, is_static
-from .base import add_layer, adds
+from .common import Network, Shape, SizeLike, Tensor, add_layer, adds, as_dtype, is_static, operation, torch
 from .evaluation import Evaluate, Node, evaluates
 from .shape import size_tensor
 

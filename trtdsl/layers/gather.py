@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape
-from .base import add_layer, adds, member, normalize_axis
+from .common import Shape, ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, torch
 from .evaluation import Evaluate, Node, count, evaluates
 
 

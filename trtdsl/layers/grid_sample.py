@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, shape_text
-from .base import add_layer, adds, member
+from .common import Shape, ShapeError, Tensor, add_layer, adds, member, mistakes, operation, shape_text, torch
 from .evaluation import Evaluate, Node, Shapes, evaluates
-from .mistakes import mistakes
 
 
 @operation

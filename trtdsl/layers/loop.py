@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..core.lazy import torch
 from ..definition.graph import Region as Span
-from ..definition.network import Network
-from ..definition.tensor import Tensor
 from ..sizes.dim import TensorDim
-from ..sizes.shape import Shape
-from ..sizes.size import Size, SizeLike
 from .base import add_region_layer, normalize_axis
-from .evaluation import Node
+from .common import DefinitionError, Network, Node, Shape, ShapeError, Size, SizeLike, Tensor, UnsupportedError, torch
 from .mistakes import mistakes
 from .region import Body, Region, Run, State, region
 from .shape import size_tensor

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from ..core.errors import ShapeError
-from ..core.lazy import np, torch
 from ..core.tensors.exact import beside
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, shape_text
-from ..sizes.size import SizeLike
 from .base import add_layer, broadcast, folding, member, require_match
+from .common import Shape, ShapeError, SizeLike, Tensor, mistakes, np, operation, shape_text, torch
 from .evaluation import Evaluate, Node, Shapes, evaluates
-from .mistakes import mistakes
 
 
 @operation

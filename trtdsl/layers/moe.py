@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, member
-from .evaluation import Evaluate, Node, Shapes, evaluates
+from .common import Evaluate, Node, ShapeError, Shapes, Tensor, add_layer, evaluates, member, operation, torch
 from .quantize import dynamic_scales, narrow, spread
 
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import as_dtype
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, adds, member
+from .common import ShapeError, Tensor, add_layer, adds, as_dtype, member, operation, torch
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import DefinitionError, ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
 from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
-from .evaluation import Evaluate, Node, Shapes, evaluates
+from .common import DefinitionError, Evaluate, Node, ShapeError, Shapes, Tensor, evaluates, mistakes, operation, torch
 from .lifting import HEIGHT, lifted
-from .mistakes import mistakes
 
 
 @operation

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, adds
-from .evaluation import Evaluate, Node, evaluates
+from .common import Evaluate, Node, ShapeError, Tensor, add_layer, adds, evaluates, operation, torch
 
 
 @operation

@@ -8,12 +8,9 @@ from typing import Any
 from ..core.backend import Backend
 from ..core.caller import option
 from ..core.errors import DefinitionError, UnsupportedError, nearest
-from ..core.lazy import np, torch
 from ..definition.operation import operation, require_network
-from ..definition.tensor import Tensor
 from ..definition.wrap import PluginUse
-from .base import add_layer
-from .evaluation import Evaluate, Node, evaluates
+from .common import Evaluate, Node, Tensor, add_layer, evaluates, np, torch
 
 # By PluginFieldType, numpy's dtype of a field's data. The others are no numbers that numpy has.
 FIELD_TYPES = {

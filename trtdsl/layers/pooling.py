@@ -6,14 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape
-from ..sizes.size import SizeLike
 from .base import PADDING_MODES, add_layer, adds, channels_last, member
-from .evaluation import Evaluate, Node, Shapes, count, evaluates
-from .mistakes import mistakes
+from .common import Evaluate, Node, Shape, Shapes, SizeLike, Tensor, count, evaluates, mistakes, operation, torch
 from .windows import check_positive
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import ShapeError, UnsupportedError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
 from .base import add_layer, adds, normalize_axis
 from .cast import convert
+from .common import ShapeError, Tensor, UnsupportedError, as_dtype, dtype_name, mistakes, operation, torch
 from .elementwise import extreme
 from .evaluation import Evaluate, Node, evaluates
-from .mistakes import mistakes
 
 
 @operation

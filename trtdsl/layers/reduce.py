@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.dtypes import dtype_name
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape
 from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
-from .evaluation import Evaluate, Node, Shapes, count, evaluates
-from .mistakes import mistakes
+from .common import Evaluate, Node, Shape, Shapes, Tensor, count, dtype_name, evaluates, mistakes, operation, torch
 
 
 @operation

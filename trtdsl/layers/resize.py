@@ -5,14 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ..core.errors import ShapeError, UnsupportedError
-from ..core.lazy import np, torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.size import SizeLike, is_static
 from .base import add_layer, adds, member
+from .common import ShapeError, SizeLike, Tensor, UnsupportedError, is_static, mistakes, np, operation, torch
 from .evaluation import Evaluate, Node, Shapes, evaluates
-from .mistakes import mistakes
 from .shape import size_tensor
 
 WITH_BATCH = (

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, normalize_axis
+from .common import Evaluate, Node, ShapeError, Tensor, add_layer, evaluates, mistakes, normalize_axis, operation, torch
 from .constant import read_weights
-from .evaluation import Evaluate, Node, evaluates
-from .mistakes import mistakes
 
 
 @operation

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import shape_text
-from .base import add_layer, adds, member, normalize_axis
+from .common import ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, shape_text, torch
 from .evaluation import Evaluate, Node, evaluates
 
 

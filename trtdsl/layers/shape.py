@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.lazy import torch
-from ..definition.network import Network
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
 from ..sizes.dim import TensorDim
 from ..sizes.size import Atom, FloorDivision, Maximum, Minimum, SizeLike
-from .base import add_layer, adds
+from .common import Evaluate, Network, Node, Tensor, add_layer, adds, evaluates, operation, torch
 from .concatenation import concatenation
 from .elementwise import elementwise
-from .evaluation import Evaluate, Node, evaluates
 from .gather import gather
 
 

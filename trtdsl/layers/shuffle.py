@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import DefinitionError, ShapeError
-from ..core.lazy import torch
 from ..core.tensors.memory import reshaped
 from ..definition.graph import Call
 from ..definition.network import MAX_DIMS, Network
 from ..definition.operation import Operation, operation
-from ..definition.tensor import Tensor
-from ..sizes.shape import Shape, shape_text
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
-from .base import add_layer, adds, normalize_axis
+from .common import DefinitionError, Shape, ShapeError, Tensor, add_layer, adds, normalize_axis, shape_text, torch
 from .evaluation import Evaluate, Node, evaluates, given_dims
 from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted

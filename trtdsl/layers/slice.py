@@ -5,15 +5,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.size import SizeLike, is_static
-from .base import add_layer, adds, member
+from .common import ShapeError, SizeLike, Tensor, add_layer, adds, is_static, member, mistakes, operation, torch
 from .evaluation import Evaluate, Node, compact, evaluates, given_dims
 from .lifting import lifted
-from .mistakes import mistakes
 from .shape import size_tensor
 
 

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import as_dtype
-from ..core.errors import ShapeError
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from ..sizes.size import Size, SizeLike
 from .base import add_layer, adds, axes_of, member, normalize_axis
 from .cast import cast
+from .common import ShapeError, Size, SizeLike, Tensor, as_dtype, mistakes, operation, torch
 from .evaluation import Evaluate, Node, Shapes, compact, count, evaluates
-from .mistakes import mistakes
 from .shape import size_tensor
 from .shuffle import squeeze
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.dtypes import dtype_name
-from ..core.lazy import torch
-from ..definition.operation import operation
-from ..definition.tensor import Tensor
-from .base import add_layer, adds, member
-from .evaluation import Evaluate, Node, evaluates
-from .mistakes import mistakes
+from .common import Evaluate, Node, Tensor, add_layer, adds, dtype_name, evaluates, member, mistakes, operation, torch
 
 
 @operation

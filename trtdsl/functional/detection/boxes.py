@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text
 from ..operands import binary, floating
 from ..shaping.join import cat
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
-from ...sizes.size import SizeLike
+from ..common import L, ShapeError, SizeLike, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import binary, choose, per_axis
 from ..pointwise.arithmetic import add, mul
 from ..products.matmul import matmul

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
 from ..indexing.gather import nonzero
 from ..operands import binary, choose, floating, stretch
 from ..reducing.reduction import top

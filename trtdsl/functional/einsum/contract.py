@@ -7,15 +7,8 @@ from collections.abc import Callable, Sequence
 from string import ascii_lowercase
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError
-from ...core.lazy import torch
-from ...definition.graph import Call
-from ...definition.network import Network
 from ...definition.operation import Operation, require_network
-from ...definition.tensor import Tensor
-from ...sizes.shape import Shape
-from ...sizes.size import is_static
+from ..common import Call, DefinitionError, L, Network, Shape, Tensor, is_static, torch
 from ..lowerings import Choice
 from ..operands import as_tensor, result_type
 from .emit import emit

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...core.errors import UnsupportedError
-from ...definition.network import MAX_DIMS
+from ..common import MAX_DIMS, UnsupportedError
 from .costs import Costs, Move, Price
 from .equation import Labels, text
 from .plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take

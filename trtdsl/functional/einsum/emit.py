@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.tensor import Tensor
-from ...sizes.shape import Shape
+from ..common import L, Shape, Tensor, torch
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
 
 

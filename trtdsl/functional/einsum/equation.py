@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...definition.network import MAX_DIMS
-from ...sizes.shape import Shape, shape_text
-from ...sizes.size import SizeLike, bounds
+from ..common import MAX_DIMS, DefinitionError, Shape, ShapeError, SizeLike, UnsupportedError, bounds, shape_text
 
 Labels = tuple[str, ...]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # what torch's sublists number

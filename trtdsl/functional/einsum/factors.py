@@ -11,15 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ... import layers as L
-from ...core.lazy import np, torch
 from ...core.tensors.exact import beside
-from ...definition.network import Network
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ...sizes.shape import Shape
-from ...sizes.size import SizeLike, is_static, product
+from ..common import L, Network, Shape, SizeLike, is_static, np, product, torch
 from ..products.folding import Found, deferred, free_product_of
 from .emit import emit
 from .equation import Equation, Labels

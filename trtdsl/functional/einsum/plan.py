@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.html import folded, preformatted
-from ...sizes.shape import Shape
-from ...sizes.size import SizeLike, product
+from ..common import Shape, SizeLike, product
 from .equation import Equation, Labels
 
 Axes = tuple[Labels, ...]

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ... import layers as L
-from ...core.errors import ShapeError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import Shape, shape_text
-from ...sizes.size import SizeLike
+from ..common import L, Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
 from ..operands import as_tensor, choose, stretch
 from .gather import index_copy, index_put
 from .index import as_indices, index_in, slice_bounds, split_index

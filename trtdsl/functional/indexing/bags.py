@@ -5,13 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import broadcast
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
 from ..operands import align, binary, choose, stretch
 from ..pointwise.arithmetic import mul
 from ..products.matmul import matmul

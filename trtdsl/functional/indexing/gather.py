@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import broadcast
-from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, product
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
 from ..operands import align, as_tensor, axis_of, binary, choose, stretch
 from ..shaping.create import filled, indices_of
 from .index import advanced, as_indices

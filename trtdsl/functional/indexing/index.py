@@ -6,15 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import np, torch
-from ...definition.network import Network
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import broadcast
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, from_front, size_max, size_min
+from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, broadcast, np, operation, torch
 from ..operands import align, as_tensor, binary, choose, stretch
 
 

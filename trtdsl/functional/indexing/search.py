@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation, require_network
-from ...definition.tensor import Tensor
 from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, require_network, torch
 from ..operands import align, as_tensor, binary, numeric, promote
 
 

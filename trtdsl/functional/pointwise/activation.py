@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import dtype_name
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
 from ...definition.precision import is_low
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, dtype_name, operation, shape_text, torch
 from ..family import OF_ONE, family
 from ..lowerings import lowered, way
 from ..operands import (

@@ -6,11 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
+from ..common import L, Tensor, UnsupportedError, operation, torch
 from ..family import OF_TWO, family
 from ..operands import as_tensor, binary, choose, in_float32, promote, result_type, scaled
 from .elementary import log1p, negative

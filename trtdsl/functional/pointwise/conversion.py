@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype
 from ...core.errors import UsageError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
+from ..common import L, Tensor, as_dtype, operation, torch
 
 
 @operation

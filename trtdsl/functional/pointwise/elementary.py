@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
+from ..common import L, Tensor, operation, torch
 from ..family import OF_ONE, family
 from ..operands import as_tensor, binary, choose, numeric, promote, scaled
 

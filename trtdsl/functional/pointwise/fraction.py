@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import UsageError
-from ...core.lazy import torch
 from ...definition.operation import author_location, find_network
-from ...definition.tensor import Tensor
-from ...sizes.size import Size
+from ..common import Size, Tensor, torch
 from ..operands import as_tensor
 from . import arithmetic, powers
 

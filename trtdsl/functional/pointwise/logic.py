@@ -6,11 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation, require_network
-from ...definition.tensor import Tensor
+from ..common import DefinitionError, L, Tensor, UnsupportedError, operation, require_network, torch
 from ..family import TRUTH, TRUTH_OF_TWO, family
 from ..operands import as_tensor, binary, choose, promote
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.tensor import Tensor
+from ..common import L, Tensor, torch
 from ..operands import binary, choose
 from .rounding import truncated
 

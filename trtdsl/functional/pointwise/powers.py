@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
+from ..common import L, Tensor, UnsupportedError, operation, torch
 from ..operands import binary, choose, promote
 
 

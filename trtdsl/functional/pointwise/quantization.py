@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype, dtype_name
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import L, ShapeError, Tensor, UnsupportedError, as_dtype, dtype_name, operation, shape_text, torch
 
 NARROW = ("int8", "float8_e4m3fn", "int4")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ... import layers as L
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
+from ..common import L, Tensor, operation
 from ..family import family
 from ..operands import binary, choose, numeric
 

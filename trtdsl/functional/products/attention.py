@@ -6,14 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
 from ...definition.graph import Later
-from ...definition.operation import operation
 from ...definition.precision import is_low
-from ...definition.tensor import Tensor
 from ...layers.shuffle import behind_shuffles
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..lowerings import Choice, way
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax

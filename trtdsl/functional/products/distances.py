@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import broadcast
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, broadcast, operation, shape_text
 from ..indexing.search import searchsorted
 from ..operands import axis_of, binary, promote, stretch
 from ..pointwise.arithmetic import add

@@ -11,14 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.graph import Call
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ...sizes.shape import Shape
+from ..common import Call, L, Shape, torch
 from ..lowerings import Choice
 from .fusion import made_of, scaled_weight, values_of
 

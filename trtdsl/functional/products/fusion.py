@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.errors import UnsupportedError
-from ...core.lazy import np, torch
 from ...core.tensors.exact import beside
-from ...definition.operation import operation
 from ...definition.tensor import Tensor, weight_names_of
+from ..common import UnsupportedError, np, operation, torch
 
 
 @operation

@@ -5,12 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import binary, choose
 from ..reducing.reduction import top
 from ..reducing.statistics import vector_norm

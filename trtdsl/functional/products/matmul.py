@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
 from ...layers.shuffle import joined_shuffle
-from ...sizes.shape import shape_text
-from ...sizes.size import bounds, is_static, product
+from ..common import L, ShapeError, Tensor, UnsupportedError, bounds, is_static, operation, product, shape_text, torch
 from ..operands import align, binary, promote
 from .folding import deferred
 

@@ -6,13 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
-from ...sizes.size import SizeLike
+from ..common import DefinitionError, L, ShapeError, SizeLike, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import binary, choose, scaled, stretch
 from ..pointwise.activation import softmax
 from ..pointwise.logic import logical_and, logical_not, ne

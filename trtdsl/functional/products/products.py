@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import broadcast, normalize_axis
-from ...sizes.shape import shape_text
 from ...sizes.size import product
+from ..common import L, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, shape_text, torch
 from ..operands import align, binary, promote, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of

@@ -6,14 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
 from ...definition.methods import Selected
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
 from ...sizes.size import INFINITY, SizeLike, bounds, size_max
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, as_dtype, operation, torch
 from ..operands import as_tensor, axis_of, binary, floating, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import arange

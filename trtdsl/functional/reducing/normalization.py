@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.graph import Call
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, product
+from ..common import Call, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..lowerings import Choice, lowered, way
 from ..operands import binary, scaled
 from ..products.folding import Scaled, scaled_by

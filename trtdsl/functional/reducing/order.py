@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import as_tensor, axis_of, binary
 from .sort import sort
 from .statistics import vector_norm

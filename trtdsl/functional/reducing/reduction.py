@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
 from ...definition.methods import Dims, Extremes, Selected
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import L, ShapeError, Tensor, UnsupportedError, as_dtype, operation, shape_text, torch
 from ..family import family
 from ..operands import axes_of, axis_of, binary, choose
 from ..pointwise.arithmetic import maximum, minimum

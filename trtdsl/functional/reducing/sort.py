@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
 from ...definition.methods import Selected
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import axis_of
 from .reduction import top
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.graph import Call
 from ...definition.operation import Operation
-from ...definition.tensor import Tensor
-from ...layers.base import channels_last
 from ...layers.shuffle import Shuffle
-from ...sizes.size import is_static, product
+from ..common import Call, L, Tensor, channels_last, is_static, product, torch
 from ..lowerings import AUTO, lowered, way
 
 NO_POOLING = "IPoolingLayer is for all dimensions after (N, C), of static sizes, of floats, and has no minimum"

@@ -5,14 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype
-from ...core.errors import UnsupportedError
-from ...core.lazy import torch
 from ...definition.methods import Dims
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.size import product
+from ..common import L, Tensor, UnsupportedError, as_dtype, operation, product, torch
 from ..family import family
 from ..operands import as_tensor, axes_of, binary, choose, floating, promote, sum_in_float32
 from .reduction import _reduce

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import folding
-from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, size_max
+from ..common import L, Network, ShapeError, Tensor, UnsupportedError, folding, operation, shape_text, torch
 from ..operands import as_tensor
 from .taps import number
 

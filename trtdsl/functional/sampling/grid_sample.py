@@ -7,14 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import folding
-from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, is_static, product
+from ..common import L, ShapeError, Tensor, UnsupportedError, folding, operation, shape_text, torch
 from ..lowerings import lowered, way
 from ..operands import as_tensor, binary
 from .separable import resized_by_layer, separable, transformation_of, why_not

@@ -8,16 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import np, torch
 from ...core.tensors.exact import Rounded
-from ...definition.network import Network
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import channels_last, folding
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
+from ..common import L, Network, ShapeError, Tensor, UnsupportedError, channels_last, folding, np, operation, torch
 from ..lowerings import AUTO, lowered, way
 from ..operands import as_tensor, stretch
 from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix

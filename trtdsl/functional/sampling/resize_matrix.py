@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.tensor import Tensor
-from ...sizes.size import SizeLike
+from ..common import L, Network, SizeLike, Tensor, torch
 from ..operands import align, as_tensor, binary
 from .taps import Taps, resample
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ... import layers as L
-from ...core.lazy import np, torch
-from ...definition.tensor import Tensor
+from ..common import L, Tensor, np, torch
 from .taps import Taps, make_taps
 
 LAYER = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}

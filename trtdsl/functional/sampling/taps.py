@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.tensor import Tensor
 from ...sizes.size import SizeLike, bounds, size_max
+from ..common import L, Network, Tensor, torch
 from ..operands import as_tensor, binary
 
 Number = float | Tensor

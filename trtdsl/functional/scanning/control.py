@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError
-from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.operation import operation, require_network
-from ...definition.tensor import Tensor
 from ...sizes.condition import Condition
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, Network, ShapeError, Tensor, operation, require_network, shape_text, torch
 from ..operands import as_tensor, normalize_axis
 from ..pointwise import logic
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
+from ..common import Tensor, operation
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..pointwise.arithmetic import add, mul, sub
 from ..products.matmul import linear

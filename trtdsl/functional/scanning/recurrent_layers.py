@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
 from ..operands import binary
 from ..pointwise.activation import relu, tanh

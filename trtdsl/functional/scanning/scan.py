@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import broadcast
 from ...sizes.size import INFINITY, SizeLike, bounds
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, torch
 from ..lowerings import lowered, way
 from ..operands import align, axis_of, binary, promote, stretch
 from ..pointwise.arithmetic import add, mul

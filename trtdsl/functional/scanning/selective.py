@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
-from ...sizes.size import bounds, product
+from ..common import L, ShapeError, Tensor, bounds, operation, product, shape_text, torch
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
 from ..lowerings import lowered, way

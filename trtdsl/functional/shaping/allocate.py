@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype
-from ...core.errors import UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation, require_network
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
-from ...sizes.size import Size, SizeLike
 from .. import operands
+from ..common import (
+    L,
+    Size,
+    SizeLike,
+    Tensor,
+    UnsupportedError,
+    as_dtype,
+    operation,
+    require_network,
+    shape_text,
+    torch,
+)
 from ..operands import varargs
 from ..reducing.reduction import sum as total
 from .create import full, linspace, new_zeros, refuse_storage, tensor, zeros, zeros_like

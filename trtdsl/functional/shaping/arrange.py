@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
 from ...layers.windows import count_windows
-from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, bounds, product, size_max, size_min
+from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
 from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis
 from .create import indices_of
 

@@ -8,15 +8,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.network import Network
 from ...definition.operation import operation, require_network
-from ...definition.tensor import Tensor
 from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
+from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, torch
 from ..family import family
 from ..operands import align, as_tensor, binary, choose, result_type, stretch, varargs
 

@@ -6,14 +6,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
 from ...sizes.condition import Condition, verdict
-from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, bounds, fixed, from_front, size_max, size_min
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import axis_of, normalize_axis, result_type

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from ... import layers as L
-from ...core.errors import ShapeError
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
 from ...sizes.size import divide_exactly, product
+from ..common import L, ShapeError, Tensor, operation, shape_text
 
 
 @operation

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import broadcast, normalize_axis
 from ...sizes.shape import Shape, shape_text
 from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
+from ..common import L, Network, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, torch
 from ..operands import align, axis_of, stretch, varargs
 
 

@@ -7,14 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.dtypes import as_dtype
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.operation import operation, require_network
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
-from ...sizes.size import SizeLike, is_static
+from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, require_network, shape_text, torch
 from ..operands import as_tensor, promote, result_type, varargs
 from .arrange import pad
 from .join import cat

@@ -6,14 +6,9 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...core.html import folded
-from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
 from ...sizes.shape import Shape, shape_text
+from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..indexing.index import getitem
 from ..pointwise.arithmetic import add, atan2, div, hypot, mul, sub
 from ..pointwise.elementary import cos, exp, neg, sin

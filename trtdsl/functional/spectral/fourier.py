@@ -6,10 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.tensor import Tensor
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, torch
 from ..family import family
 from ..operands import axes_of, axis_of, floating
 from ..pointwise.arithmetic import add, sub

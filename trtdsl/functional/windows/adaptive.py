@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError
-from ...core.lazy import torch
-from ...definition.network import Network
-from ...definition.tensor import Tensor
-from ...sizes.shape import shape_text
-from ...sizes.size import SizeLike, is_static, product
+from ..common import L, Network, ShapeError, SizeLike, Tensor, is_static, product, shape_text, torch
 from ..family import family
 from ..operands import as_tensor, binary, per_axis, stretch
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d

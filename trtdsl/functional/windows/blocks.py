@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ... import layers as L
-from ...core.lazy import torch
-from ...definition.tensor import Tensor
-from ...sizes.size import is_static
+from ..common import L, Tensor, is_static, torch
 
 Sides = tuple[int, ...]  # one value per spatial dimension
 

@@ -6,15 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.tensor import Tensor
-from ...layers.base import channels_last
 from ...layers.convolution import check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
-from ...sizes.shape import shape_text
-from ...sizes.size import is_static, product
+from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
 from ..family import family
 from ..operands import binary, per_axis
 from ..products.folding import deferred

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError
-from ...definition.tensor import Tensor
 from ...layers.windows import check_positive, require_windows
-from ...sizes.shape import shape_text
 from ...sizes.size import SizeLike, floor_divide, size_min
+from ..common import L, ShapeError, Tensor, shape_text
 from ..operands import per_axis
 
 Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...definition.graph import Call
 from ...definition.operation import Operation
-from ...definition.tensor import Tensor
-from ...layers.base import channels_last
+from ..common import Call, Tensor, channels_last
 from ..products.folding import free_product_of
 
 

@@ -6,14 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import ShapeError, UnsupportedError
-from ...core.lazy import torch
-from ...definition.graph import Call
-from ...definition.operation import operation
-from ...definition.tensor import Tensor
-from ...layers.base import channels_last
-from ...sizes.size import is_static
+from ..common import Call, L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, operation, torch
 from ..family import family
 from ..lowerings import AUTO, LOWERINGS, lowered, reasons, way
 from ..operands import as_tensor, binary, per_axis, scaled

@@ -7,11 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ... import layers as L
-from ...core.errors import UnsupportedError
-from ...core.lazy import torch
-from ...definition.tensor import Tensor
-from ...sizes.size import SizeLike, is_static
+from ..common import L, SizeLike, Tensor, UnsupportedError, is_static, torch
 from ..operands import as_tensor, binary
 from .extent import Windows
 

@@ -1,0 +1,41 @@
+"""What every file of this floor is written with: the layers, Tensors, torch, sizes and errors."""
+
+from .. import layers as L
+from ..core.dtypes import as_dtype, dtype_name
+from ..core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..core.lazy import np, torch
+from ..definition.graph import Call
+from ..definition.network import MAX_DIMS, Network
+from ..definition.operation import operation, require_network
+from ..definition.tensor import Tensor
+from ..layers.base import broadcast, channels_last, folding, normalize_axis
+from ..sizes.shape import Shape, shape_text
+from ..sizes.size import Size, SizeLike, bounds, is_static, product
+
+__all__ = [
+    "MAX_DIMS",
+    "Call",
+    "DefinitionError",
+    "L",
+    "Network",
+    "Shape",
+    "ShapeError",
+    "Size",
+    "SizeLike",
+    "Tensor",
+    "UnsupportedError",
+    "as_dtype",
+    "bounds",
+    "broadcast",
+    "channels_last",
+    "dtype_name",
+    "folding",
+    "is_static",
+    "normalize_axis",
+    "np",
+    "operation",
+    "product",
+    "require_network",
+    "shape_text",
+    "torch",
+]
