@@ -79,9 +79,40 @@ class Source(ast.NodeVisitor):
                 self.calls.append((node.func.attr, len(node.args), named, f"{self.file}:{node.lineno}"))
         self.generic_visit(node)
 
+    def visit_FunctionDef(self, node):  # add = adds("add_topk", order, takes=1, mode=…), then add_layer(add, x, k)
+        parts = list(ast.walk(node))
+        named = {
+            part.targets[0].id: part.value
+            for part in parts
+            if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name) and is_call(part.value, "adds")
+        }
+        for part in parts:
+            if is_call(part, "add_layer") and part.args:
+                made = named.get(part.args[0].id) if isinstance(part.args[0], ast.Name) else part.args[0]
+                if is_call(made, "adds"):
+                    self.added(made, part.args[1:])
+        self.generic_visit(node)
+
+    def added(self, call, operands):
+        """A layer that is added by the name of its method: the operands, or the first of them, then the arguments."""
+        place = f"{self.file}:{call.lineno}"
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        takes, numbers = given.pop("takes", None), given.pop("numbers", None)
+        for name in (*given, *(key.value for key in (numbers.keys if numbers else ()))):
+            if name in self.members:
+                self.attributes.setdefault(name, place)
+        count = len(operands) if takes is None else takes.value
+        starred = [each for each in (*call.args, *(operands if takes is None else ())) if isinstance(each, ast.Starred)]
+        if isinstance(call.args[0], ast.Constant) and not starred:
+            self.calls.append((call.args[0].value, count + len(call.args) - 1, [], place))
+
     def visit_Constant(self, node):  # getattr(definition, "add_quantize")
         if isinstance(node.value, str) and node.value.startswith("add_") and node.value in self.members:
             self.attributes.setdefault(node.value, f"{self.file}:{node.lineno}")
+
+
+def is_call(node, name):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def is_module(node):
