@@ -68,8 +68,10 @@ ORDERS = {
         "compare_tensors",
     ],
     "porting": [
+        "operators",
         "calls",
         "statements",
+        "render",
         "missing",
         "given",
         "served_range",

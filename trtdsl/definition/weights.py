@@ -155,16 +155,23 @@ class Weights:
         return self._files[0].header.metadata if self._files else None
 
     def check(
-        self, expected: Mapping[str, tuple[tuple[int, ...], str]] | None, *, allow_nonfinite: bool = False
+        self,
+        expected: Mapping[str, tuple[tuple[int, ...], str]] | None,
+        constants: Sequence[str] = (),
+        *,
+        allow_nonfinite: bool = False,
     ) -> None:
         """Compares all names, shapes and dtypes with ``expected``, and reports all problems at once.
 
-        With a problem it looks for NaN and Inf, too, unless they are allowed. Raises WeightsError listing all, sorted
-        by name.
+        ``constants`` are there besides. With a problem it looks for NaN and Inf, too, unless they are allowed. Raises
+        WeightsError listing all, sorted by name.
         """
         problems: dict[str, str] = {}
         found = dict(zip(self.shapes, zip(self.shapes.values(), self.dtypes.values(), strict=True), strict=True))
-        wanted = found if expected is None else expected
+        wanted = (
+            found if expected is None else {**{name: found[name] for name in constants if name in found}, **expected}
+        )
+        problems.update((name, "missing: a constant of the network") for name in constants if name not in found)
         for name, (shape, dtype) in wanted.items() if wanted != found else ():
             if name.endswith(IGNORED):
                 continue

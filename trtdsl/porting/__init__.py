@@ -38,6 +38,13 @@ class Ported:
     """The conditions on its dimensions that the file has from the module, with the module's lines."""
     verdict: Verdict | None = None
     """What a check of the text says; None where it was not asked for."""
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    """What its weights have besides the module's state_dict."""
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The network's weights, as the module has them."""
+        return {**self.module.state_dict(), **self.constants}
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
         """Remarks for the caller, and the next step."""
@@ -48,7 +55,7 @@ class Ported:
             lines.append(
                 f"{count} call{'s have' if count > 1 else ' has'} no counterpart ({calls}): see td.missing in the file"
             )
-        if weights is None and self.module.state_dict():
+        if weights is None and self.weights:
             lines.append(
                 f"its weights are to be in {self.name}.safetensors: "
                 f"{to_write('weights=', '--weights ')}{self.name}.safetensors writes the module's own"
@@ -116,7 +123,7 @@ def write_files(result: Ported, file: Path | None, weights: Path | None, *, forc
     text, values = outputs_of(file, weights, type(result.module), force=force)
     files = {} if text is None else {text: result.text.encode()}
     if values is not None:
-        files[values] = as_safetensors(result.module.state_dict())
+        files[values] = as_safetensors(result.weights)
     write_all_atomically(files)
 
 
@@ -162,7 +169,7 @@ def ported(
     progress: Progress | None = None,
 ) -> Ported:
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
-    from ..core.errors import UnsupportedError, UsageError
+    from ..core.errors import UsageError
     from .given import checked_inputs
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
@@ -182,13 +189,8 @@ def ported(
                 "sample=FUNCTION into the file that is written, or use td.from_module"
             )
     trace = traced_at_all_sizes(module, given, tell)
-    for path, constant in trace.constants.items():
-        raise UnsupportedError(
-            f"a tensor of shape {tuple(constant.shape)} is made outside of the module and is too long to be written "
-            "out: make it a buffer",
-            location=trace.weights[path].location,
-        )
+    trace.constants.update(found.drawn(module, trace.weights.values()))
     written = File(found, trace, given, name, file, weights)
     text, judged = finished(written.text(), written, module, checked=check, tell=tell)
     conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
-    return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged)
+    return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged, trace.constants)

@@ -6,12 +6,13 @@ made. Arguments are trees of lists, tuples, dicts and slices, whose leaves are v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import Location
+from .operators import OF_SIZES
 
 if TYPE_CHECKING:
     import torch
@@ -41,14 +42,28 @@ class Weight(Value):
     location: Location | None = None
     """Where a tensor from outside of the module is used."""
 
+    @property
+    def made(self) -> str:
+        """Where it is from, of a tensor that is in no state_dict."""
+        return ", drawn when the module is made" if self.location is None else f", made at {self.location.short}"
+
 
 @dataclass(eq=False)
 class ValueList(Value):
     """Several tensors that a function takes as one list."""
 
 
+class Node:
+    """A node of a tree of arguments beside Python's own."""
+
+    @property
+    def apart(self) -> tuple[Any, Sequence[Any]]:
+        """What it is besides its parts, and these."""
+        raise NotImplementedError
+
+
 @dataclass(eq=False)
-class SizeOf:
+class SizeOf(Node):
     """One dimension of a tensor, as ``x.shape[axis]``."""
 
     value: Value
@@ -57,9 +72,13 @@ class SizeOf:
     name: str | None = None
     """What the author calls it."""
 
+    @property
+    def apart(self) -> tuple[Any, tuple[Any, ...]]:
+        return ("size", self.axis), (self.value,)
+
 
 @dataclass(eq=False)
-class SizeOp:
+class SizeOp(Node):
     """Arithmetic on sizes and numbers, as the author wrote it."""
 
     symbol: str
@@ -69,6 +88,10 @@ class SizeOp:
     """Whether it, or a size that it is computed from, has another number at other sizes of the inputs."""
     name: str | None = None
     """What the author calls it."""
+
+    @property
+    def apart(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.symbol, self.operands
 
 
 SizeExpression = SizeOf | SizeOp
@@ -154,6 +177,44 @@ class Call:
         return "" if isinstance(self.module, (Helper, Side)) else type(self.module).__module__
 
 
+def apart(node: Any) -> tuple[Any, Sequence[Any]] | None:
+    """What a node of a tree of arguments is besides its parts, and these, down to those of sizes; None for a leaf."""
+    if isinstance(node, (list, tuple)):
+        return type(node).__name__, node
+    if isinstance(node, slice):
+        return "slice", (node.start, node.stop, node.step)
+    if isinstance(node, dict):
+        return ("dict", *node), list(node.values())
+    return node.apart if isinstance(node, Node) else None
+
+
+def joined(node: Any, parts: list[Any]) -> Any:
+    """The node with other parts."""
+    if isinstance(node, (list, tuple)):
+        return tuple(parts) if isinstance(node, tuple) else parts
+    if isinstance(node, slice):
+        return slice(*parts)
+    if isinstance(node, SizeOf):
+        return replace(node, value=parts[0])
+    return replace(node, operands=tuple(parts)) if isinstance(node, SizeOp) else dict(zip(node, parts))
+
+
+def alike(a: Any, b: Any, same: Callable[[Any, Any], bool]) -> bool:
+    """Whether two trees are of one structure and their leaves, pair by pair, the ``same``."""
+    mine, its = apart(a), apart(b)
+    if mine is None or its is None:
+        return mine is its and same(a, b)
+    return (
+        mine[0] == its[0] and len(mine[1]) == len(its[1]) and all(alike(*each, same) for each in zip(mine[1], its[1]))
+    )
+
+
+def keyed(tree: Any, leaf: Callable[[Any], Any]) -> Any:
+    """A key that trees have in common whose structure is one and whose leaves give the same."""
+    node = apart(tree)
+    return leaf(tree) if node is None else (node[0], *(keyed(each, leaf) for each in node[1]))
+
+
 def leaves(tree: Any) -> Iterator[Any]:
     """The leaves of a tree of arguments, in order."""
     if isinstance(tree, (list, tuple)):
@@ -170,15 +231,29 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 def rebuilt(tree: Any, change: Callable[[Any], Any]) -> Any:
     """The tree with each leaf changed; tuples and lists of every kind become plain ones."""
-    if isinstance(tree, list):
-        return [rebuilt(item, change) for item in tree]
-    if isinstance(tree, tuple):
-        return tuple(rebuilt(item, change) for item in tree)
-    if isinstance(tree, dict):
-        return {key: rebuilt(item, change) for key, item in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*(rebuilt(item, change) for item in (tree.start, tree.stop, tree.step)))
+    if isinstance(tree, (list, tuple, dict, slice)):
+        node = apart(tree)
+        assert node is not None
+        return joined(tree, [rebuilt(each, change) for each in node[1]])
     return change(tree)
+
+
+def with_values(tree: Any, image: Callable[[Any], Any]) -> Any:
+    """The tree with other values, in sizes too, and other leaves: what ``image`` gives for each."""
+    sizes = apart(tree) if isinstance(tree, (SizeOf, SizeOp)) else None
+    if sizes is not None:
+        return joined(tree, [with_values(each, image) for each in sizes[1]])
+    return rebuilt(tree, lambda leaf: with_values(leaf, image) if isinstance(leaf, (SizeOf, SizeOp)) else image(leaf))
+
+
+def computed(size: Any, of: Callable[[SizeOf], Any]) -> Any:
+    """What a size is computed to be, by Python's own functions, where ``of`` says what each dimension is."""
+    if isinstance(size, SizeOf):
+        return of(size)
+    if not isinstance(size, SizeOp):
+        return size
+    operands = [computed(each, of) for each in size.operands]
+    return -operands[0] if (size.symbol, len(operands)) == ("-", 1) else OF_SIZES[size.symbol](*operands)
 
 
 def operations(call: Call) -> Iterator[Op]:
@@ -194,20 +269,21 @@ def operations(call: Call) -> Iterator[Op]:
 
 def values_in(tree: Any) -> Iterator[Value]:
     """The values that a tree of arguments needs, also those whose sizes it uses."""
-    for leaf in leaves(tree):
-        if isinstance(leaf, Value):
-            yield leaf
-        elif isinstance(leaf, (SizeOf, SizeOp)):
-            yield from size_values(leaf)
+    node = None if isinstance(tree, Value) else apart(tree)
+    if isinstance(tree, Value):
+        yield tree
+    for each in node[1] if node is not None else ():
+        yield from values_in(each)
 
 
-def size_values(size: Any) -> Iterator[Value]:
-    """The values whose dimensions a size is computed from."""
-    if isinstance(size, SizeOf):
-        yield size.value
-    elif isinstance(size, SizeOp):
-        for operand in size.operands:
-            yield from size_values(operand)
+def sizes_of(tree: Any) -> Iterator[SizeOf]:
+    """The dimensions that a tree of arguments uses, in what is computed from them too."""
+    if isinstance(tree, SizeOf):
+        yield tree
+        return
+    node = apart(tree)
+    for each in node[1] if node is not None else ():
+        yield from sizes_of(each)
 
 
 def made_by(value: Value) -> Iterator[Op]:

@@ -44,14 +44,12 @@ def spec_of(
             "dir(trtdsl.functional) lists, or port the module to a file and replace its td.missing",
             location=written.missing_at,
         )
-    for path, constant in trace.constants.items():
-        setattr(module, path, constant)
     spec = executed(written.text(), written.name, {written.maker: lambda: copied(module)})
     drawn = {key: each.sample for key, each in given.inputs.items() if callable(each.sample)}  # no text can name these
     if drawn:
         inputs = {key: replace(each, sample=drawn.get(key, each.sample)) for key, each in spec.inputs.items()}
         spec = replace(spec, inputs=inputs)
-    spec = replace(spec, weights=dict(module.state_dict())) if written.main.scoped else spec
+    spec = replace(spec, weights={**module.state_dict(), **trace.constants}) if written.main.scoped else spec
     if trace.refusal is not None:
         defined(spec, trace.refusal)
     return spec

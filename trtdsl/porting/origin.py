@@ -7,7 +7,7 @@ import inspect
 import keyword
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from ..core.author import authors_errors, load_module
 from ..core.caller import to_write
 from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import torch
+from ..definition.spec.reference import outside_state
+from .calls import Weight
 from .tracing.trace import check_traceable
 
 
@@ -82,6 +84,17 @@ class Origin:
             raise UsageError(f"{self.attribute} makes a {type(module).__name__}, not a torch.nn.Module")
         check_traceable(module)
         return module.eval()
+
+    def drawn(self, module: torch.nn.Module, weights: Iterable[Weight]) -> dict[str, torch.Tensor]:
+        """Those of the ``weights`` that the module does not store and that another of its kind has otherwise."""
+        own = {weight.path for weight in weights if not weight.stored}
+        mine = outside_state(module) if own else {}
+        its = outside_state(self.make()) if own & {*mine} else {}
+        return {
+            path: mine[path]
+            for path in own & {*mine}
+            if path not in its or not torch.equal(mine[path].nan_to_num(), its[path].nan_to_num())
+        }
 
     def default_name(self, module: torch.nn.Module) -> str:
         """The name of the network."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import Location
-from .calls import Call, SizeOf, SizeOp, Value, leaves, rebuilt, values_in
+from .calls import Call, Node, SizeOf, SizeOp, Value, keyed, leaves, values_in, with_values
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Argument:
 
 
 @dataclass(eq=False)
-class Expression:
+class Expression(Node):
     """A call, an operator, an index or an attribute.
 
     ``form`` is one of function (``F.name``), method, operator, swapped (an operator with its operands exchanged),
@@ -48,6 +48,11 @@ class Expression:
     call: Call | None = None
     """For a module: the call that it stands for."""
     location: Location | None = None
+
+    @property
+    def apart(self) -> tuple[Any, list[Any]]:
+        keywords = (argument.keyword for argument in self.arguments)
+        return (self.form, self.name, *keywords), [argument.tree for argument in self.arguments]
 
 
 @dataclass(eq=False)
@@ -122,15 +127,6 @@ def parts(expression: Expression) -> Iterator[Any]:
                 yield leaf
 
 
-def sizes_of(leaf: Any) -> Iterator[SizeOf]:
-    """The dimensions that a size is computed from."""
-    if isinstance(leaf, SizeOf):
-        yield leaf
-    elif isinstance(leaf, SizeOp):
-        for operand in leaf.operands:
-            yield from sizes_of(operand)
-
-
 def expressions(expression: Expression) -> Iterator[Expression]:
     """The expression and those nested in it."""
     yield expression
@@ -167,19 +163,13 @@ def substitute(body: Iterable[Statement], values: Mapping[Any, Value]) -> None:
     """Writes other values in the place of some values and literals, in all statements."""
 
     def change(leaf: Any) -> Any:
-        if isinstance(leaf, (Value, Literal)):
-            return values.get(leaf, leaf)
-        if isinstance(leaf, SizeOf):
-            return SizeOf(values.get(leaf.value, leaf.value), leaf.axis, leaf.number, leaf.name)
-        if isinstance(leaf, SizeOp):
-            return replace(leaf, operands=tuple(map(change, leaf.operands)))
         if isinstance(leaf, Expression):
             enter(leaf)
-        return leaf
+        return values.get(leaf, leaf) if isinstance(leaf, (Value, Literal)) else leaf
 
     def enter(expression: Expression) -> None:
         for argument in expression.arguments:
-            argument.tree = rebuilt(argument.tree, change)
+            argument.tree = with_values(argument.tree, change)
 
     for statement in body:
         enter(statement.expression)
@@ -187,11 +177,7 @@ def substitute(body: Iterable[Statement], values: Mapping[Any, Value]) -> None:
 
 def size_key(size: Any) -> Any:
     """Sizes that are the same expression have the same key."""
-    if isinstance(size, SizeOf):
-        return ("of", id(size.value), size.axis)
-    if isinstance(size, SizeOp):
-        return (size.symbol, *map(size_key, size.operands))
-    return repr(size.value) if isinstance(size, Literal) else repr(size)
+    return keyed(size, lambda leaf: id(leaf) if isinstance(leaf, Value) else repr(getattr(leaf, "value", leaf)))
 
 
 def same(value: Any, default: Any) -> bool:

@@ -57,7 +57,7 @@ def finished(
     try:
         with _importable():
             spec = executed(text, written.name, {}, shapes.note)
-        weights = dict(module.state_dict()) if written.main.scoped else None
+        weights = {**module.state_dict(), **written.trace.constants} if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
         network = defined(spec, written.trace.refusal)
     except TrtdslError as error:

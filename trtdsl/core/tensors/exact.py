@@ -597,6 +597,8 @@ def _modes() -> Any:
                 return self.exact.of(args[0]).tolist()
             if name == "__setitem__" and type(args[2]) is float and _is_floating(args[0]):
                 args = (*args[:2], self.exact.number(args[2], args[0].dtype))
+            if name == "__set__" and func.__self__ is torch.Tensor.data and _is_narrow(args[1]):
+                self.exact.keep(args[0], self.exact.of(args[1]))  # before the memory is that of both
             result = func(*args, **kwargs)
             if name in MADE and isinstance(result, torch.Tensor) and _is_narrow(result):
                 self._keep(result, *args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...core.errors import DefinitionError, Location, UsageError, nearest
@@ -39,7 +39,16 @@ def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -
     return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
 
 
-def filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.Tensor]:
+def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) -> None:
+    """Gives the module these weights; of the network's ``constants`` those that it has as buffers or attributes."""
+    state = module.state_dict()
+    module.load_state_dict(filled(state, weights, {*constants} - {*state}), assign=not held_twice(module))
+    for name in {*constants} & {*outside_state(module)}:
+        path, _, own = name.rpartition(".")
+        setattr(module.get_submodule(path), own, weights.get(name).clone())
+
+
+def filled(state: dict[str, torch.Tensor], weights: Weights, besides: Collection[str] = ()) -> dict[str, torch.Tensor]:
     """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
 
     A counter of training steps is the file's where it fits the module's: neither needs to have the other's.
@@ -48,6 +57,8 @@ def filled(state: dict[str, torch.Tensor], weights: Weights) -> dict[str, torch.
     state.clear()
     state.update(counters)
     for name, shape in weights.shapes.items():
+        if name in besides:
+            continue
         if not name.endswith(IGNORED) or (name in counters and tuple(counters[name].shape) == shape):
             state[name] = weights.get(name)
     return state

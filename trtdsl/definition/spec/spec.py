@@ -32,7 +32,7 @@ from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
 from ..tuning.precisions import Precisions, open_precision
 from ..weights import Scope, Source, Weights, weights_files
-from .reference import check_forward, check_reference, filled, held_twice, outside_state
+from .reference import check_forward, check_reference, fill, outside_state
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class NetworkSpec:
     tied: Mapping[str, str] = field(default_factory=dict)
     """Names of weights that are one tensor, of which a checkpoint may hold one alone."""
     buffers: bool = False
+    constants: tuple[str, ...] = ()
+    """Names among the weights that the reference's state_dict does not have."""
     tolerance: Any = None
     """What a check allows of the outputs; see :func:`trtdsl.check`."""
     leave_out: tuple[str, ...] = ()
@@ -118,11 +120,12 @@ class NetworkSpec:
             network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
             opened = self.open_weights(weights)
             if opened is not None:
-                opened.check(self.expected_weights(), allow_nonfinite=allow_nonfinite)
+                opened.check(self.expected_weights(), self.constants, allow_nonfinite=allow_nonfinite)
                 network.unsearched = None if allow_nonfinite else opened
                 if self.buffers:
                     with unrounded:
-                        opened.add_buffers(self.reference_buffers())
+                        made = self.reference_buffers()
+                        opened.add_buffers({name: made[name] for name in made if name not in self.constants})
             inputs = self._with_dims(replaced)
             with unrounded, network.current(), import_path(self._folder), authors_errors(self.function):
                 with network.operation("input", location=self._place):  # of what is added here, whoever called define
@@ -255,7 +258,7 @@ class NetworkSpec:
         """
         with self._reference(values=weights is None) as module:
             if weights is not None:
-                module.load_state_dict(filled(module.state_dict(), weights), assign=not held_twice(module))
+                fill(module, weights, self.constants)
             return module.eval()
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
@@ -392,6 +395,7 @@ def network(
     unused: str | Sequence[str] = (),
     tied: Mapping[str, str] | None = None,
     buffers: bool = False,
+    constants: str | Sequence[str] = (),
     tolerance: Any = None,
     leave_out: str | Sequence[str] = (),
     trivial: str | Sequence[str] = (),
@@ -406,7 +410,9 @@ def network(
     the whole ranges of the dimensions; an engine serves each feed by the first that holds it. Weights that the network
     leaves aside are named in ``unused``, one by one or by module; names of one tensor in ``tied``, such as
     ``{"lm_head.weight": "embed.weight"}``: a checkpoint may hold either. With ``buffers`` the scope also has what the
-    reference makes for itself and does not store: buffers and attributes that are not in its state_dict.
+    reference makes for itself and does not store: buffers and attributes that are not in its state_dict. ``constants``
+    are names that the weights have besides: what the module's code computes or draws. Where the reference has a buffer
+    of such a name, a check gives it that value.
 
     Three say what a check allows, and it repeats them: ``tolerance`` is a part of each slice such as 1e-3, or a mapping
     of these by output; ``leave_out`` names outputs of the reference that the network has not, ``trivial`` outputs that
@@ -439,6 +445,7 @@ def network(
             unused=_as_names(unused),
             tied=dict(tied or {}),
             buffers=buffers,
+            constants=_as_names(constants),
             tolerance=tolerance,
             leave_out=_as_names(leave_out),
             trivial=_as_names(trivial),

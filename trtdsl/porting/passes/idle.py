@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import Branch, Call, Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..calls import Branch, Call, Op, SizeOp, Value, leaves, with_values
 from ..tracing.trace import Trace
 
 
@@ -13,12 +13,12 @@ def without_idle_pads(trace: Trace) -> None:
     same: dict[Value, Value] = {}
     _enter(trace.root, same)
     if same:
-        trace.results = rebuilt(trace.results, lambda leaf: _changed(leaf, same))
+        trace.results = _changed(trace.results, same)
 
 
 def _enter(call: Call, same: dict[Value, Value]) -> None:
     def changed(tree: Any) -> Any:
-        return rebuilt(tree, lambda leaf: _changed(leaf, same)) if same else tree
+        return _changed(tree, same) if same else tree
 
     call.arguments = changed(call.arguments)
     for item in call.body:
@@ -51,12 +51,5 @@ def _is_zero(size: Any) -> bool:
     return isinstance(size, int) and size == 0
 
 
-def _changed(leaf: Any, same: dict[Value, Value]) -> Any:
-    if isinstance(leaf, Value):
-        return same.get(leaf, leaf)
-    if isinstance(leaf, SizeOf):
-        leaf.value = same.get(leaf.value, leaf.value)
-    elif isinstance(leaf, SizeOp):
-        for operand in leaf.operands:
-            _changed(operand, same)
-    return leaf
+def _changed(tree: Any, same: dict[Value, Value]) -> Any:
+    return with_values(tree, lambda leaf: same.get(leaf, leaf) if isinstance(leaf, Value) else leaf)

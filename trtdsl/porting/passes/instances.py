@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..calls import Branch, Call, Helper, Op, SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
-from ..statements import Argument, Expression, Literal, Statement, flat, parts, size_key, sizes_of
+from ..calls import Branch, Call, Helper, Op, SizeOf, SizeOp, Value, ValueList, Weight, leaves, sizes_of, values_in
+from ..statements import Argument, Expression, Literal, Statement, flat, parts, size_key
 from ..tracing.trace import Trace, live_operations
 from ..translating.lowering import statements
 from .idle import without_idle_pads

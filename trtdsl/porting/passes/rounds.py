@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import SizeOf, SizeOp, Value, Weight
-from ..statements import Expression, Literal, Loop, Scope, Statement, pattern, uses_of
+from ..calls import Value, Weight, alike
+from ..statements import Literal, Loop, Scope, Statement, pattern, uses_of
 
 
 class Rounds:
@@ -34,7 +34,7 @@ class Rounds:
         for mine, other in zip(self.first, self.body[place : place + self.period]):
             if mine.note or pattern(mine) != pattern(other) or len(mine.results) != len(other.results):
                 break
-            if not self._expression(mine.expression, other.expression, index, current):
+            if not alike(mine.expression, other.expression, lambda a, b: self._leaf(a, b, index, current)):
                 break
             current.update(zip(mine.results, other.results))
         else:
@@ -49,37 +49,14 @@ class Rounds:
         names = ("carried", "fixed", "containers", "constant")
         return {name: getattr(self, name).copy() for name in names}
 
-    def _expression(self, a: Expression, b: Expression, index: int, current: dict[Value, Value]) -> bool:
-        if (a.form, a.name, len(a.arguments)) != (b.form, b.name, len(b.arguments)):
-            return False
-        return all(
-            mine.keyword == other.keyword and self._tree(mine.tree, other.tree, index, current)
-            for mine, other in zip(a.arguments, b.arguments)
-        )
-
-    def _tree(self, a: Any, b: Any, index: int, current: dict[Value, Value]) -> bool:
-        if isinstance(a, Expression) and isinstance(b, Expression):
-            return self._expression(a, b, index, current)
+    def _leaf(self, a: Any, b: Any, index: int, current: dict[Value, Value]) -> bool:
         if type(a) is not type(b):
             return False
-        if isinstance(a, (list, tuple)):
-            return len(a) == len(b) and all(self._tree(x, y, index, current) for x, y in zip(a, b))
-        if isinstance(a, slice):
-            pairs = ((a.start, b.start), (a.stop, b.stop), (a.step, b.step))
-            return all(self._tree(x, y, index, current) for x, y in pairs)
-        if isinstance(a, dict):
-            return list(a) == list(b) and all(self._tree(a[key], b[key], index, current) for key in a)
         if isinstance(a, Literal):
             return self._literal(a, b, index)
         if isinstance(a, (Weight, Scope)):
             return self._path(a.path, b.path, index)
-        if isinstance(a, Value):
-            return self._value(a, b, index, current)
-        if isinstance(a, SizeOf):
-            return a.axis == b.axis and self._tree(a.value, b.value, index, current)
-        if isinstance(a, SizeOp):
-            return a.symbol == b.symbol and self._tree(a.operands, b.operands, index, current)
-        return a == b
+        return self._value(a, b, index, current) if isinstance(a, Value) else a == b
 
     def _literal(self, a: Literal, b: Literal, index: int) -> bool:
         return repr(a.value) == repr(b.value) and a.parameter == b.parameter

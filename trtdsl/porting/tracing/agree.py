@@ -11,7 +11,7 @@ from ...core.cancel import Progress, untold
 from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.proof import Env
-from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves
 from ..given import Given
 from .branches import Apart, Way, state_of, united
 from .prove_guards import Asking, ElsewhereAt, kept, proven, refused
@@ -208,21 +208,12 @@ class Lines:
     def _tree(self, tree: Any) -> Any:
         while isinstance(tree, Value) and tree in self.operands:
             tree = self.operands[tree]
+        node = apart(tree)
+        if node is not None:
+            return (node[0], *map(self._tree, node[1]))
         if isinstance(tree, Weight):
             return f"weight {tree.path}", self.constants.get(tree.path)
-        if isinstance(tree, Value):
-            return ("tensor", self._number(tree))
-        if isinstance(tree, SizeOf):
-            return ("size", self._tree(tree.value), tree.axis)
-        if isinstance(tree, SizeOp):
-            return (tree.symbol, *map(self._tree, tree.operands))
-        if isinstance(tree, (list, tuple)):
-            return tuple(map(self._tree, tree))
-        if isinstance(tree, dict):
-            return tuple((key, self._tree(item)) for key, item in tree.items())
-        if isinstance(tree, slice):
-            return ("slice", *map(self._tree, (tree.start, tree.stop, tree.step)))
-        return repr(tree)
+        return ("tensor", self._number(tree)) if isinstance(tree, Value) else repr(tree)
 
 
 def _digest(constant: torch.Tensor) -> str:

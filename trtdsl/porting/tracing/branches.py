@@ -14,8 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.lazy import torch
-from ..calls import Branch, Call, Op, Side, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
+from ..calls import (
+    Branch,
+    Call,
+    Op,
+    Side,
+    Value,
+    Weight,
+    alike,
+    apart,
+    joined,
+    leaves,
+    operations,
+    values_in,
+    with_values,
+)
 from .guards import Guard
+from .modes import free
 from .trace import Trace, live_operations
 
 NEAR = 8  # calls that one way makes besides
@@ -143,7 +158,7 @@ class _Joining:
             same = (
                 path for path, held in constants.items() if torch.equal(held, number) and held.dtype == number.dtype
             )
-            weight.path = next(same, f"constant_{len(constants)}")
+            weight.path = next(same, free(weight.path, {*constants, *self.mine.weights}))
             constants.setdefault(weight.path, number)
         return self.mine.weights.setdefault(weight.path, weight)
 
@@ -275,29 +290,14 @@ class _Joining:
             if not isinstance(other, Value):
                 raise Apart
             return self._value(own, other)
-        if isinstance(own, SizeOf):
-            if not isinstance(other, SizeOf) or own.axis != other.axis:
+        mine, its = apart(own), apart(other)
+        if mine is None or its is None:
+            if mine is not its or repr(own) != repr(other):
                 raise Apart
-            value = self._unified(own.value, other.value)
-            return own if value is own.value else dataclasses.replace(own, value=value)
-        if isinstance(own, SizeOp):
-            if not isinstance(other, SizeOp) or own.symbol != other.symbol:
-                raise Apart
-            return dataclasses.replace(own, operands=self._unified(own.operands, other.operands))
-        if isinstance(own, slice):
-            ends = ((each.start, each.stop, each.step) for each in (own, other))
-            return slice(*self._unified(*ends))
-        if isinstance(own, (list, tuple)):
-            if type(own) is not type(other) or len(own) != len(other):
-                raise Apart
-            return type(own)(map(self._unified, own, other))
-        if isinstance(own, dict):
-            if not isinstance(other, dict) or list(own) != list(other):
-                raise Apart
-            return {key: self._unified(item, other[key]) for key, item in own.items()}
-        if repr(own) != repr(other):
+            return own
+        if mine[0] != its[0] or len(mine[1]) != len(its[1]):
             raise Apart
-        return own
+        return joined(own, [self._unified(*each) for each in zip(mine[1], its[1])])
 
     def _value(self, own: Value, other: Value) -> Value:
         if self._is(own, other):
@@ -372,20 +372,14 @@ def _chosen(value: Value, taken: Mapping[Branch, bool]) -> Value:
     return value
 
 
-def _alike(own: Any, other: Any, same: Callable[[Value, Value], bool]) -> bool:
-    """Whether two comparisons, or two sizes, are of the ``same`` values, and made at the same place."""
-    if type(own) is not type(other):
-        return False
-    if isinstance(own, Guard):
-        sides = ((own.left, other.left), (own.right, other.right))
-        place = (own.location, own.symbol) == (other.location, other.symbol)
-        return place and all(_alike(*each, same) for each in sides)
-    if isinstance(own, SizeOf):
-        return own.axis == other.axis and same(own.value, other.value)
-    if isinstance(own, SizeOp):
-        pairs = zip(own.operands, other.operands)
-        return own.symbol == other.symbol and all(_alike(*each, same) for each in pairs)
-    return own == other
+def _alike(own: Guard, other: Guard, same: Callable[[Value, Value], bool]) -> bool:
+    """Whether two comparisons are of the ``same`` values, and made at the same place."""
+
+    def leaf(a: Any, b: Any) -> bool:
+        return same(a, b) if isinstance(a, Value) and isinstance(b, Value) else type(a) is type(b) and a == b
+
+    place = (own.location, own.symbol) == (other.location, other.symbol)
+    return place and alike((own.left, own.right), (other.left, other.right), leaf)
 
 
 def _operands(op: Op) -> Iterator[Value]:
@@ -417,29 +411,24 @@ def _run(a: Iterable[Any], b: Iterable[Any]) -> int:
 
 
 def _fits(own: Any, other: Any) -> bool:
-    """Whether calls may stand for each other, or arguments whose values are of one kind."""
-    if isinstance(own, Value) and isinstance(other, Value):
-        if isinstance(own, Weight) and isinstance(other, Weight):
-            return own.path == other.path
-        return own.dtype == other.dtype and len(own.shape) == len(other.shape)
-    if type(own) is not type(other) or isinstance(own, Branch):
+    """Whether calls may stand for each other, with arguments whose values are of one kind."""
+    if isinstance(own, Branch) or isinstance(other, Branch):
         return False
-    if isinstance(own, Call):
+    if isinstance(own, Call) and isinstance(other, Call):
         return (own.path, own.kind) == (other.path, other.kind)
-    if isinstance(own, Op):
+    if isinstance(own, Op) and isinstance(other, Op):
         same = (own.qualified, own.path) == (other.qualified, other.path)
-        return same and _fits((own.args, own.kwargs), (other.args, other.kwargs))
-    if isinstance(own, SizeOf):
-        return own.axis == other.axis
-    if isinstance(own, SizeOp):
-        return own.symbol == other.symbol and _fits(own.operands, other.operands)
-    if isinstance(own, (list, tuple)):
-        return len(own) == len(other) and all(map(_fits, own, other))
-    if isinstance(own, dict):
-        return list(own) == list(other) and all(_fits(item, other[key]) for key, item in own.items())
-    if isinstance(own, slice):
-        return _fits((own.start, own.stop, own.step), (other.start, other.stop, other.step))
-    return repr(own) == repr(other)
+        return same and alike((own.args, own.kwargs), (other.args, other.kwargs), _fit)
+    return False
+
+
+def _fit(own: Any, other: Any) -> bool:
+    """Whether two leaves may stand for each other."""
+    if isinstance(own, Weight) and isinstance(other, Weight):
+        return own.path == other.path
+    if isinstance(own, Value) and isinstance(other, Value):
+        return own.dtype == other.dtype and len(own.shape) == len(other.shape)
+    return type(own) is type(other) and repr(own) == repr(other)
 
 
 def _part(item: Any) -> Any:
@@ -452,19 +441,12 @@ def _part(item: Any) -> Any:
     return None
 
 
-def _with_values(leaf: Any, image: Callable[[Value], Value]) -> Any:
-    """A leaf of other values."""
-    if isinstance(leaf, Value):
-        return image(leaf)
-    if isinstance(leaf, SizeOf):
-        return dataclasses.replace(leaf, value=image(leaf.value))
-    if isinstance(leaf, SizeOp):
-        return dataclasses.replace(leaf, operands=tuple(_with_values(each, image) for each in leaf.operands))
-    return leaf
-
-
 def _change(op: Op, image: Callable[[Value], Value]) -> None:
-    op.args, op.kwargs = rebuilt((op.args, op.kwargs), lambda leaf: _with_values(leaf, image))
+    op.args, op.kwargs = _imaged((op.args, op.kwargs), image)
+
+
+def _imaged(tree: Any, image: Callable[[Value], Value]) -> Any:
+    return with_values(tree, lambda leaf: image(leaf) if isinstance(leaf, Value) else leaf)
 
 
 def _one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
@@ -491,8 +473,8 @@ def _one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
                 enter(item)
 
     enter(trace.root)
-    results = rebuilt(trace.results, lambda leaf: _with_values(leaf, image))
-    return dataclasses.replace(trace, root=Call("", trace.root.module, {}, body), results=results)
+    root = Call("", trace.root.module, {}, body)
+    return dataclasses.replace(trace, root=root, results=_imaged(trace.results, image))
 
 
 def _homes(call: Call, sides: tuple[Call, ...] = ()) -> dict[Value, tuple[Call, ...]]:
@@ -511,7 +493,7 @@ def _homes(call: Call, sides: tuple[Call, ...] = ()) -> dict[Value, tuple[Call, 
 
 def _guard_of(guard: Guard, image: Callable[[Value], Value]) -> Guard:
     """The comparison of other values."""
-    return dataclasses.replace(guard, left=_with_values(guard.left, image), right=_with_values(guard.right, image))
+    return dataclasses.replace(guard, left=_imaged(guard.left, image), right=_imaged(guard.right, image))
 
 
 def _check_scopes(call: Call, known: set[Value], results: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...core.lazy import torch
@@ -28,6 +28,15 @@ def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         for name, held in vars(part).items():
             if isinstance(held, torch.Tensor):
                 yield f"{path}.{name}".lstrip("."), held
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """The name, with a number where weights or parts of ``taken`` have it."""
+    names = {part for path in taken for part in (path, path.partition(".")[0])}
+    while name in names:
+        stem, _, number = name.rpartition("_")
+        name = f"{stem}_{int(number) + 1}" if number.isdigit() and stem else f"{name}_2"
+    return name
 
 
 def numbers_of(module: torch.nn.Module) -> dict[str, Any]:

@@ -9,43 +9,34 @@ there too: another path gives the same program, or is another way that the modul
 from __future__ import annotations
 
 import math
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from ...core.errors import Location, TrtdslError, UnsupportedError
-from ...core.lazy import np, torch
+from ...core.lazy import F, np, torch
 from ...definition.network import Network
-from ...definition.tensor import Tensor
 from ...sizes.condition import OPPOSITE, Condition, verdict
 from ...sizes.constraints import outcomes_of, where_it_holds
 from ...sizes.dim import Dim, TensorDim
 from ...sizes.proof import Env, grid, samples
 from ...sizes.shape import substitute
 from ...sizes.size import Size, SizeLike, size_max, size_min, value
-from ..calls import Op, SizeOf, SizeOp, Value, Weight, leaves, operations, rebuilt, values_in
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, computed, leaves, operations, sizes_of, values_in
 from ..given import Given
+from ..operators import BITWISE, COMPARISONS, MATH, ROUNDING
+from ..render import Renderer
 from ..served_range import served_range
-from ..statements import Expression, Literal, Statement, size_key
+from ..statements import Statement, size_key
 from ..translating.lowering import statements
 from .branches import Way
 from .guards import Guard
 from .modes import tensors_of
-from .stand_ins import MATH
 from .trace import Trace, live_operations
-from .traced_sizes import ARITHMETIC, BITWISE, COMPARISONS
 
-OPERATORS: dict[str, Callable[..., Any]] = {
-    **ARITHMETIC,
-    **COMPARISONS,
-    **BITWISE,
-    "@": operator.matmul,
-}
-ROUNDING = {"int": int, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round}
-CALLED: dict[str, Callable[..., Any]] = {**ROUNDING, **MATH, **BITWISE}
 TRIED = 20_000  # the most combinations of sizes
 PATHS = 16, 512  # the least and the most paths to one program that are traced
 CALLS = 8_000  # that these traces may have together
@@ -282,7 +273,7 @@ class Asking:
 
     def __init__(self, guard: Guard, symbols: Symbols, given: Given):
         self.guard, self.symbols = guard, symbols
-        sizes = [symbols.size_of(leaf) for leaf in _leaves((guard.left, guard.right))]
+        sizes = [symbols.size_of(leaf) for leaf in sizes_of((guard.left, guard.right))]
         atoms = {atom for size in sizes if isinstance(size, Size) for atom in size.atoms()}
         if any(isinstance(atom, TensorDim) for atom in atoms):
             raise Unknown
@@ -327,7 +318,11 @@ class Asking:
         else:
             left, right = (self.symbols.number(side, env) for side in (guard.left, guard.right))
             text = f"{left} {guard.symbol if guard.outcome else OPPOSITE[guard.symbol]} {right}"
-            if isinstance(guard.left, SizeOp) and guard.left.symbol in CALLED and guard.symbol == "==":
+            if (
+                isinstance(guard.left, SizeOp)
+                and guard.left.symbol in {**MATH, **ROUNDING, **BITWISE}
+                and guard.symbol == "=="
+            ):
                 call = "" if guard.left.symbol in BITWISE else "()"
                 text = f"what {guard.left.symbol}{call} gives to be {right}, and it is {left}"
         values = ", ".join(f"{name} = {env[name]}" for name in self.names)
@@ -355,132 +350,70 @@ def _as_text(condition: Condition) -> str:
     return re.sub(r"//|\*", r" \g<0> ", re.sub(r"\b(max|min)\(", r"td.size_\1(", str(condition)))
 
 
-def _leaves(tree: Any) -> Iterable[SizeOf]:
-    for leaf in leaves(tree):
-        if isinstance(leaf, SizeOf):
-            yield leaf
-        elif isinstance(leaf, SizeOp):
-            yield from _leaves(leaf.operands)
-
-
 class Symbols:
-    """The sizes of a trace's values as expressions of the inputs' dimensions."""
+    """The sizes of a trace's values as expressions of the inputs' dimensions.
+
+    What the values are computed by is executed as the file will have it, line by line, of symbolic sizes.
+    """
 
     def __init__(self, trace: Trace, given: Given, guards: Iterable[Guard]):
-        self.trace, self.given = trace, given
+        module = trace.root.module
+        self.weights = {**dict(tensors_of(module)), **trace.constants}
         self.network = Network("sizes")
-        self.tensors: dict[Value, Tensor | None] = {}
+        self.names: dict[Value, str] = {}
+        self.space: dict[str, Any] = {
+            "F": F,
+            "td": SimpleNamespace(size_max=size_max, size_min=size_min),
+            "torch": torch,
+            "math": math,
+        }
         with self.network.current():
             for name, spec in given.inputs.items():
-                self.tensors[trace.inputs[name]] = self.network.add_input(name, spec)
-            self._run({size.value for guard in guards for size in _leaves((guard.left, guard.right))})
+                self.space[self._name(trace.inputs[name])] = self.network.add_input(name, spec)
+            wanted = {size.value for guard in guards for size in sizes_of((guard.left, guard.right))}
+            for op in _made_of(trace, wanted):
+                for statement in statements(op):
+                    self._run(statement)
 
-    def _run(self, wanted: set[Value]) -> None:
-        """Executes the calls that the values need; one that fails is unknown, as is every call that needs it."""
-        module = self.trace.root.module
-        self.weights = {**dict(tensors_of(module)), **self.trace.constants}
-        needed = set(wanted)
-        chosen: list[Op] = []
-        for op in reversed(list(operations(self.trace.root))):
-            if any(isinstance(leaf, Value) and leaf in needed for leaf in leaves(op.results)):
-                chosen.append(op)
-                needed.update(values_in((op.args, op.kwargs)))
-        for op in reversed(chosen):
-            for statement in statements(op):
-                try:
-                    self._keep(statement, self._expression(statement.expression))
-                except (Unknown, TrtdslError, TypeError, AttributeError, KeyError, ValueError, ZeroDivisionError):
-                    self.tensors.update((result, None) for result in statement.results)
+    def _run(self, statement: Statement) -> None:
+        """Executes one line; one that fails leaves its values unknown, and those of every line that needs them."""
+        names = ["_" if value is None else self._name(value) for value in statement.several or statement.results]
+        text = Renderer("\0", self._name).expression(statement.expression)[0]
+        with suppress(NameError, TrtdslError, TypeError, AttributeError, KeyError, ValueError, ZeroDivisionError):
+            exec(f"{', '.join(names)}{',' if statement.several else ''} = {text}", self.space)
 
-    def _keep(self, statement: Statement, given: Any) -> None:
-        if statement.several is None:
-            self.tensors[statement.results[0]] = given
-            return
-        for result, each in zip(statement.several, given, strict=True):
-            if result is not None:
-                self.tensors[result] = each
-
-    def _expression(self, expression: Expression) -> Any:
-        from ... import functional as F
-
-        arguments = [(each.keyword, rebuilt(each.tree, self._leaf)) for each in expression.arguments]
-        given = [tree for keyword, tree in arguments if keyword is None]
-        named = {keyword: tree for keyword, tree in arguments if keyword is not None}
-        form, name = expression.form, expression.name
-        if form == "function":
-            return getattr(F, name)(*given, **named)
-        if form == "method":
-            return getattr(given[0], name)(*given[1:], **named)
-        if form == "attribute":
-            return getattr(given[0], name)
-        if form == "unary":
-            return {"-": operator.neg, "~": operator.invert}[name](*given)
-        if form == "index":
-            return given[0][given[1]]
-        if form in ("operator", "swapped"):
-            return OPERATORS[name](*(given if form == "operator" else reversed(given)))
-        raise Unknown
-
-    def _leaf(self, leaf: Any) -> Any:
-        if isinstance(leaf, Literal):
-            return leaf.value
-        if isinstance(leaf, Expression):
-            return self._expression(leaf)
-        if isinstance(leaf, Value):
-            return self._tensor(leaf)
-        if isinstance(leaf, (SizeOf, SizeOp)):
-            whole = self.whole(leaf)
-            if whole is None:
-                raise Unknown
-            return whole
-        return leaf
-
-    def _tensor(self, item: Value) -> Tensor:
-        if item not in self.tensors and isinstance(item, Weight) and item.path in self.weights:
-            data = self.weights[item.path].detach()
-            self.tensors[item] = self.network.constant(data if data.is_cpu else torch.empty_like(data, device="cpu"))
-        tensor = self.tensors.get(item)
-        if tensor is None:
-            raise Unknown
-        return tensor
+    def _name(self, value: Value) -> str:
+        if value not in self.names:
+            name = self.names[value] = f"value_{len(self.names)}"
+            if isinstance(value, Weight) and value.path in self.weights:
+                data = self.weights[value.path].detach()
+                self.space[name] = self.network.constant(data if data.is_cpu else torch.empty_like(data, device="cpu"))
+        return self.names[value]
 
     def size_of(self, size: SizeOf) -> SizeLike:
         """A dimension of a value; Unknown where that is not known."""
-        return self._tensor(size.value).shape[size.axis]
+        tensor = self.space.get(self._name(size.value))
+        if tensor is None:
+            raise Unknown
+        return tensor.shape[size.axis]
 
     def whole(self, expression: Any) -> SizeLike | None:
         """An expression of sizes as a size; None where it has fractions, Unknown where nothing is known of it."""
-        if isinstance(expression, Literal):
-            expression = expression.value
-        if isinstance(expression, SizeOf):
-            return self.size_of(expression)
-        if isinstance(expression, int):
-            return int(expression)
-        if not isinstance(expression, SizeOp):
-            return None
-        operands = [self.whole(operand) for operand in expression.operands]
-        if expression.symbol == "/" or expression.symbol in CALLED or any(each is None for each in operands):
-            return None
-        known: list[SizeLike] = [each for each in operands if each is not None]
-        if expression.symbol in ("min", "max"):
-            result = known[0]
-            for each in known[1:]:
-                result = (size_min if expression.symbol == "min" else size_max)(result, each)
-            return result
-        if len(known) == 1:
-            return -known[0]
-        result = ARITHMETIC[expression.symbol](*known)
-        return result if isinstance(result, (int, Size)) else None
+        with suppress(AttributeError, TrtdslError, TypeError, ValueError, ZeroDivisionError), self.network.current():
+            found = computed(expression, self.size_of)
+            return found if isinstance(found, (int, Size)) else None
+        return None
 
     def number(self, expression: Any, env: Mapping[str, int]) -> Any:
         """An expression's number where the dimensions have these values, calculated as Python does."""
-        if isinstance(expression, SizeOf):
-            return value(self.size_of(expression), env)
-        if not isinstance(expression, SizeOp):
-            return expression
-        operands = [self.number(operand, env) for operand in expression.operands]
-        if expression.symbol in CALLED:
-            return CALLED[expression.symbol](*operands)
-        if expression.symbol in ("min", "max"):
-            return (min if expression.symbol == "min" else max)(operands)
-        return -operands[0] if len(operands) == 1 else ARITHMETIC[expression.symbol](*operands)
+        return computed(expression, lambda size: value(self.size_of(size), env))
+
+
+def _made_of(trace: Trace, wanted: set[Value]) -> list[Op]:
+    """The calls that the values are made by, in order."""
+    needed, chosen = set(wanted), list[Op]()
+    for op in reversed(list(operations(trace.root))):
+        if any(isinstance(leaf, Value) and leaf in needed for leaf in leaves(op.results)):
+            chosen.append(op)
+            needed.update(values_in((op.args, op.kwargs)))
+    return chosen[::-1]

@@ -21,7 +21,7 @@ from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
 from .guards import GUARDS
 from .memory import Memory, layout
-from .modes import hooks_of, modes, storage_of, tensors_of
+from .modes import free, hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
@@ -195,6 +195,8 @@ class Recorder:
         if name in ("numel", "nelement"):
             return self._numel(args[0])
         self.names()
+        if name == "set" and self._given_data(function, *args):
+            return None
         before = list(_tensors((args, kwargs)))
         target = target_of(self, function, name, args, kwargs)
         versions = [tensor._version for tensor in before]
@@ -237,6 +239,15 @@ class Recorder:
             if len(before) == 1 and args and args[0] is before[0]:
                 self.memory.made(before[0], op, list(_tensors(result)))
         return result
+
+    def _given_data(self, function: Any, tensor: torch.Tensor, given: Any) -> bool:
+        """``weight.data = y`` of one of the module's own tensors, which is y from now on; whether it is that."""
+        names = self.known_names.get(id(tensor))
+        if function.__self__.__name__ != "data" or names is None or given.shape != tensor.shape:
+            return False
+        self.values[id(tensor)] = self.value(given)
+        self.updated.setdefault(names[0], here())
+        return True
 
     def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the call, with a trial size where its size depends on values."""
@@ -345,7 +356,7 @@ class Recorder:
             del self.emitted[key]  # it was written to since
         if key not in self.emitted:
             if tensor.numel() > MOST_NUMBERS:
-                path = f"constant_{len(self.constants)}"
+                path = free(self._called(tensor) or "constant", {*self.state, *self.held, *self.constants})
                 self.constants[path] = tensor.detach().clone().to(narrowed(tensor.dtype))
                 weight = Weight(tuple(tensor.shape), self.constants[path].dtype, True, path=path, stored=False)
                 weight.location = here()
@@ -357,6 +368,12 @@ class Recorder:
                 op.results = self.emitted[key] = Value(tuple(tensor.shape), dtype, known=True, producer=op)
                 self._note(op, container)
         return self.emitted[key]
+
+    def _called(self, tensor: torch.Tensor) -> str | None:
+        """The author's name for a tensor that is in use."""
+        frame = authors_frame()
+        held = frame.f_locals if frame is not None else {}
+        return next((name for name, each in held.items() if each is tensor and name.isidentifier()), None)
 
     def _holds(self, constant: Value, tensor: torch.Tensor) -> bool:
         """Whether a constant has a tensor's numbers still."""
@@ -492,7 +509,7 @@ class Recorder:
                         value.hint = name
 
 
-MOST_NUMBERS = 64  # that are written out in a file
+MOST_NUMBERS = 16  # that are written out in a file
 
 
 def _known(op: Op) -> bool:

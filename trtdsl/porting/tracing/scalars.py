@@ -8,26 +8,23 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import Location
 from ...core.lazy import torch
 from ..calls import leaves
+from ..operators import ARITHMETIC, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
 from .frames import here
 from .guards import note
 from .names import CONVERSIONS
 from .stand_ins import NAMESAKES
-from .traced_sizes import COMPARISONS, expression_of, is_traced, plain_number
+from .traced_sizes import expression_of, is_traced, plain_number
 
 MADE = {"tensor", "as_tensor", "scalar_tensor"}
-COMPUTED: dict[str, Callable[..., Any]] = {
-    "ceil": math.ceil, "floor": math.floor, "round": round, "trunc": math.trunc, "neg": operator.neg,
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "floor_divide": operator.floordiv, "remainder": operator.mod, "rsub": lambda x, other: other - x,
-}  # fmt: skip
-COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+COMPUTED = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol in ARITHMETIC}
+COMPUTED |= {**ROUNDING, "neg": operator.neg, "rsub": lambda x, other: other - x}
 READ = {"item", "int", "float", "index", "bool", "is_nonzero"}
 
 
@@ -55,9 +52,9 @@ def number_of(
     if not operands or not any(map(is_traced, operands)):
         return None
     numbers_alone = all(isinstance(each, (int, float)) for each in operands)
-    if name in COMPARED and numbers_alone and len(operands) == 2:
-        outcome = COMPARISONS[COMPARED[name]](*map(plain_number, operands))
-        return Compared(COMPARED[name], operands[0], operands[1], outcome) if outcome == result.item() else None
+    if (symbol := SYMBOLS.get(name)) in COMPARISONS and numbers_alone and len(operands) == 2:
+        outcome = COMPARISONS[symbol](*map(plain_number, operands))
+        return Compared(symbol, operands[0], operands[1], outcome) if outcome == result.item() else None
     number: Any = None
     if name in MADE or name in CONVERSIONS:
         kind = NAMESAKES["float" if result.dtype.is_floating_point else "int"]

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...core.lazy import torch
 from ..calls import SizeOp, leaves
+from ..operators import MATH
 from .frames import asking, is_inside
 from .guards import note
 from .traced_sizes import (
@@ -116,12 +117,6 @@ def _one_value(name: str) -> Callable[..., Any]:
         return number
 
     return function
-
-
-MATH: dict[str, Callable[..., Any]] = {
-    f"math.{name}": getattr(math, name)
-    for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "isqrt", "hypot", "fabs", "copysign")
-}
 
 
 class _FloatType(_IntType):

@@ -16,8 +16,10 @@ from fractions import Fraction
 from typing import Any
 
 from ..calls import SizeExpression, SizeOf, SizeOp, leaves
+from ..operators import ARITHMETIC, BITWISE, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
 from .frames import asking, named_only
 from .guards import GUARDS, note
+from .names import ALIASES
 
 
 class TracedInt(int):
@@ -96,43 +98,20 @@ def _operator(symbol: str, compute: Callable[..., Any], *, swapped: bool = False
     return method
 
 
-_BINARY: dict[str, tuple[str, Callable[..., Any]]] = {
-    "add": ("+", operator.add),
-    "sub": ("-", operator.sub),
-    "mul": ("*", operator.mul),
-    "floordiv": ("//", operator.floordiv),
-    "truediv": ("/", operator.truediv),
-    "mod": ("%", operator.mod),
-    "pow": ("**", operator.pow),
-}
-ARITHMETIC = dict(_BINARY.values())
-COMPARISONS: dict[str, Callable[..., bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
 def _magnitude(self: Any) -> Any:
     opposite = -self
     number = abs(plain_number(self))
     return traced(number, SizeOp("max", (self.expression, expression_of(opposite)), number))
 
 
-BITWISE: dict[str, Callable[..., Any]] = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
-
-
-def _bitwise(symbol: str, *, swapped: bool = False) -> Callable[..., Any]:
+def _bitwise(symbol: str, compute: Callable[..., Any], *, swapped: bool = False) -> Callable[..., Any]:
     """An operation whose result is no size: a number, which a guard says it is everywhere."""
 
     def method(self: Any, other: Any) -> Any:
         if not isinstance(self, int) or not isinstance(other, int):
             return NotImplemented
         operands = (other, self) if swapped else (self, other)
-        number = BITWISE[symbol](*map(plain_number, operands))
+        number = compute(*map(plain_number, operands))
         expression = SizeOp(symbol, tuple(map(expression_of, operands)), number)
         note("==", expression, number, True, asking())
         return number
@@ -312,15 +291,6 @@ def _hashed(self: Any) -> int:
     return hash(lost(self, "a dict, a set or a cache that it is looked up in"))
 
 
-_UFUNCS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
-    "floor_divide": operator.floordiv, "remainder": operator.mod, "negative": operator.neg,
-    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
-    "greater": operator.gt, "greater_equal": operator.ge,
-    "ceil": lambda number: as_float(math.ceil(number)), "floor": lambda number: as_float(math.floor(number)),
-}  # fmt: skip
-
-
 def as_float(number: Any) -> Any:
     """The number as a float, with its expression."""
     return traced(float(plain_number(number)), expression_of(number)) if is_traced(number) else float(number)
@@ -334,8 +304,11 @@ def _ufunc(self: Any, ufunc: Any, method: str, *given: Any, **options: Any) -> A
     """A function of numpy that gets sizes."""
     numbers = [_pythons(item) for item in given]
     plain = method == "__call__" and not options and all(isinstance(number, (int, float)) for number in numbers)
-    if plain and ufunc.__name__ in _UFUNCS:
-        return _UFUNCS[ufunc.__name__](*numbers)
+    name = ALIASES.get(ufunc.__name__, ufunc.__name__)
+    if plain and name in SYMBOLS:
+        return FUNCTIONS[SYMBOLS[name]](*numbers)
+    if plain and name in ("ceil", "floor"):
+        return as_float(ROUNDING[name](*numbers))
     how = f"numpy.{ufunc.__name__}()"
     return getattr(ufunc, method)(*(lost(item, how) if is_traced(item) else item for item in given), **options)
 
@@ -354,16 +327,16 @@ def taken_as_numbers(function: Callable[..., Any], name: str) -> Callable[..., A
 
 _kind: Any
 for _kind in (TracedInt, TracedFloat):
-    for _name, (_symbol, _compute) in _BINARY.items():
-        setattr(_kind, f"__{_name}__", _operator(_symbol, _compute))
-        setattr(_kind, f"__r{_name}__", _operator(_symbol, _compute, swapped=True))
-    for _name, _symbol in (("lt", "<"), ("le", "<="), ("eq", "=="), ("ne", "!="), ("gt", ">"), ("ge", ">=")):
-        setattr(_kind, f"__{_name}__", _comparison(_symbol, COMPARISONS[_symbol]))
-    for _name, _compute in (("ceil", math.ceil), ("floor", math.floor), ("trunc", math.trunc), ("round", round)):
-        setattr(_kind, f"__{_name}__", _rounding(_name, _compute))
-    for _name, _symbol in (("and", "&"), ("or", "|"), ("xor", "^")):
-        setattr(_kind, f"__{_name}__", _bitwise(_symbol))
-        setattr(_kind, f"__r{_name}__", _bitwise(_symbol, swapped=True))
+    for _symbol, _compute in {**ARITHMETIC, **BITWISE, **COMPARISONS}.items():
+        _name = _compute.__name__.strip("_")
+        if _symbol in COMPARISONS:
+            setattr(_kind, f"__{_name}__", _comparison(_symbol, _compute))
+            continue
+        _method = _bitwise if _symbol in BITWISE else _operator
+        setattr(_kind, f"__{_name}__", _method(_symbol, _compute))
+        setattr(_kind, f"__r{_name}__", _method(_symbol, _compute, swapped=True))
+    for _name in ("ceil", "floor", "trunc", "round"):
+        setattr(_kind, f"__{_name}__", _rounding(_name, ROUNDING[_name]))
     for _name in ("hex", "as_integer_ratio", "bit_length", "bit_count", "to_bytes", "__getnewargs__"):
         if hasattr(_kind, _name):
             setattr(_kind, _name, _losing(_name, f"{_name}()"))

@@ -35,10 +35,11 @@ def target_of(
             f"{canonical(function)[1]} writes to several tensors: write it without changing in place",
             location=here(),
         )
-    if isinstance(target, torch.nn.Parameter):
+    owner = recorder.owners.get(storage_of(target))
+    if isinstance(target, torch.nn.Parameter) or isinstance(recorder.held.get(owner or ""), torch.nn.Parameter):
         raise UnsupportedError(
-            f"forward changes the parameter {recorder.owners.get(storage_of(target), '')}: a network's weights stay "
-            "as they are",
+            f"forward changes the parameter {owner} in place: a network's weights stay as they are. Compute from it "
+            "what is needed, as weight = 0.9 * self.weight",
             location=here(),
         )
     return target

@@ -13,30 +13,11 @@ from typing import Any
 
 from ...core.lazy import torch
 from ..calls import rebuilt
+from ..operators import FUNCTIONS, SYMBOLS
 from .rules import RULES
 
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "true_divide": operator.truediv,
-    "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
-    "pow": operator.pow,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lt": operator.lt,
-    "le": operator.le,
-    "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor,
-    "__and__": operator.and_,
-    "__or__": operator.or_,
-    "__xor__": operator.xor,
-}
+OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}
+OPERATORS |= {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
 SPACES = {"special_": "special", "linalg_": "linalg", "fft_": "fft"}
 
 

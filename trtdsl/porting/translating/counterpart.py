@@ -14,28 +14,9 @@ from typing import Any
 from ...core.lazy import torch
 from ...definition.tensor import Tensor
 from ..calls import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..operators import SYMBOLS
 from ..statements import Argument, Expression, Literal
 
-OPERATORS = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "true_divide": "/",
-    "matmul": "@",
-    "floor_divide": "//",
-    "remainder": "%",
-    "pow": "**",
-    "bitwise_and": "&",
-    "bitwise_or": "|",
-    "bitwise_xor": "^",
-    "eq": "==",
-    "ne": "!=",
-    "gt": ">",
-    "ge": ">=",
-    "lt": "<",
-    "le": "<=",
-}
 SWAPPED = {"rsub": "-", "rdiv": "/", "rpow": "**", "rfloordiv": "//", "rmod": "%", "rmatmul": "@"}
 UNARY = {"neg": "-", "bitwise_not": "~"}
 ATTRIBUTES = {"T", "mT"}
@@ -97,7 +78,7 @@ def _operator(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressi
     if op.name == "getitem":
         index = rebuilt(args[1], lambda leaf: _leaf(leaf, ""))
         return Expression("index", "", [Argument(None, args[0]), Argument(None, index)])
-    for table, form, count in ((OPERATORS, "operator", 2), (SWAPPED, "swapped", 2), (UNARY, "unary", 1)):
+    for table, form, count in ((SYMBOLS, "operator", 2), (SWAPPED, "swapped", 2), (UNARY, "unary", 1)):
         if op.name in table and len(args) == count:
             return _made(form, table[op.name], args)
     return None

@@ -11,10 +11,10 @@ from typing import Any
 
 from ..calls import SizeOf, SizeOp, Value, Weight, leaves, values_in
 from ..passes.functions import Function
+from ..render import Renderer
 from ..statements import Copy, Expression, Loop, SizeName, Statement, Unpack, expressions, flat, parts, size_key
 from .heads import loop_head
 from .nest import WIDTH, nested
-from .render import Renderer
 from .roles import GENERIC, keeps_meaning, roles, singular
 from .size_names import usual_name, with_size_names
 
@@ -318,7 +318,7 @@ class Body:
 
     def signature(self) -> str:
         """The parameters: the inputs, the weights, literals with their defaults."""
-        from .render import literal
+        from ..render import literal
 
         names = [
             self.spans[self._find(item) if isinstance(item, Value) else _key(item)].name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..render import Renderer
 from ..statements import Loop
 from .nest import WIDTH
-from .render import Renderer
 from .roles import singular
 
 

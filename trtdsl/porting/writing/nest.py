@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from ..calls import SizeOf, SizeOp, Value, rebuilt, values_in
+from ..calls import SizeOf, SizeOp, Value, rebuilt, sizes_of, values_in
+from ..render import Renderer
 from ..statements import (
     Argument,
     Copy,
@@ -17,10 +18,8 @@ from ..statements import (
     flat,
     parts,
     size_key,
-    sizes_of,
     uses_of,
 )
-from .render import Renderer
 
 WIDEST = 100  # of an expression with calls inside
 WIDTH = 120

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..calls import SizeOf, SizeOp
-from ..statements import Literal, Loop, SizeName, Statement, flat, parts, size_key, sizes_of
+from ..calls import SizeOf, SizeOp, sizes_of
+from ..statements import Literal, Loop, SizeName, Statement, flat, parts, size_key
 
 SIMPLE = {"+", "-", "*", "//", "%", "**"}
 

@@ -18,10 +18,11 @@ from ..given import Given
 from ..origin import Origin
 from ..passes.functions import Function, program_of
 from ..passes.instances import numbered_parts
+from ..render import literal
 from ..statements import expressions, flat
 from ..tracing.trace import Trace, trivial
+from ..translating.lowering import describe
 from .body import WIDTH, Body, returned, wrapped_call
-from .render import literal
 
 IGNORED = "num_batches_tracked"
 
@@ -136,8 +137,13 @@ class File:
         unused = self._unused()
         if unused:
             entries.append(f"unused={literal(unused)},")
-        if any(not weight.stored for weight in self.trace.weights.values()):
+        constants = self.trace.constants
+        if any(not weight.stored and weight.path not in constants for weight in self.trace.weights.values()):
             entries.append("buffers=True,")
+        if constants:
+            made = [(path, self.trace.weights[path]) for path in constants]
+            lines = [f'    "{path}",  # {describe(weight)}{weight.made}' for path, weight in made]
+            entries.append("\n".join(["constants=(", *lines, "),"]))
         constant = list(map(self._output, trivial(self.trace)))
         for name, items in (("leave_out", self.trace.left_out), ("trivial", constant)):
             if items:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ... import functional
-from ...core.lazy import torch
-from ..calls import SizeOf, SizeOp, Value, Weight
-from ..statements import Argument, Expression, Literal, Scope, same, size_key
+from .. import functional
+from ..core.lazy import torch
+from .calls import SizeOf, SizeOp, Value, Weight
+from .statements import Argument, Expression, Literal, Scope, same, size_key
 
 # How tightly operators bind; a call, a name and an index bind tightest.
 BINDING = {"==": 1, "!=": 1, ">": 1, ">=": 1, "<": 1, "<=": 1, "|": 2, "^": 3, "&": 4, "+": 5, "-": 5}
@@ -201,8 +201,6 @@ class Renderer:
             return self.sizes[size_key(size)], ATOM
         if isinstance(size, SizeOf):
             return f"{self.value(size.value)}.shape[{size.axis}]", ATOM
-        if size.symbol in ("ceil", "floor", "int", "trunc", "round"):
-            return self._rounded(size)
         if size.symbol in ("min", "max"):
             text = self.bound(size.operands[0])[0]
             for operand in size.operands[1:]:
@@ -211,18 +209,6 @@ class Renderer:
         if len(size.operands) == 1:
             return f"-{self.operand(size.operands[0], UNARY)}", UNARY
         return self._operator(size.symbol, *size.operands)
-
-    def _rounded(self, size: SizeOp) -> tuple[str, int]:
-        """``ceil(a / b)`` and ``floor(a / b)`` of sizes, without a float between."""
-        (inner,) = size.operands
-        if isinstance(inner, SizeOp) and inner.symbol == "/":
-            left, right = inner.operands
-            if size.symbol in ("floor", "int", "trunc"):
-                return f"{self.operand(left, 6)} // {self.operand(right, 7)}", 6
-            if size.symbol == "ceil":
-                return f"-(-{self.operand(left, UNARY)} // {self.operand(right, 7)})", UNARY
-        name = size.symbol if size.symbol in ("int", "round") else f"math.{size.symbol}"
-        return f"{name}({self.bound(inner)[0]})", ATOM
 
 
 def _simple(text: str) -> bool:

@@ -1,0 +1,40 @@
+"""Python's operators by their symbols, torch's names for them, and the functions that numbers are made by."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ..sizes.size import size_max, size_min
+
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "/": operator.truediv,
+    "%": operator.mod, "**": operator.pow,
+}  # fmt: skip
+BITWISE: dict[str, Callable[..., Any]] = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
+COMPARISONS: dict[str, Callable[..., Any]] = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+FUNCTIONS = {**ARITHMETIC, **BITWISE, **COMPARISONS, "@": operator.matmul}
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "true_divide": "/", "matmul": "@", "floor_divide": "//",
+    "remainder": "%", "pow": "**", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+    "eq": "==", "ne": "!=", "gt": ">", "ge": ">=", "lt": "<", "le": "<=",
+}  # fmt: skip
+"""By torch's names of its functions."""
+MATH: dict[str, Callable[..., Any]] = {
+    f"math.{name}": getattr(math, name)
+    for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "isqrt", "hypot", "fabs", "copysign")
+}
+ROUNDING: dict[str, Callable[..., Any]] = {
+    "int": int, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round,
+}  # fmt: skip
+EXTREMA: dict[str, Callable[..., Any]] = {
+    "min": lambda *given: functools.reduce(size_min, given),
+    "max": lambda *given: functools.reduce(size_max, given),
+}
+OF_SIZES = {**FUNCTIONS, **MATH, **ROUNDING, **EXTREMA}
+"""All that numbers of a trace are computed by, of numbers and, where these can, of sizes."""
