@@ -19,7 +19,7 @@ SMALL = (f"{MODULES}:Small", "--input", "image=N,3,16,16", "--dim", "N=1:2:3")
 def test_port_prints_a_file_and_says_where_the_weights_are_to_be(trtdsl, tmp_path):
     done = trtdsl("port", *SMALL)
     assert done.stdout.startswith('"""Small, ported from ') and done.stdout.endswith("\n")
-    assert "def small(image, w):" in done.stdout
+    assert "def small(image: td.Tensor, w: td.Scope) -> dict[str, td.Tensor]:" in done.stdout
     assert "--weights small.safetensors writes the module's own" in done.stderr
     assert not list(tmp_path.iterdir())
     assert trtdsl("port", *SMALL, "-q").stderr == ""
@@ -98,7 +98,7 @@ def test_port_json_is_one_object(trtdsl):
         "fft",
         ["torch.fft.hfft"],
     )
-    assert "def fft(x, w):" in result["text"] and not result["check"]["passed"]
+    assert "def fft(x: td.Tensor, w: td.Scope) ->" in result["text"] and not result["check"]["passed"]
     error = json.loads(trtdsl("port", f"{MODULES}:Branch", "--input", "x=N,8", "--json", code=3).stdout)["error"]
     assert error["type"] == "UnsupportedError" and error["location"]["file"].endswith("modules.py")
 

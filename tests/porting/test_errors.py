@@ -36,7 +36,6 @@ def line_of(text):
         ),
         ("Stale", {"x": "N,3"}, td.UnsupportedError, "shares memory with one that .*modules.py:.* changed in place"),
         ("Fails", {"x": "N,3"}, td.DefinitionError, line_of("x.reshape(7, 7)") + "forward fails: RuntimeError: shape"),
-        ("Outside", {"x": "N,3"}, td.UnsupportedError, line_of("x + CONSTANT") + ".* is made outside of the module"),
         ("Positions", {"x": "N,3", "mask": "N,3:int64"}, td.UsageError, "'mask': 'SHAPE:int64:LOW:HIGH'"),
         ("Named", {"b": "N,3"}, td.UsageError, r"Named.forward needs a: it takes \(a, skipped=None, b=None\)"),
         (

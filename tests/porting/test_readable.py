@@ -46,7 +46,7 @@ def test_values_are_called_after_the_part_that_makes_them(texts):
 def test_lists_that_are_built_in_rounds_are_loops(texts):
     has(
         texts["Detr"],
-        "    intermediate = []",
+        "    intermediate: list[td.Tensor] = []",
         "    for layer in w.layers:",
         "        tgt = decoder_layer(tgt, memory, query_pos, pos, layer)",
         "        intermediate.append(F.layer_norm(tgt, (16,), w.norm.weight, w.norm.bias))",

@@ -18,11 +18,11 @@ import trtdsl.functional as F
 N = td.Dim("N", min=1, opt=2, max=3)
 
 
-def batch_norm(x, w):
+def batch_norm(x: td.Tensor, w: td.Scope) -> td.Tensor:
     return F.batch_norm(x, w.running_mean, w.running_var, w.weight, w.bias)
 
 
-def residual(x, w):
+def residual(x: td.Tensor, w: td.Scope) -> td.Tensor:
     y = F.relu(batch_norm(F.conv2d(x, w.conv.weight, w.conv.bias, padding=1), w.norm))  # (N, 8, 8, 8)
     return x + y
 
@@ -32,7 +32,7 @@ def residual(x, w):
     weights="small.safetensors",
     reference="modules.py:Small",
 )
-def small(image, w):
+def small(image: td.Tensor, w: td.Scope) -> dict[str, td.Tensor]:
     x = F.relu(batch_norm(F.conv2d(image, w.stem[0].weight, stride=2, padding=1), w.stem[1]))  # (N, 8, 8, 8)
     for block in w.blocks:
         x = residual(x, block)
@@ -80,8 +80,9 @@ def test_defaults_are_left_out_and_a_dimension_without_a_range_gets_one(vit):
 
 def test_modules_that_differ_in_numbers_share_a_function_with_parameters():
     text = td.port(f"{REFERENCES}/mobilefacenet.py:Model", {"x": "N,3,112,112"})
-    assert "def conv_block(x, w, stride=1, padding=0, groups=1):" in text
-    assert "def depth_wise(x, w, groups):" in text and "def depth_wise_residual(x, w, groups):" in text
+    assert "def conv_block(x: td.Tensor, w: td.Scope, stride: int = 1, padding: int = 0, groups: int = 1) ->" in text
+    for name in ("depth_wise", "depth_wise_residual"):
+        assert f"def {name}(x: td.Tensor, w: td.Scope, groups: int) ->" in text
     assert body(text, "residual").startswith("for layer in w.layers:")  # of four, six and two layers
     assert "x = residual(x, w.layers[3], groups=128)" in text
 
@@ -89,7 +90,7 @@ def test_modules_that_differ_in_numbers_share_a_function_with_parameters():
 def test_functions_of_the_authors_and_loops_over_the_same_weights():
     frames = {"first": "1,3,128,8*W8", "second": "1,3,128,8*W8"}
     text = td.port(f"{REFERENCES}/raft_small.py:Model", frames, dims={"W8": (16, 16, 16)})
-    assert "def look_up(points, " in text
+    assert "def look_up(" in text and "points: td.Tensor, " in text
     assert "for _ in range(11):" in body(text, "raft_small")
     assert '"first": td.Input((1, 3, 128, 8 * W8))' in text
 
@@ -97,5 +98,6 @@ def test_functions_of_the_authors_and_loops_over_the_same_weights():
 def test_a_list_of_loops_over_two_containers():
     text = td.port(f"{REFERENCES}/stgcn.py:Model", {"x": "N,3,30,18,2"})
     assert "for edge_importance, st_gcn_network in zip(w.edge_importance[1:4], w.st_gcn_networks[1:4]):" in text
-    assert "def block_residual(x, adjacency, w):" in text and "def block_has_residual(x, adjacency, w):" in text
+    for name in ("block_residual", "block_has_residual"):
+        assert f"def {name}(x: td.Tensor, adjacency: td.Tensor, w: td.Scope) ->" in text
     assert 'F.einsum("nkctv,kvw->nctw", x, adjacency)' in text

@@ -247,6 +247,8 @@ class Frame:
 class Network:
     """The namespace ``td`` of a ported text."""
 
+    Tensor = Scope = Size = None
+
     @staticmethod
     def network(**_):
         return lambda function: function

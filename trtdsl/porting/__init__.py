@@ -149,7 +149,7 @@ def port(
 
     >>> text = td.port("torch.nn:Linear", {"input": "N,3"}, arguments={"in_features": 3, "out_features": 2})
     >>> print(text[text.index("def linear") :])
-    def linear(input, w):
+    def linear(input: td.Tensor, w: td.Scope) -> dict[str, td.Tensor]:
         return {"output": F.linear(input, w.weight, w.bias)}
     <BLANKLINE>
     """

@@ -6,7 +6,7 @@ import inspect
 import keyword
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -233,6 +233,16 @@ def attribute(name: str) -> str:
 
 
 HIDDEN = {"_network", "_weights", "_prefix", "_children"}
+
+
+def kind(values: Iterable[Any]) -> str:
+    """The type of plain Python objects, as an annotation."""
+    names = {type(value).__name__ for value in values} - {"int" if any(type(v) is float for v in values) else ""}
+    if names <= {"tuple", "list"}:
+        inner = kind([item for value in values for item in value])
+        return " | ".join(f"tuple[{inner}, ...]" if name == "tuple" else f"list[{inner}]" for name in sorted(names))
+    written = {"NoneType": "None", "dtype": "torch.dtype"}
+    return " | ".join(written.get(name, name) for name in sorted(names, key=lambda name: (name == "NoneType", name)))
 
 
 def literal(value: Any) -> str:

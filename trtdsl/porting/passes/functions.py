@@ -15,6 +15,7 @@ from typing import Any
 
 from ...core.lazy import torch
 from ..calls import Call, Helper, Side, SizeOf, SizeOp, Value, ValueList, Weight, leaves
+from ..render import kind
 from ..statements import (
     Argument,
     Copy,
@@ -50,6 +51,8 @@ class Function:
     scoped: bool
     literals: dict[str, Any] = field(default_factory=dict)
     """Parameters by name, with their defaults."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """Their types."""
     argument_names: dict[int, str] = field(default_factory=dict)
 
 
@@ -138,6 +141,7 @@ class _Sharing:
         for name, column in _varying(members).items():
             usual = [holes[0].value for holes in column if same(holes[0].value, holes[0].usual)]
             function.literals[name] = usual[0] if usual else ...
+            function.kinds[name] = kind([*usual, *(holes[0].value for holes in column)])
             for literal in column[0]:
                 literal.parameter = name
             for member, holes in zip(members, column):

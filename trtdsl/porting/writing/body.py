@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..calls import SizeOf, SizeOp, Value, Weight, leaves, values_in
+from ..calls import SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
 from ..passes.functions import Function
-from ..render import Renderer
+from ..render import Renderer, literal
 from ..statements import Copy, Expression, Loop, SizeName, Statement, Unpack, expressions, flat, parts, size_key
 from .heads import loop_head
 from .nest import WIDTH, nested
@@ -316,18 +316,21 @@ class Body:
         sizes = {key: span.name for key, span in self.spans.items() if isinstance(key, tuple)}
         return Renderer(self.prefix, self.name_of, sizes, numbered)
 
-    def signature(self) -> str:
-        """The parameters: the inputs, the weights, literals with their defaults."""
-        from ..render import literal
-
-        names = [
-            self.spans[self._find(item) if isinstance(item, Value) else _key(item)].name
+    def signature(self, name: str, results: str = "") -> list[str]:
+        """The head: the inputs, the weights, literals with their defaults; ``results`` says what it gives."""
+        parameters = [
+            f"{self.spans[self._find(item) if isinstance(item, Value) else _key(item)].name}: {_type(item)}"
             for item in self.function.inputs
         ]
-        names += ["w"] if self.function.scoped else []
+        parameters += ["w: td.Scope"] if self.function.scoped else []
         literals = sorted(self.function.literals.items(), key=lambda item: item[1] is not ...)
-        names += [name if default is ... else f"{name}={literal(default)}" for name, default in literals]
-        return ", ".join(names)
+        parameters += [
+            f"{key}: {self.function.kinds[key]}{'' if default is ... else f' = {literal(default)}'}"
+            for key, default in literals
+        ]
+        kinds = [_type(value) for value in self.results]
+        results = results or (kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]")
+        return wrapped_call(f"def {name}", parameters, 0, f" -> {results}:")
 
     def lines(self) -> list[str]:
         """All but the last: the return, which the caller writes."""
@@ -375,7 +378,8 @@ class Body:
             return [f"{space}{name} = {text}"]
         names = [self._target(value, item) for value in (item.several if item.several is not None else item.results)]
         head = ", ".join(names) if len(names) > 1 or item.several is None else f"({names[0]},)"
-        head += " = " if names else ""
+        empty = item.expression.form == "sequence" and item.expression.arguments[0].tree == []
+        head += ": list[td.Tensor] = " if empty else " = " if names else ""
         notes = [
             line
             for text in item.note
@@ -418,14 +422,14 @@ def wrapped(head: str, expression: Expression, renderer: Renderer, indent: int) 
     return wrapped_call(f"{head}{callee}", arguments, indent)
 
 
-def wrapped_call(callee: str, arguments: list[str], indent: int) -> list[str]:
-    """``callee(arguments)`` on one line, or on three, or with a line for each argument."""
+def wrapped_call(callee: str, arguments: list[str], indent: int, end: str = "") -> list[str]:
+    """``callee(arguments)end`` on one line, or on three, or with a line for each argument."""
     space = " " * indent
     inner = ", ".join(arguments)
-    if len(f"{space}{callee}({inner})") <= WIDTH:
-        return [f"{space}{callee}({inner})"]
+    if len(f"{space}{callee}({inner}){end}") <= WIDTH:
+        return [f"{space}{callee}({inner}){end}"]
     if len(f"{space}    {inner}") <= WIDTH:
-        return [f"{space}{callee}(", f"{space}    {inner}", f"{space})"]
+        return [f"{space}{callee}(", f"{space}    {inner}", f"{space}){end}"]
     lines = []
     for argument in arguments:
         if len(f"{space}    {argument},") > WIDTH and argument[0] in "[(":
@@ -433,7 +437,7 @@ def wrapped_call(callee: str, arguments: list[str], indent: int) -> list[str]:
             lines.append(f"{space}    {argument[-1]},")
         else:
             lines.append(f"{space}    {argument},")
-    return [f"{space}{callee}(", *lines, f"{space})"]
+    return [f"{space}{callee}(", *lines, f"{space}){end}"]
 
 
 def returned(names: list[str]) -> list[str]:
@@ -479,6 +483,13 @@ def _tree_sizes(tree: Any, inputs: set[Any]) -> Iterator[SizeOf]:
     elif isinstance(tree, (dict, slice)):
         for leaf in leaves(tree):
             yield from _tree_sizes(leaf, inputs)
+
+
+def _type(item: Any) -> str:
+    """The annotation of what goes into a function or comes out."""
+    if isinstance(item, Value):
+        return "list[td.Tensor]" if isinstance(item, ValueList) else "td.Tensor"
+    return "int | td.Size"
 
 
 def _key(item: Any) -> Any:

@@ -126,7 +126,7 @@ class File:
     # -- functions -----------------------------------------------------------------------------------------------------
 
     def _function(self, function: Function, body: Body) -> str:
-        return "\n".join([*_signature(f"def {function.name}", body.signature()), *body.returned(body.lines())])
+        return "\n".join([*body.signature(function.name), *body.returned(body.lines())])
 
     def _network(self, body: Body) -> str:
         entries = [f"{self._inputs()},"]
@@ -149,7 +149,8 @@ class File:
             if items:
                 entries.append(f"{name}={literal(tuple(items))},")
         lines = ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")"]
-        lines += _signature(f"def {self.name}", body.signature())
+        gives = "" if isinstance(self.trace.results, tuple) else "dict[str, td.Tensor]"
+        lines += body.signature(self.name, gives if len(body.results) > 1 or gives else "tuple[td.Tensor]")
         written, expression = [*self._required(), *body.lines()], body.last_expression()
         if expression is not None and isinstance(self.trace.results, Value):
             line = f'    return {{"{self._output("output")}": {body.renderer().expression(expression)[0]}}}'
@@ -239,10 +240,3 @@ def _source(value: Any) -> Any:
 
 
 ARRANGED = {"view", "reshape", "flatten", "to", "long", "int", "unsqueeze", "squeeze", "getitem", "expand", "transpose"}
-
-
-def _signature(head: str, parameters: str) -> list[str]:
-    line = f"{head}({parameters}):"
-    if len(line) <= WIDTH:
-        return [line]
-    return [f"{head}(", f"    {parameters}", "):"]
