@@ -63,9 +63,7 @@ ORDERS = {
         "witness",
         "check",
         "mutation",
-        "compare_layers",
         "locate",
-        "compare_tensors",
     ],
     "porting": [
         "operators",

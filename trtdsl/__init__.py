@@ -13,8 +13,7 @@ load and define       ``load_spec``, ``NetworkSpec``, ``summarize``, ``Summary``
 generate text         ``Generator``
 is it right?          ``check``, ``Tolerance``, ``CheckReport``; ``interpret``, ``Interpreter``, ``sample_feeds``;
                       ``mutate``, ``MutationReport``; ``obstacles``, ``Obstacle``
-where does it part?   ``compare_calls``, ``CallReport``, ``compare_layers``, ``LayerReport``, ``locate_call``,
-                      ``locate_difference``
+where does it part?   ``compare_calls``, ``CallReport``, ``locate_call``
 what will the GPU do  ``program``, ``evaluate_engine``, ``Program``, ``Launch``, ``find_hazards``, ``Hazard``,
                       ``floor_of``, ``compare_programs``, ``programs_alike``, ``Comparison``, ``compare``;
                       ``compare_runs``, ``RunComparison``; ``view``, ``View``

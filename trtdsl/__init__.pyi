@@ -10,9 +10,6 @@ from .building.tune import tune as tune
 from .checking.buildable import Obstacle as Obstacle
 from .checking.buildable import obstacles as obstacles
 from .checking.check import check as check
-from .checking.compare_layers import LayerReport as LayerReport
-from .checking.compare_layers import compare_layers as compare_layers
-from .checking.compare_layers import locate_difference as locate_difference
 from .checking.judging.equality import Tolerance as Tolerance
 from .checking.judging.equality import compare as compare
 from .checking.locate import CallReport as CallReport
@@ -119,7 +116,6 @@ __all__ = [
     "Input",
     "Interpreter",
     "Launch",
-    "LayerReport",
     "MismatchError",
     "MutationReport",
     "Network",
@@ -149,7 +145,6 @@ __all__ = [
     "check",
     "compare",
     "compare_calls",
-    "compare_layers",
     "compare_programs",
     "compare_runs",
     "cond",
@@ -170,7 +165,6 @@ __all__ = [
     "load_engine",
     "load_spec",
     "locate_call",
-    "locate_difference",
     "missing",
     "mutate",
     "network",

@@ -10,6 +10,7 @@ from torch import nn
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.checking.locate import compare_calls
+from trtdsl.core.tensors.exact import Exact
 
 
 class Decoder(nn.Module):
@@ -205,12 +206,10 @@ def test_nothing_differs_where_the_check_passes(tmp_path, command_line):
     trtdsl = command_line(tmp_path)
     said = trtdsl("check", "scores.py", "--layers").stdout.replace("\n", " ")
     assert "first" not in said
-    assert "nothing differs" in said
     assert "no call differs" in said
     found = json.loads(trtdsl("check", "scores.py", "--layers", "--json").stdout)
-    assert found["layers"]["difference"] is None
-    assert found["layers"]["absent"] == ["linear"]
     assert found["calls"]["difference"] is None
+    assert found["calls"]["absent_modules"] == ["linear"]
 
 
 def test_a_cast_to_the_dtype_that_a_tensor_has_is_no_call():
@@ -223,3 +222,24 @@ def test_a_cast_to_the_dtype_that_a_tensor_has_is_no_call():
     found = td.compare_calls(net, {"x": torch.tensor([[1.0, 2.0, 0.0]] * 3)}, Scores()).difference
     assert found is not None and found.torch is not None
     assert found.torch.name == "softmax"
+
+
+def test_an_epsilon_far_below_rounding_is_named(module):
+    other = Decoder().eval()
+    other.load_state_dict(module.state_dict())
+    other.norm.eps = 1.01e-5
+    network = define(module)
+    network.exact = Exact()
+    assert compare_calls(network, FEEDS, other).difference.torch.name == "layer_norm"
+
+
+def test_a_call_that_is_computed_badly_is_named_where_all_means_the_same():
+    class Small(nn.Module):
+        def forward(self, x):
+            return torch.expm1(x * 2) * 3
+
+    net = td.Network()
+    net.output((F.exp(net.input("x", (2, 4)) * 2) - 1) * 3, "y")
+    feeds = {"x": torch.tensor([[1e-4, 2e-4, 3e-4, 4e-4]] * 2)}
+    found = compare_calls(net, feeds, Small()).difference
+    assert (found.torch.name, found.network.name, found.last_torch.name) == ("expm1", "exp", "mul")

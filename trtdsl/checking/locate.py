@@ -1,42 +1,29 @@
-"""Where a network differs from its torch reference, call by call: the last that agrees and the first that differs."""
+"""Where a network differs from its torch reference, call by call, and how near each of its tensors is to torch."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ..core.dtypes import dtype_name
-from ..core.errors import Location
+from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec.reference import call_reference
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
-from .coverage import author_of_reference
+from .coverage import depends_on_inputs
+from .judging.equality import FLOORS, LIMIT, ROUNDED, excess, judge
+from .judging.isolate import Reference
+from .judging.recording import Call, Moments, Place, Recording
 from .mutation.sameness import nodes_of
 from .report import CheckReport
 
-# How far a tensor may be from torch's own, as a part of its greatest element, beside torch's own error there.
-FLOORS = {"float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3}
-SAMPLES = 64  # elements compared before all of them are
-OWN = 8.0  # times torch's own error
-
-
-@dataclass(frozen=True)
-class Place:
-    """A call: its name and where it stands."""
-
-    name: str
-    location: Location | None
-
-    def __str__(self) -> str:
-        return f"{self.name} at {self.location}" if self.location else self.name
+State = Literal["agrees", "within", "differs", "behind", "unseen"]
 
 
 @dataclass(frozen=True)
@@ -50,16 +37,19 @@ class CallDifference:
     last_network: Place | None
     error: float | None = None
     """The greatest difference of the results as a part of the greatest element, where they have one shape."""
+    module: str = ""
+    """The innermost submodule in which torch's call stands."""
 
     def __str__(self) -> str:
         def pair(network: Place | None, reference: Place | None) -> str:
             return f"{network or 'nothing in the network'} (torch: {reference or 'nothing'})"
 
+        inside = f" in module {self.module!r}" if self.module else ""
         amount = f", off by {self.error:.2g} of its scale" if self.error is not None else ""
         last = ""
         if self.last_network or self.last_torch:
             last = f"; the last that agrees is {pair(self.last_network, self.last_torch)}"
-        return f"{pair(self.network, self.torch)}{amount}{last}"
+        return f"{pair(self.network, self.torch)}{inside}{amount}{last}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +60,10 @@ class CallReport:
     """Calls of torch whose result the network has."""
     absent: int
     """Calls whose result the network has not, and need not: those after them agree."""
+    modules: list[str] = field(default_factory=list)
+    """Submodules whose output the network has, in the order in which torch ran them."""
+    absent_modules: list[str] = field(default_factory=list)
+    """Submodules whose output it does not have: fused with what follows, or wrong."""
     difference: CallDifference | None = None
 
     @property
@@ -82,16 +76,32 @@ class CallReport:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Nearness:
+    """What is known of one tensor.
+
+    ``agrees``: it has the values of a call of torch's. ``within``: what it is part of agrees. ``differs``: it is the
+    first that does. ``behind``: it is computed from what differs. ``unseen``: nothing tells.
+    """
+
+    state: State
+    torch: str = ""
+    """The call of torch's, with its line."""
+    error: float | None = None
+    """The greatest difference as a part of the greatest element, where both have one shape."""
+
+
 def compare_calls(
     network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module, *, equal: bool = False
 ) -> CallReport:
     """Runs a network and its reference on the same feeds and says at which call they first differ.
 
-    A call of torch's, as the author of the reference wrote it, agrees where the network has a tensor of its values,
-    perhaps laid out otherwise. Results that only one side has, because it fuses or splits a call, do not count as
-    different where something that depends on them agrees. The first call that differs is the first one whose operands
-    are right and whose result is used by nothing that agrees. Where the outputs are known to be ``equal``, nothing
-    differs: a result that the network does not have is one that it need not have.
+    A call of torch's, as the author of the reference wrote it, agrees where the network has a tensor that means the
+    same in exact arithmetic, perhaps laid out otherwise. Results that only one side has, because it fuses or splits a
+    call, do not count as different where something that depends on them agrees. The first call that differs is the
+    first one whose operands are right and whose result is used by nothing that agrees. Where nothing differs in what it
+    means, the first call that is computed badly is named. Where the outputs are known to be ``equal``, nothing differs:
+    a result that the network does not have is one that it need not have.
 
     >>> class Scores(torch.nn.Module):
     ...     def forward(self, x):
@@ -102,31 +112,7 @@ def compare_calls(
     >>> found.torch.name, found.network.name, found.last_torch.name
     ('softmax', 'softmax', 'mul')
     """
-    calls = _recorded(reference, feeds, network.precision)
-    made = _Made(network, feeds, calls)
-    right = _right_calls(calls)
-    wrong = [call for call in calls if call not in right and _operands_right(call, right)]
-    frontier = made.frontier()
-    if equal or (not wrong and not frontier):
-        agreed = sum(call.found is not None for call in calls)
-        return CallReport(agreed, len(calls) - agreed)
-    call, node = _paired(wrong, frontier)
-    before = (
-        max((other for other in call.operands if other.found), key=lambda x: x.number, default=None) if call else None
-    )
-    if before is None:
-        limit = call.number if call else len(calls)
-        before = next((other for other in reversed(calls[:limit]) if other.found is not None), None)
-    last = None if before is None or before.found is None else made.place(before.found)
-    difference = CallDifference(
-        call and call.place,
-        None if node is None else made.place(node.makes[0]),
-        before and before.place,
-        last,
-        made.error(node, call) if call is not None and node is not None else None,
-    )
-    agreed = sum(other.found is not None for other in calls)
-    return CallReport(agreed, sum(other in right and other.found is None for other in calls), difference)
+    return Located(network, feeds, lambda: reference, equal=equal).report()
 
 
 def locate_call(spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None) -> CallReport:
@@ -134,209 +120,190 @@ def locate_call(spec: NetworkSpec, network: Network, report: CheckReport, weight
 
     Where all outputs passed, nothing differs.
     """
-    case = next((case for case in report.cases if not case.passed), report.cases[0])
+    return located(spec, network, report, weights).report()
+
+
+def located(spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None) -> Located:
+    """A network beside its reference where a check failed first, or at the first sizes of all.
+
+    Raises UsageError for a report without a case, or of a network with other dimensions.
+    """
+    case = next((case for case in report.cases if not case.passed), next(iter(report.cases), None))
+    if case is None or set(case.dims) != set(network.dims):
+        raise UsageError(f"the report of {report.network} has no case for the dimensions of {network.name}")
     feeds = make_feeds(spec.inputs, network, case.dims, torch.Generator().manual_seed(report.seed))
     equal = all(case.passed for case in report.cases)
-    return compare_calls(network, feeds, spec.reference_module(spec.open_weights(weights)), equal=equal)
+    return Located(network, feeds, lambda: spec.reference_module(spec.open_weights(weights)), equal=equal)
 
 
-# -- the reference -----------------------------------------------------------------------------------------------------
+class Located:
+    """The network's tensors matched to the calls of a recorded reference, by their exact values."""
 
-
-@dataclass(eq=False)
-class _Call:
-    """One call of torch's that gave a tensor."""
-
-    number: int
-    place: Place
-    value: torch.Tensor
-    operands: list[_Call]
-    varies: bool
-    """Whether it depends on what is fed."""
-    error: float = 0.0
-    """Torch's own error, against float64."""
-    moves: bool = False
-    """Whether its values are an operand's in another order: then the order is what matters."""
-    users: list[_Call] = field(default_factory=list)
-    greatest: float = 0.0
-    total: float = 0.0
-    found: str | None = None
-    """The network's tensor with its values."""
-
-
-def _recorded(
-    reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor], precision: torch.dtype | None
-) -> list[_Call]:
-    """The calls of the reference, with torch's own error where it runs in float64 too."""
-    calls = _run(reference, feeds, precision)
-    wide = {name: feed.double() if feed.dtype.is_floating_point else feed for name, feed in feeds.items()}
-    with suppress(Exception):  # not every reference runs in float64
-        true = _run(copy.deepcopy(reference).double(), wide, None)
-        if [call.place for call in true] == [call.place for call in calls]:
-            for call, other in zip(calls, true, strict=True):
-                if call.value.is_floating_point() and call.value.numel():
-                    call.error = float((call.value.double() - other.value.double()).abs().nan_to_num().max())
-    return calls
-
-
-def _run(reference: torch.nn.Module, feeds: Mapping[str, torch.Tensor], precision: torch.dtype | None) -> list[_Call]:
-    from torch.overrides import TorchFunctionMode
-
-    calls: list[_Call] = []
-    makers: dict[int, _Call] = {}
-    alive: list[Any] = []  # so that no identity is used twice
-
-    class Record(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            before = list(_tensors((args, kwargs)))
-            versions = {id(x): x._version for x in before if not x.is_inference()}
-            result = function(*args, **(kwargs or {}))
-            # What gives its operand as it is, such as a cast to the dtype that it has, is no call.
-            tensors = [x for x in _tensors(result) if id(x) not in versions or versions[id(x)] != x._version]
-            if tensors:
-                given = list(dict.fromkeys(makers[id(x)] for x in before if id(x) in makers))
-                varies = any(call.varies for call in given) or any(id(x) in inputs for x in before)
-                name = getattr(function, "__name__", str(function)).strip("_")
-                for tensor in tensors:
-                    call = _Call(len(calls), Place(name, author_of_reference()), tensor.detach().clone(), given, varies)
-                    call.moves = any(_reordered(call.value, x) for x in before if x is not tensor)
-                    if call.value.is_floating_point():
-                        finite = torch.where(torch.isfinite(call.value), call.value, 0.0)
-                        call.greatest = float(finite.abs().max()) if finite.numel() else 0.0
-                        call.total = float(call.value.sum(dtype=torch.float64))
-                    for operand in call.operands:
-                        operand.users.append(call)
-                    makers[id(tensor)] = call
-                    calls.append(call)
-                    alive.append(tensor)
-            return result
-
-    fed = {name: feed.clone() for name, feed in feeds.items()}
-    inputs = {id(feed) for feed in fed.values()}
-    with torch.no_grad(), torch.autocast("cpu", precision, enabled=precision is not None), Record():
-        call_reference(reference, fed)
-    return calls
-
-
-def _tensors(tree: Any) -> Iterator[torch.Tensor]:
-    if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for item in tree.values():
-            yield from _tensors(item)
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from _tensors(item)
-
-
-def _right_calls(calls: Sequence[_Call]) -> set[_Call]:
-    """The calls whose result the network has, and the calls that these depend on."""
-    right: set[_Call] = set()
-    for call in reversed(calls):
-        if call.found is not None or not call.varies or any(user in right for user in call.users):
-            right.add(call)
-    return right
-
-
-def _operands_right(call: _Call, right: set[_Call]) -> bool:
-    return all(operand in right for operand in call.operands)
-
-
-# -- the network -------------------------------------------------------------------------------------------------------
-
-
-class _Made:
-    """The network's tensors, matched to torch's calls."""
-
-    def __init__(self, network: Network, feeds: Mapping[str, torch.Tensor], calls: Sequence[_Call]):
-        self.network, self.feeds = network, feeds
-        self.interpreter = Interpreter(network)
-        self.nodes = [node for step in self.interpreter.steps for node in nodes_of(step.part)]
-        self.makers = {name: node for node in self.nodes for name in node.makes}
-        self.by_count: dict[int, list[_Call]] = {}
-        for call in calls:
+    def __init__(self, network: Network, feeds: Mapping[str, torch.Tensor], make: Any, *, equal: bool):
+        self.network, self.feeds, self.exact = network, feeds, network.exact_values()
+        reference, recording = Reference(make, network.precision, self.exact), Recording(self.exact)
+        reference(feeds, recording=recording)
+        self.calls, self.recorded = recording.calls, recording
+        self.limit = ROUNDED if self.exact.rounded or network.exact is None else LIMIT
+        if reference.not_exact is not None:
+            self.limit = FLOORS[dtype_name(network.precision or torch.float32)]
+        self.by_count: dict[int, list[Call]] = {}
+        for call in self.calls:
             self.by_count.setdefault(call.value.numel(), []).append(call)
-        self.found: set[str] = set()
-        self.seen: dict[str, int] = {}
-        self.interpreter(feeds, observe=self._observe)
+        with self.exact:
+            self.interpreter = Interpreter(network)
+        self.nodes = [node for step in self.interpreter.steps for node in nodes_of(step.part)]
+        self.varying = depends_on_inputs(network, sizes=True)
+        self.matches: dict[str, tuple[Call, float | None]] = {}
+        self._match()
+        if not (equal or self._wrong() or self._frontier()):  # it means the same, and is computed badly
+            self._match(quality=True)
+        self.wrong, self.frontier = ([], []) if equal else (self._wrong(), self._frontier())
+        self.passed = not self.wrong and not self.frontier
 
-    def _observe(self, name: str, value: torch.Tensor) -> None:
-        self.seen[name] = self.seen.get(name, 0) + 1
-        for call in self.by_count.get(value.numel(), ()):
-            if (
-                value.numel()
-                and value.dtype.is_floating_point == call.value.is_floating_point()
-                and _matches(value, call)
-            ):
-                call.found = call.found or name
-                self.found.add(name)
+    # -- matching ------------------------------------------------------------------------------------------------------
 
-    def frontier(self) -> list[Node]:
-        """The layers that differ first: their operands are right, and nothing that agrees depends on them."""
-        right: set[str] = set(self.found)
+    def _match(self, *, quality: bool = False) -> None:
+        self.matches = {}
+        for call in self.calls:
+            call.found = None
+
+        def observe(name: str, tensor: torch.Tensor) -> None:
+            with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+                value = self.exact.of(tensor) if tensor.is_floating_point() else tensor
+                moments = functools.cache(lambda: Moments(value))
+                for call in self.by_count.get(tensor.numel(), ()) if tensor.numel() else ():
+                    if call.found is not None and name in self.matches:
+                        continue  # both have a partner already
+                    if self._matches(value, call, moments) and not (quality and self._is_bad(tensor, call)):
+                        call.found = call.found or name
+                        self.matches.setdefault(name, (call, _distance(tensor, call.value)))
+
+        self._run(observe=observe)
+
+    def _run(self, **how: Any) -> dict[str, torch.Tensor]:
+        with self.exact:
+            return self.interpreter({name: feed.clone() for name, feed in self.feeds.items()}, **how)
+
+    def _matches(self, value: torch.Tensor, call: Call, moments: Callable[[], Moments]) -> bool:
+        """Whether a tensor means what a call does; in one of another shape the elements may stand in another order."""
+        own = call.value
+        if value.is_floating_point() != own.is_floating_point():
+            return False
+        if not value.is_floating_point():
+            return value.shape == own.shape and torch.equal(value.long(), own.long())
+        if not call.moments.agree(moments(), self.limit):
+            return False
+        if value.shape != own.shape:
+            return not call.moves
+        return not bool((excess(value, own, self.limit * (own.abs() + call.moments.typical)) > 1).any())
+
+    def _is_bad(self, tensor: torch.Tensor, call: Call) -> bool:
+        if (tensor.shape, tensor.dtype) != (call.own.shape, call.own.dtype):
+            return False
+        return not judge("", tensor, call.own, call.value, precision=self.network.precision).passed
+
+    # -- what follows of it --------------------------------------------------------------------------------------------
+
+    def _wrong(self) -> list[Call]:
+        """The calls whose operands the network has, and not their result."""
+        right = self.recorded.right()
+        return [call for call in self.calls if call not in right and right.issuperset(call.operands)]
+
+    def _needed(self) -> set[str]:
+        """The tensors that agree, and those that these are computed from."""
+        needed = set(self.matches)
         for node in reversed(self.nodes):
-            if not right.isdisjoint(node.makes):
-                right.update(node.needs)
-        fed = {tensor.name for tensor in self.interpreter.inputs}
-        varying = set(fed)
-        for node in self.nodes:
-            if not varying.isdisjoint(node.needs):
-                varying.update(node.makes)
-        first: list[Node] = []
-        for node in self.nodes:
-            wrong = node.makes and varying.intersection(node.makes) and right.isdisjoint(node.makes)
-            operands = [name for name in node.needs if name in varying and name not in fed]
-            if wrong and all(name in right for name in operands):
-                first.append(node)
-        return first
+            if not needed.isdisjoint(node.makes):
+                needed.update(node.needs)
+        return needed
+
+    def _frontier(self) -> list[Node]:
+        """The layers that differ first: their operands are right, and nothing that agrees depends on them."""
+        known = self._needed().union(self.feeds)
+        return [
+            node
+            for node in self.nodes
+            if not self.varying.isdisjoint(node.makes)
+            and known.isdisjoint(node.makes)
+            and known.issuperset(self.varying.intersection(node.needs))
+        ]
+
+    def _pair(self) -> tuple[Call | None, Node | None]:
+        """The first call that differs on both sides; calls of the same name are preferred."""
+        for node in self.frontier:
+            for call in self.wrong:
+                if _label(node.name) == call.place.name:
+                    return call, node
+        return next(iter(self.wrong), None), next(iter(self.frontier), None)
+
+    def report(self) -> CallReport:
+        """Whether a call differs, and which is the first."""
+        right = self.recorded.right()
+        outputs = {name: all(call.found for call in calls) for name, calls in self.recorded.modules.items() if calls}
+        return CallReport(
+            sum(call.found is not None for call in self.calls),
+            sum(call.found is None for call in (self.calls if self.passed else right)),
+            [name for name, there in outputs.items() if name and there],
+            [name for name, there in outputs.items() if name and not there],
+            None if self.passed else self._difference(),
+        )
+
+    def _difference(self) -> CallDifference:
+        call, node = self._pair()
+        before = None
+        if call is not None:
+            before = max((x for x in call.operands if x.found), key=lambda x: x.number, default=None)
+        if before is None:
+            limit = call.number if call else len(self.calls)
+            before = next((x for x in reversed(self.calls[:limit]) if x.found is not None), None)
+        error = None
+        if call is not None and node is not None:
+            name = self._last_of(node)
+            error = _distance(self._run(keep=[name])[name], call.value)
+        return CallDifference(
+            call and call.place,
+            node and self.place(node.makes[0]),
+            before and before.place,
+            self.place(before.found) if before and before.found else None,
+            error,
+            call.module if call else "",
+        )
 
     def place(self, tensor: str) -> Place:
         """The author's call that made a tensor."""
         layer = self.interpreter.makers.get(tensor, tensor)
         return Place(_label(layer), self.network.locations.get(layer))
 
-    def error(self, node: Node, call: _Call) -> float | None:
-        """How far the layer's result is from torch's."""
-        name = self._last_of(node)
-        value = self.interpreter(self.feeds, keep=[name])[name]
-        if value.shape != call.value.shape or not value.numel():
-            return None
-        scale = float(call.value.double().abs().max()) or 1.0
-        return float((value.double() - call.value.double()).abs().max()) / scale
-
     def _last_of(self, node: Node) -> str:
         """The last tensor that the same call of the author made."""
-        place, last = self.place(node.makes[0]), node.makes[0]
-        for other in self.nodes[self.nodes.index(node) :]:
-            if other.makes and self.place(other.makes[0]) == place:
-                last = other.makes[0]
-        return last
+        place = self.place(node.makes[0])
+        made = [x.makes[0] for x in self.nodes[self.nodes.index(node) :] if x.makes]
+        return [name for name in made if self.place(name) == place][-1]
+
+    def nearness(self) -> dict[str, Nearness]:
+        """How near each tensor is to torch's; of one that a loop makes again and again, any turn counts."""
+        first = {name for node in self.frontier for name in node.makes}
+        partner, needed = self._pair()[0], self._needed()
+        result = {name: Nearness("agrees") for name in self.feeds}
+        for name in (name for node in self.nodes for name in node.makes):
+            if name in self.matches:
+                call, error = self.matches[name]
+                result[name] = Nearness("agrees", str(call.place), error)
+            elif name in first:
+                result[name] = Nearness("differs", str(partner.place) if partner else "")
+            elif name in needed or (self.passed and name in self.varying):
+                result[name] = Nearness("within")
+            else:
+                result[name] = Nearness("unseen" if self.passed or name not in self.varying else "behind")
+        return result
 
 
-def _matches(value: torch.Tensor, call: _Call) -> bool:
-    """Whether a tensor has a call's values; in a tensor of another shape they may stand in another order."""
-    own = call.value
-    if not value.dtype.is_floating_point:
-        return value.shape == own.shape and torch.equal(value.long(), own.long())
-    working = value.dtype if value.dtype.itemsize < own.dtype.itemsize else own.dtype
-    limit = FLOORS.get(dtype_name(working), FLOORS["float32"]) * call.greatest + OWN * call.error
-    if value.shape == own.shape:
-        few, others = (x.reshape(-1)[:: max(x.numel() // SAMPLES, 1)] for x in (value, own))
-        return _is_close(few, others, limit) and _is_close(value, own, limit)
-    if call.moves or not abs(float(value.sum(dtype=torch.float64)) - call.total) <= limit * value.numel():
-        return False
-    return _is_close(value.flatten().sort().values, own.flatten().sort().values, limit)
-
-
-def _is_close(a: torch.Tensor, b: torch.Tensor, limit: float) -> bool:
-    return bool(torch.isclose(a.double(), b.double(), rtol=0.0, atol=limit, equal_nan=True).all())
-
-
-def _reordered(value: torch.Tensor, operand: torch.Tensor) -> bool:
-    """Whether a result has its operand's values and no others."""
-    if value.numel() != operand.numel() or value.dtype != operand.dtype:
-        return False
-    return torch.equal(value.flatten().sort().values, operand.detach().flatten().sort().values)
+def _distance(value: torch.Tensor, expected: torch.Tensor) -> float | None:
+    if value.shape != expected.shape or not value.numel():
+        return None
+    difference = float((value.double() - expected.double()).abs().nan_to_num().max())
+    return difference / (float(expected.double().abs().nan_to_num().max()) or 1.0)
 
 
 def _label(layer: str) -> str:
@@ -344,12 +311,3 @@ def _label(layer: str) -> str:
     name = layer.rpartition(".")[2] if not layer.rpartition(".")[2].isdigit() else layer.split(".")[-2]
     base, _, number = name.rpartition("_")
     return base if number.isdigit() and base else name
-
-
-def _paired(wrong: Sequence[_Call], frontier: Sequence[Node]) -> tuple[_Call | None, Node | None]:
-    """The first call that differs on both sides; calls of the same name are preferred."""
-    for node in frontier:
-        for call in wrong:
-            if _label(node.name) == call.place.name:
-                return call, node
-    return (wrong[0] if wrong else None), (frontier[0] if frontier else None)

@@ -12,7 +12,7 @@ from ..core.reading import as_struct, check_schema
 from .judging.drawn_weights import OTHER
 from .judging.equality import OutputComparison, Tolerance, describe
 
-SCHEMA = 2
+SCHEMA = 3
 
 Executor = Literal["interpreter", "program", "engine"]
 """What a check evaluates a network on."""

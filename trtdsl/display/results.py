@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..building.batch import Outcome
     from ..building.build import Build
     from ..building.tune import TuneReport
-    from ..checking.compare_layers import LayerReport
     from ..checking.locate import CallReport
     from ..checking.mutation.mutate import MutationReport
     from ..checking.report import CheckReport
@@ -66,23 +65,14 @@ def print_verdict(report: CheckReport) -> None:
     terminal().print(f"{report.network} ({report.backend}) {report.verdict}. {report.statement}")
 
 
-def print_layers(report: LayerReport) -> None:
-    """Where a network first differs from its reference, in one line."""
-    if report.difference is not None:
-        print_line(f"first difference: {report.difference}")
-    else:
-        total = len(report.agreed) + len(report.absent)
-        counts = f"{len(report.agreed)} of {total} submodules have their output in the network"
-        print_line(f"nothing differs, the greatest errors are those above: {counts}")
-
-
 def print_calls(report: CallReport) -> None:
     """The first call that differs and the last that agrees, in one line."""
     if report.difference is not None:
         print_line(f"first call that differs: {report.difference}")
     else:
-        counts = f"{report.agreed} of torch's calls have their result in the network, {report.absent} need not"
-        print_line(f"no call differs: {counts}")
+        modules = f"{len(report.modules)} of {len(report.modules) + len(report.absent_modules)} submodules"
+        counts = f"{report.agreed} of torch's calls and {modules} have their result in the network"
+        print_line(f"no call differs: {counts}, {report.absent} calls need not")
 
 
 def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:

@@ -286,7 +286,7 @@ def test_a_report_of_what_is_not_finite_is_read_as_it_is_printed(tmp_path, comma
         (lambda f: f["cases"][0]["outputs"][0].update(ratio="much"), r"cases\[0\].outputs\[0\].ratio: expected float"),
         (lambda f: f["cases"][0].update(dims=[1]), r"cases\[0\].dims: expected object"),
         (lambda f: f.update(findings="none"), "findings: expected array"),
-        (lambda f: f.update(schema=True), "has schema True, and this trtdsl reads 2"),
+        (lambda f: f.update(schema=True), "has schema True, and this trtdsl reads 3"),
         (lambda f: f["cases"][0].pop("outputs"), r"cases\[0\]: object missing required field outputs"),
     ],
 )

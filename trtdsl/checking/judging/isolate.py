@@ -11,6 +11,7 @@ from ...core.lazy import torch
 from ...core.tensors.exact import Exact, Seen
 from ...definition.spec.reference import call_reference
 from ..coverage import note_asked
+from .recording import Recording
 
 Feeds = Mapping[str, "torch.Tensor"]
 
@@ -34,34 +35,43 @@ class Reference:
         self.asking: set[str] = set()
         """The functions that it asks for NaN and infinities, and whether it asks for sizes."""
 
-    def __call__(self, feeds: Feeds, *, noise: tuple[int, float] | None = None, alone: bool = False) -> Any:
+    def __call__(
+        self,
+        feeds: Feeds,
+        *,
+        noise: tuple[int, float] | None = None,
+        alone: bool = False,
+        recording: Recording | None = None,
+    ) -> Any:
         """Torch's result in the network's precision, under autocast where it has one; with noise by seed and size.
 
-        With ``alone``, only its exact values are known afterwards.
+        With ``alone``, only its exact values are known afterwards. A ``recording`` gets every call.
         """
         exact, failed = self.exact, None
-        with _copied(self.module, self._note) as module, _as_written(self.asking), self._autocast():
+        called = self._called if recording is None else recording.around(self._called)
+        with (
+            _copied(self.module, self._note) as module,
+            _as_written(self.asking, recording),
+            torch.autocast("cpu", self.precision, enabled=self.precision is not None),
+        ):
             if self.not_exact is None:
                 for exact.alone in (True, False) if alone else (False,):
                     exact.seen = self.seen if noise is None else None
                     try:
                         with exact, nullcontext() if noise is None else exact.noisy(*noise):
-                            return self._called(module, feeds)
+                            return called(module, feeds)
                     except Exception as error:  # of an operator that takes plain tensors alone, or of the author's code
                         text = str(error).splitlines()[0] if str(error) else ""
                         failed = f"{type(error).__name__}: {text}".strip(": ")
                     finally:
                         exact.alone, exact.seen = False, None
-            returned = self._called(module, feeds)
+            returned = called(module, feeds)
             self.not_exact = self.not_exact or failed
             return returned
 
     def copied(self) -> Any:
         """A context with the module as it was made, which may be changed."""
         return _copied(self.module, lambda text: None)
-
-    def _autocast(self) -> Any:
-        return torch.autocast("cpu", self.precision, enabled=self.precision is not None)
 
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
         copies = {name: feed.clone() for name, feed in feeds.items()}
@@ -77,7 +87,7 @@ class Reference:
 
 
 @contextmanager
-def _as_written(asking: set[str]) -> Iterator[None]:
+def _as_written(asking: set[str], recording: Recording | None) -> Iterator[None]:
     """A context in which modules compute what their code says, without gradients.
 
     ``torch.nn.MultiheadAttention`` and ``TransformerEncoder`` take another way where nothing watches torch's functions:
@@ -89,6 +99,8 @@ def _as_written(asking: set[str]) -> Iterator[None]:
     class Watched(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             note_asked(asking, func, args)
+            if recording is not None:
+                return recording.made(func, args, kwargs or {})
             return func(*args, **(kwargs or {}))
 
     with torch.no_grad(), Watched():

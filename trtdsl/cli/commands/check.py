@@ -12,7 +12,7 @@ import trtdsl as td
 
 from ...core import exit_codes
 from ...core.errors import UsageError
-from ...display.results import print_calls, print_check, print_layers, print_mutation, print_verdict
+from ...display.results import print_calls, print_check, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
 from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, pairs_of, settings_of, tolerances_of
@@ -78,7 +78,7 @@ def check(
     ] = "interpreter",
     seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
     layers: Annotated[
-        bool, typer.Option("--layers", help="Find the first submodule and the first call that differ, and their lines.")
+        bool, typer.Option("--layers", help="Find the first call that differs, its module and lines.")
     ] = False,
     mutate: Annotated[
         bool, typer.Option("--mutate", help="Change every weight and layer, one at a time: which change is not seen?")
@@ -102,7 +102,6 @@ def check(
         defined = spec.define(**definition, exact=True)
         weights = definition["weights"]
         report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)
-        found = td.locate_difference(spec, defined, report, weights) if layers else None
         calls = td.locate_call(spec, defined, report, weights) if layers else None
         mutation = None
         if mutate and report.passed:
@@ -113,8 +112,6 @@ def check(
 
     def show() -> None:
         print_check(report, verbose=out.verbose)
-        if found is not None:
-            print_layers(found)
         if calls is not None:
             print_calls(calls)
         for obstacle in unbuildable:
@@ -122,7 +119,7 @@ def check(
         if mutation is not None:
             print_mutation(mutation, verbose=out.verbose)
 
-    parts = {"layers": found, "calls": calls, "mutation": mutation}
+    parts = {"calls": calls, "mutation": mutation}
     more = {name: None if part is None else part.to_json() for name, part in parts.items()}
     out.result({**report.to_json(), **more, "unbuildable": [asdict(each) for each in unbuildable]}, show)
     if out.quiet and not out.json:

@@ -14,7 +14,7 @@ from msgspec import to_builtins
 
 from ...building.up_to_date import is_up_to_date
 from ...checking.check import check as run_check
-from ...checking.compare_tensors import nearness_of
+from ...checking.locate import located
 from ...checking.report import CheckReport
 from ...core.backend import Backend
 from ...core.caller import option, to_write
@@ -300,7 +300,7 @@ def _check_model(
     places = {tensor["name"]: index for index, tensor in enumerate(model["tensors"])}
     notes: list[str] = []
     try:
-        found = nearness_of(spec, network, report, weights) if spec.reference is not None else {}
+        found = located(spec, network, report, weights).nearness() if spec.reference is not None else {}
     except UnsupportedError as error:
         found = {}
         notes.append(f"calls were not compared one by one: {error.message}")

@@ -6,7 +6,7 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.compare_tensors import measure_nearness, nearness_of
+from trtdsl.checking.locate import Located, located
 
 
 class Reference(nn.Module):
@@ -24,7 +24,7 @@ def measured(write):
     net = td.Network()
     w = {name: net.constant(value.detach(), source=name) for name, value in reference.state_dict().items()}
     net.output(write(net.input("x", (3, 4)), w), "y")
-    found = measure_nearness(net, {"x": torch.randn(3, 4)}, reference)
+    found = Located(net, {"x": torch.randn(3, 4)}, lambda: reference, equal=False).nearness()
     return {name: (each.state, each.error) for name, each in found.items()}
 
 
@@ -61,7 +61,7 @@ def test_an_equal_network_that_computes_otherwise_differs_nowhere():
 
     inputs = {"x": td.Input((td.Dim("N", min=1, max=2), 3))}
     spec = td.network(inputs=inputs, reference=Scaled)(otherwise)
-    found = nearness_of(spec, spec.define(), td.check(spec, sizes="quick"))
+    found = located(spec, spec.define(), td.check(spec, sizes="quick")).nearness()
     assert {each.state for each in found.values()} <= {"agrees", "within", "unseen"}
 
 
@@ -73,4 +73,4 @@ def test_a_report_of_other_dimensions_is_refused():
     one = td.network(inputs={"x": td.Input((td.Dim("N", min=1, max=2),))}, reference=Double)(lambda x: x * 2)
     two = td.network(inputs={"x": td.Input((td.Dim("M", min=1, max=2),))}, reference=Double)(lambda x: x * 2)
     with pytest.raises(td.UsageError, match="no case"):
-        nearness_of(two, two.define(), td.check(one))
+        located(two, two.define(), td.check(one))

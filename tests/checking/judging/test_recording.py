@@ -1,4 +1,4 @@
-"""The first place where a network and its reference part."""
+"""The first submodule in which a network and its reference part."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,8 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.compare_layers import compare_layers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Reference(nn.Module):
@@ -54,21 +53,19 @@ FEEDS = {"x": torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(1)
 
 
 def test_equal_networks_agree_everywhere(module):
-    report = compare_layers(define(module), FEEDS, module)
+    report = td.compare_calls(define(module), FEEDS, module)
     assert report.passed
-    assert set(report.agreed) == {name for name, _ in module.named_modules() if name}
-    assert report.absent == []
+    assert set(report.modules) == {name for name, _ in module.named_modules() if name}
+    assert report.absent_modules == []
 
 
 @pytest.mark.parametrize("weight", ["stem.weight", "block.0.bias", "block.2.weight", "head.weight"])
 def test_a_wrong_weight_is_found_where_it_is_used(module, weight):
-    report = compare_layers(define(module, change=weight), FEEDS, module)
+    report = td.compare_calls(define(module, change=weight), FEEDS, module)
     assert report.difference is not None
     assert report.difference.module == weight.rpartition(".")[0]
-    assert report.difference.layer.startswith(report.difference.module)
-    assert report.difference.location is not None
-    assert report.difference.location.file == __file__
-    assert "elements are out of tolerance" in str(report.difference)
+    assert report.difference.network.location.file == __file__
+    assert f"in module '{report.difference.module}', off by" in str(report.difference)
     json.dumps(report.to_json())
 
 
@@ -79,16 +76,16 @@ def test_a_layer_that_makes_an_output_is_named_as_a_layer():
     w = {name: net.constant(value.detach(), source=name) for name, value in module.state_dict().items()}
     x = F.conv2d(net.input("x", (2, 3, 6, 6)), w["0.weight"], w["0.bias"])
     net.output(F.conv2d(x, w["1.weight"] * 1.1, w["1.bias"]), "y")
-    difference = compare_layers(net, FEEDS, module).difference
-    assert (difference.module, difference.layer) == ("1", "1.conv2d")
-    assert difference.location.file == __file__
+    difference = td.compare_calls(net, FEEDS, module).difference
+    assert (difference.module, difference.network.name) == ("1", "conv2d")
+    assert difference.network.location.file == __file__
 
 
 def test_a_wrong_operation_without_weights_is_found(module):
-    report = compare_layers(define(module, middle=F.relu), FEEDS, module)
+    report = td.compare_calls(define(module, middle=F.relu), FEEDS, module)
     assert report.difference is not None
     assert report.difference.module == "block.1"
-    assert compare_layers(define(module, activation=F.gelu), FEEDS, module).difference.module == "relu"
+    assert td.compare_calls(define(module, activation=F.gelu), FEEDS, module).difference.module == "relu"
 
 
 def test_fused_modules_are_reported_as_absent():
@@ -101,10 +98,10 @@ def test_fused_modules_are_reported_as_absent():
     )
     x = F.conv2d(net.input("x", (1, 3, 5, 5)), kernel, bias)
     net.output(F.conv2d(x, w["2.weight"], w["2.bias"]), "y")
-    report = compare_layers(net, {"x": torch.randn(1, 3, 5, 5)}, module)
+    report = td.compare_calls(net, {"x": torch.randn(1, 3, 5, 5)}, module)
     assert report.passed
-    assert report.agreed == ["1", "2"]
-    assert report.absent == ["0"]
+    assert report.modules == ["1", "2"]
+    assert report.absent_modules == ["0"]
 
 
 def test_stgcn_agrees_and_a_perturbed_block_is_named():
@@ -113,12 +110,12 @@ def test_stgcn_agrees_and_a_perturbed_block_is_named():
     reference = spec.reference_module(weights)
     feeds = {"x": torch.randn(1, 3, 300, 18, 2, generator=torch.Generator().manual_seed(0))}
     network = spec.define(dims={"N": 1})
-    report = compare_layers(network, feeds, reference)
+    report = td.compare_calls(network, feeds, reference)
     assert report.passed
-    assert len(report.agreed) > 40
+    assert len(report.modules) > 40
     with torch.no_grad():
         reference.st_gcn_networks[3].gcn.conv.weight.mul_(1.01)
-    difference = compare_layers(network, feeds, reference).difference
+    difference = td.compare_calls(network, feeds, reference).difference
     assert difference is not None
-    assert difference.module == "st_gcn_networks.3.gcn"  # whose einsum has taken the convolution in
-    assert difference.location.file.endswith("networks/stgcn.py")
+    assert difference.module == "st_gcn_networks.3.gcn.conv"
+    assert difference.network.location.file.endswith("networks/stgcn.py")
