@@ -1,5 +1,6 @@
-"""The C++ library, compiled once for the tests that hold it against the Python one."""
+"""The C++ library, compiled once for the tests that hold it against the Python one, by the process that is first."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -33,12 +34,33 @@ def cmake(folder, backend, *options):
 
 
 @pytest.fixture(scope="session")
-def binaries(tmp_path_factory):
+def once(tmp_path_factory):
+    """Makes a folder, unless another process of this run has made it, and gives it."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name, make):
+        folder = base / f"cpp-{name}"
+        with open(f"{folder}.lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "made").exists():
+                make(folder)
+                (folder / "made").touch()
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def binaries(once):
     """run_engine and the probe, compiled without TensorRT."""
-    folder = cmake(tmp_path_factory.mktemp("cpp"), "none")
-    sources = [CPP / "tests/probe.cpp", folder / "libtrtdsl_engine.a"]
-    subprocess.run(["g++", *STRICT, f"-I{CPP / 'include'}", *sources, "-o", folder / "probe"], check=True)
-    return folder
+
+    def make(folder):
+        cmake(folder, "none")
+        sources = [CPP / "tests/probe.cpp", folder / "libtrtdsl_engine.a"]
+        subprocess.run(["g++", *STRICT, f"-I{CPP / 'include'}", *sources, "-o", folder / "probe"], check=True)
+
+    return once("none", make)
 
 
 @pytest.fixture
@@ -61,21 +83,21 @@ def run_engine(binaries):
     return run
 
 
-def on_doubles(folder, sanitizers):
+def on_doubles(folder, sanitizers, *options):
     """The library on the doubles of TensorRT and CUDA, with sanitizers that end the program at what they find."""
-    return cmake(folder, "double", f"-DCMAKE_CXX_FLAGS=-g1 -O0 {sanitizers} -fno-sanitize-recover=all")
+    return cmake(folder, "double", f"-DCMAKE_CXX_FLAGS=-g1 -O0 {sanitizers} -fno-sanitize-recover=all", *options)
 
 
 @pytest.fixture(scope="session")
-def sanitized(tmp_path_factory):
+def sanitized(once):
     """With the sanitizers of addresses and behaviour."""
-    return on_doubles(tmp_path_factory.mktemp("sanitized"), ADDRESS)
+    return once("sanitized", lambda folder: on_doubles(folder, ADDRESS))
 
 
 @pytest.fixture(scope="session")
-def threaded(tmp_path_factory):
+def threaded(once):
     """With the sanitizer of threads."""
-    return on_doubles(tmp_path_factory.mktemp("threaded"), "-fsanitize=thread")
+    return once("threaded", lambda folder: on_doubles(folder, "-fsanitize=thread", "-DTRTDSL_EXAMPLES=OFF"))
 
 
 @pytest.fixture(params=["sanitized", "threaded"])
