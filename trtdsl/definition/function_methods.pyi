@@ -347,7 +347,7 @@ class FunctionMethods:
         """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN."""
 
     def ger(self, vec2: Tensor) -> Tensor:
-        """As :func:`outer`."""
+        """The products of all pairs of elements of two vectors: IElementWiseLayer PROD."""
 
     def greater(self, other: Any) -> Tensor:
         """``input > other``, broadcast: IElementWiseLayer GREATER."""
@@ -591,7 +591,9 @@ class FunctionMethods:
     def new_empty(
         self, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
-        """As :func:`empty`, in the dtype of ``input``."""
+        """Values that nobody may use, which are zeros, in a tensor of ``size`` and the dtype of ``input``, as
+        :func:`full`.
+        """
 
     def new_full(
         self,
@@ -890,7 +892,7 @@ class FunctionMethods:
         """
 
     def view_as(self, other: Tensor) -> Tensor:
-        """As :func:`reshape_as`."""
+        """``input`` in the shape of ``other``: IShuffleLayer."""
 
     def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
         """:func:`tensor_split` along dimension 0; sections must divide it."""

@@ -7,9 +7,9 @@ from .absent import absent as __getattr__  # noqa: F401
 # The names that each file offers; written by tools/make_contents.py. The stub has each with its parameters.
 CONTENTS = {
     "aliases": (
-        "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clip divide fix greater "
-        "greater_equal less less_equal moveaxis multiply negative not_equal subtract swapaxes "
-        "swapdims trapz true_divide"
+        "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clip concat divide fix ger "
+        "greater greater_equal less less_equal moveaxis multiply negative not_equal subtract "
+        "swapaxes swapdims trapz true_divide upsample view_as"
     ),
     "detection.boxes": "box_convert box_area box_iou",
     "detection.regions": "roi_align deform_conv2d",
@@ -61,7 +61,7 @@ CONTENTS = {
     "products.matmul": "matmul linear grouped_mm",
     "products.multi_head": "multi_head_attention_forward",
     "products.products": (
-        "mm bmm mv dot vdot inner outer ger addmm addmv addr addbmm baddbmm multi_dot matrix_power "
+        "mm bmm mv dot vdot inner outer addmm addmv addr addbmm baddbmm multi_dot matrix_power "
         "tensordot kron cross vecdot bilinear"
     ),
     "reducing.cumulative": "cumsum cumprod logcumsumexp cummax cummin diff trapezoid cumulative_trapezoid",
@@ -74,29 +74,29 @@ CONTENTS = {
     "reducing.statistics": "var std var_mean std_mean norm vector_norm dist logsumexp",
     "sampling.affine_grid": "affine_grid",
     "sampling.grid_sample": "grid_sample bilinear_sample",
-    "sampling.interpolate": "interpolate upsample upsample_nearest upsample_bilinear",
+    "sampling.interpolate": "interpolate upsample_nearest upsample_bilinear",
     "scanning.recurrent": "gru_cell lstm_cell rnn_tanh_cell rnn_relu_cell",
     "scanning.recurrent_layers": "lstm gru rnn_tanh rnn_relu",
     "scanning.scan": "linear_recurrence associative_scan",
     "scanning.selective": "selective_scan",
-    "shaping.allocate": "empty empty_like new_empty empty_strided scalar_tensor as_tensor logspace sum_to_size",
+    "shaping.allocate": "empty_strided scalar_tensor as_tensor logspace sum_to_size",
     "shaping.arrange": (
         "flip fliplr flipud rot90 roll pad constant_pad_nd channel_shuffle diagonal trace "
         "diag_embed diag diagflat unfold_dimension unfold fold"
     ),
     "shaping.create": (
-        "full zeros ones full_like zeros_like ones_like new_full new_zeros new_ones fill arange "
-        "linspace eye meshgrid cartesian_prod tensor tril triu"
+        "full zeros ones empty full_like zeros_like ones_like empty_like new_full new_zeros "
+        "new_ones new_empty fill arange linspace eye meshgrid cartesian_prod tensor tril triu"
     ),
     "shaping.join": (
-        "cat concat stack hstack vstack dstack column_stack split split_with_sizes chunk "
-        "tensor_split hsplit vsplit dsplit unbind narrow select slice_scatter select_scatter"
+        "cat stack hstack vstack dstack column_stack split split_with_sizes chunk tensor_split "
+        "hsplit vsplit dsplit unbind narrow select slice_scatter select_scatter"
     ),
     "shaping.pixel_shuffle": "pixel_shuffle pixel_unshuffle",
     "shaping.reshape": (
-        "reshape view reshape_as view_as ravel unflatten flatten permute transpose unsqueeze "
-        "squeeze t movedim atleast_1d atleast_2d atleast_3d expand expand_as broadcast_to "
-        "broadcast_tensors repeat tile repeat_interleave"
+        "reshape view reshape_as ravel unflatten flatten permute transpose unsqueeze squeeze t "
+        "movedim atleast_1d atleast_2d atleast_3d expand expand_as broadcast_to broadcast_tensors "
+        "repeat tile repeat_interleave"
     ),
     "shaping.tables": "tril_indices triu_indices unravel_index combinations block_diag as_strided",
     "spectral.complex_tensor": "view_as_complex view_as_real complex polar real imag conj angle",

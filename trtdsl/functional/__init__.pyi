@@ -118,7 +118,6 @@ from trtdsl.functional.products.products import bilinear as bilinear
 from trtdsl.functional.products.products import bmm as bmm
 from trtdsl.functional.products.products import cross as cross
 from trtdsl.functional.products.products import dot as dot
-from trtdsl.functional.products.products import ger as ger
 from trtdsl.functional.products.products import inner as inner
 from trtdsl.functional.products.products import kron as kron
 from trtdsl.functional.products.products import matrix_power as matrix_power
@@ -173,7 +172,6 @@ from trtdsl.functional.sampling.affine_grid import affine_grid as affine_grid
 from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_sample
 from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
 from trtdsl.functional.sampling.interpolate import interpolate as interpolate
-from trtdsl.functional.sampling.interpolate import upsample as upsample
 from trtdsl.functional.sampling.interpolate import upsample_bilinear as upsample_bilinear
 from trtdsl.functional.sampling.interpolate import upsample_nearest as upsample_nearest
 from trtdsl.functional.scanning.recurrent import gru_cell as gru_cell
@@ -185,11 +183,8 @@ from trtdsl.functional.scanning.scan import associative_scan as associative_scan
 from trtdsl.functional.scanning.scan import linear_recurrence as linear_recurrence
 from trtdsl.functional.scanning.selective import selective_scan as selective_scan
 from trtdsl.functional.shaping.allocate import as_tensor as as_tensor
-from trtdsl.functional.shaping.allocate import empty as empty
-from trtdsl.functional.shaping.allocate import empty_like as empty_like
 from trtdsl.functional.shaping.allocate import empty_strided as empty_strided
 from trtdsl.functional.shaping.allocate import logspace as logspace
-from trtdsl.functional.shaping.allocate import new_empty as new_empty
 from trtdsl.functional.shaping.allocate import scalar_tensor as scalar_tensor
 from trtdsl.functional.shaping.allocate import sum_to_size as sum_to_size
 from trtdsl.functional.shaping.arrange import channel_shuffle as channel_shuffle
@@ -199,8 +194,6 @@ from trtdsl.functional.shaping.arrange import diag_embed as diag_embed
 from trtdsl.functional.shaping.arrange import diagflat as diagflat
 from trtdsl.functional.shaping.arrange import diagonal as diagonal
 from trtdsl.functional.shaping.arrange import flip as flip
-from trtdsl.functional.shaping.arrange import fliplr as fliplr
-from trtdsl.functional.shaping.arrange import flipud as flipud
 from trtdsl.functional.shaping.arrange import fold as fold
 from trtdsl.functional.shaping.arrange import pad as pad
 from trtdsl.functional.shaping.arrange import roll as roll
@@ -218,16 +211,8 @@ from trtdsl.functional.shaping.create import linspace as linspace
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
 from trtdsl.functional.shaping.create import new_full as new_full
 from trtdsl.functional.shaping.create import tensor as tensor
-from trtdsl.functional.shaping.create import tril as tril
-from trtdsl.functional.shaping.create import triu as triu
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
-from trtdsl.functional.shaping.join import column_stack as column_stack
-from trtdsl.functional.shaping.join import concat as concat
-from trtdsl.functional.shaping.join import dsplit as dsplit
-from trtdsl.functional.shaping.join import dstack as dstack
-from trtdsl.functional.shaping.join import hsplit as hsplit
-from trtdsl.functional.shaping.join import hstack as hstack
 from trtdsl.functional.shaping.join import narrow as narrow
 from trtdsl.functional.shaping.join import select as select
 from trtdsl.functional.shaping.join import select_scatter as select_scatter
@@ -237,13 +222,8 @@ from trtdsl.functional.shaping.join import split_with_sizes as split_with_sizes
 from trtdsl.functional.shaping.join import stack as stack
 from trtdsl.functional.shaping.join import tensor_split as tensor_split
 from trtdsl.functional.shaping.join import unbind as unbind
-from trtdsl.functional.shaping.join import vsplit as vsplit
-from trtdsl.functional.shaping.join import vstack as vstack
 from trtdsl.functional.shaping.pixel_shuffle import pixel_shuffle as pixel_shuffle
 from trtdsl.functional.shaping.pixel_shuffle import pixel_unshuffle as pixel_unshuffle
-from trtdsl.functional.shaping.reshape import atleast_1d as atleast_1d
-from trtdsl.functional.shaping.reshape import atleast_2d as atleast_2d
-from trtdsl.functional.shaping.reshape import atleast_3d as atleast_3d
 from trtdsl.functional.shaping.reshape import broadcast_tensors as broadcast_tensors
 from trtdsl.functional.shaping.reshape import broadcast_to as broadcast_to
 from trtdsl.functional.shaping.reshape import expand as expand
@@ -263,12 +243,9 @@ from trtdsl.functional.shaping.reshape import transpose as transpose
 from trtdsl.functional.shaping.reshape import unflatten as unflatten
 from trtdsl.functional.shaping.reshape import unsqueeze as unsqueeze
 from trtdsl.functional.shaping.reshape import view as view
-from trtdsl.functional.shaping.reshape import view_as as view_as
 from trtdsl.functional.shaping.tables import as_strided as as_strided
 from trtdsl.functional.shaping.tables import block_diag as block_diag
 from trtdsl.functional.shaping.tables import combinations as combinations
-from trtdsl.functional.shaping.tables import tril_indices as tril_indices
-from trtdsl.functional.shaping.tables import triu_indices as triu_indices
 from trtdsl.functional.shaping.tables import unravel_index as unravel_index
 from trtdsl.functional.spectral.complex_tensor import angle as angle
 from trtdsl.functional.spectral.complex_tensor import complex as complex
@@ -283,6 +260,7 @@ from trtdsl.functional.spectral.short_time import stft as stft
 from trtdsl.functional.windows.convolution import Sizes
 from trtdsl.functional.windows.extent import Window
 from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d
+from trtdsl.sizes.size import SizeLike
 
 from .aliases import absolute as absolute
 from .aliases import arccos as arccos
@@ -293,8 +271,10 @@ from .aliases import arctan as arctan
 from .aliases import arctan2 as arctan2
 from .aliases import arctanh as arctanh
 from .aliases import clip as clip
+from .aliases import concat as concat
 from .aliases import divide as divide
 from .aliases import fix as fix
+from .aliases import ger as ger
 from .aliases import greater as greater
 from .aliases import greater_equal as greater_equal
 from .aliases import less as less
@@ -308,6 +288,8 @@ from .aliases import swapaxes as swapaxes
 from .aliases import swapdims as swapdims
 from .aliases import trapz as trapz
 from .aliases import true_divide as true_divide
+from .aliases import upsample as upsample
+from .aliases import view_as as view_as
 
 __all__ = [
     "abs",
@@ -1697,6 +1679,20 @@ def rnn_relu(
     (1, N, 2)
     """
 
+def fliplr(input: Tensor) -> Tensor:
+    """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1.
+
+    >>> F.fliplr(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def flipud(input: Tensor) -> Tensor:
+    """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1.
+
+    >>> F.flipud(td.Network().input("x", (2, 3))).shape
+    (2, 3)
+    """
+
 def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
@@ -1710,6 +1706,14 @@ def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
 
     >>> with td.Network().current():
     ...     F.ones(2, 3).shape
+    (2, 3)
+    """
+
+def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
+
+    >>> with td.Network().current():
+    ...     F.empty(2, 3).shape
     (2, 3)
     """
 
@@ -1743,6 +1747,21 @@ def ones_like(
     (N, 3)
     """
 
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`.
+
+    >>> F.empty_like(td.Network().input("x", ("N", 3))).shape
+    (N, 3)
+    """
+
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -1759,6 +1778,123 @@ def new_ones(
 
     >>> F.new_ones(td.Network().input("x", ("N", 3)), 2).shape
     (2,)
+    """
+
+def new_empty(
+    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Values that nobody may use, which are zeros, in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.new_empty(td.Network().input("x", ("N", 3)), 2).shape
+    (2,)
+    """
+
+def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
+    """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask.
+
+    >>> F.tril(td.Network().input("x", ("N", 4, 4))).shape
+    (N, 4, 4)
+    """
+
+def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
+    """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask.
+
+    >>> F.triu(td.Network().input("x", ("N", 4, 4))).shape
+    (N, 4, 4)
+    """
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.hstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
+    12
+    """
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 0, vectors as rows: IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.vstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
+    12
+    """
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 2: IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.dstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
+    12
+    """
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dimension 1, vectors as columns: IConcatenationLayer.
+
+    >>> net = td.Network()
+    >>> F.column_stack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
+    12
+    """
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """:func:`tensor_split` along dimension 1 (0 for vectors); sections must divide it.
+
+    >>> [part.numel() for part in F.hsplit(td.Network().input("x", (2, 2, 2)), 2)]
+    [4, 4]
+    """
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """:func:`tensor_split` along dimension 0; sections must divide it.
+
+    >>> [part.numel() for part in F.vsplit(td.Network().input("x", (2, 2, 2)), 2)]
+    [4, 4]
+    """
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """:func:`tensor_split` along dimension 2; sections must divide it.
+
+    >>> [part.numel() for part in F.dsplit(td.Network().input("x", (2, 2, 2)), 2)]
+    [4, 4]
+    """
+
+def atleast_1d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with one dimension at least: IShuffleLayer.
+
+    >>> F.atleast_1d(td.Network().input("x", ())).numel()
+    1
+    """
+
+def atleast_2d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with two dimensions at least, new ones in front: IShuffleLayer.
+
+    >>> F.atleast_2d(td.Network().input("x", ())).numel()
+    1
+    """
+
+def atleast_3d(*tensors: Any) -> Any:
+    """The tensor (or each of several) with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer.
+
+    >>> F.atleast_3d(td.Network().input("x", ())).numel()
+    1
+    """
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+) -> Tensor:
+    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant.
+
+    >>> with td.Network().current():
+    ...     F.tril_indices(3, 3).shape
+    (2, 6)
+    """
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+) -> Tensor:
+    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant.
+
+    >>> with td.Network().current():
+    ...     F.triu_indices(3, 3).shape
+    (2, 6)
     """
 
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:

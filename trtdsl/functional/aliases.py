@@ -1,8 +1,10 @@
 """torch's second names: each is the very function that it stands for."""
 
 from .pointwise import arithmetic, elementary, logic, rounding
+from .products import products
 from .reducing import cumulative
-from .shaping import reshape
+from .sampling import interpolate
+from .shaping import join, reshape
 
 absolute = elementary.abs
 arccos = elementary.acos
@@ -13,8 +15,10 @@ arctan = elementary.atan
 arctan2 = arithmetic.atan2
 arctanh = elementary.atanh
 clip = arithmetic.clamp
+concat = join.cat
 divide = arithmetic.div
 fix = rounding.trunc
+ger = products.outer
 greater = logic.gt
 greater_equal = logic.ge
 less = logic.lt
@@ -28,3 +32,5 @@ swapaxes = reshape.transpose
 swapdims = reshape.transpose
 trapz = cumulative.trapezoid
 true_divide = arithmetic.div
+upsample = interpolate.interpolate
+view_as = reshape.reshape_as

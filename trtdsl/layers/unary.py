@@ -25,35 +25,11 @@ def _sign(x: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isnan(x), x, torch.sign(x)) if x.dtype.is_floating_point else torch.sign(x)
 
 
-_EVALUATE = {
-    "EXP": lambda x: torch.exp(x),
-    "LOG": lambda x: torch.log(x),
-    "SQRT": lambda x: torch.sqrt(x),
-    "RECIP": lambda x: torch.reciprocal(x),
-    "ABS": lambda x: torch.abs(x),
-    "NEG": lambda x: torch.neg(x),
-    "SIN": lambda x: torch.sin(x),
-    "COS": lambda x: torch.cos(x),
-    "TAN": lambda x: torch.tan(x),
-    "SINH": lambda x: torch.sinh(x),
-    "COSH": lambda x: torch.cosh(x),
-    "ASIN": lambda x: torch.asin(x),
-    "ACOS": lambda x: torch.acos(x),
-    "ATAN": lambda x: torch.atan(x),
-    "ASINH": lambda x: torch.asinh(x),
-    "ACOSH": lambda x: torch.acosh(x),
-    "ATANH": lambda x: torch.atanh(x),
-    "CEIL": lambda x: torch.ceil(x),
-    "FLOOR": lambda x: torch.floor(x),
-    "ERF": lambda x: torch.erf(x),
-    "NOT": lambda x: torch.logical_not(x),
-    "SIGN": _sign,
-    "ROUND": lambda x: torch.round(x),
-    "ISINF": lambda x: torch.isinf(x),
-    "ISNAN": lambda x: torch.isnan(x),
-}
-
-
+_TORCH = {"RECIP": "reciprocal", "NOT": "logical_not"}  # torch's names where they are others
+_KNOWN = (
+    *("EXP", "LOG", "SQRT", "RECIP", "ABS", "NEG", "SIN", "COS", "TAN", "SINH", "COSH", "ASIN", "ACOS", "ATAN", "ERF"),
+    *("ASINH", "ACOSH", "ATANH", "CEIL", "FLOOR", "ROUND", "SIGN", "NOT", "ISINF", "ISNAN"),
+)
 OF_INTEGERS = ("ABS", "NEG", "SIGN")
 
 
@@ -76,7 +52,7 @@ def _unary(node: Node) -> Evaluate:
     """Half types round once. ROUND is half to even; SIGN of NaN is NaN. TensorRT takes int8 for every operation, but
     builds only those that integers have: the others are refused.
     """
-    name, dtype = node.layer.op.name, node.input_dtype()
+    name, dtype = node.known(node.layer.op, _KNOWN, "operation"), node.input_dtype()
     if dtype == torch.int8 and name not in OF_INTEGERS:
         raise node.unsupported(f"{name} of {dtype_name(dtype)}")
-    return node.pick(_EVALUATE, name, "operation")
+    return _sign if name == "SIGN" else getattr(torch, _TORCH.get(name, name.lower()))

@@ -109,17 +109,6 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return L.elementwise(L.unsqueeze(a, [1]), L.unsqueeze(b, [0]), "AND" if a.dtype == torch.bool else "PROD")
 
 
-@operation
-def ger(input: Tensor, vec2: Tensor) -> Tensor:
-    """As :func:`outer`.
-
-    >>> net = td.Network()
-    >>> F.ger(net.input("a", (2,)), net.input("b", (3,))).shape
-    (2, 3)
-    """
-    return outer(input, vec2)
-
-
 def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Tensor:
     """``beta * input + alpha * result``; with ``beta`` 0 nothing of ``input`` counts, not even NaN."""
     if result.dtype == torch.bool:  # factors of bool tensors count as true or false

@@ -373,22 +373,6 @@ def _pool(x: Tensor, axis: int, window: int) -> Tensor:
 
 
 @operation
-def upsample(
-    input: Tensor,
-    size: Sizes | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-) -> Tensor:
-    """As :func:`interpolate`, which torch recommends in its place.
-
-    >>> F.upsample(td.Network().input("x", ("N", 3, 4, 8)), scale_factor=2).shape
-    (N, 3, 8, 16)
-    """
-    return interpolate(input, size, scale_factor, mode, align_corners)
-
-
-@operation
 def upsample_nearest(
     input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:

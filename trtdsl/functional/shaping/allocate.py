@@ -20,42 +20,7 @@ from ..common import (
 )
 from ..operands import varargs
 from ..reducing.reduction import sum as total
-from .create import full, linspace, new_zeros, refuse_storage, tensor, zeros, zeros_like
-
-
-@operation
-def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor whose values nobody may use: zeros, as :func:`zeros`.
-
-    >>> with td.Network().current():
-    ...     F.empty(2, 3).shape
-    (2, 3)
-    """
-    return zeros(*size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
-
-
-@operation
-def empty_like(
-    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """As :func:`empty`, in the shape and dtype of ``input``.
-
-    >>> F.empty_like(td.Network().input("x", ("N", 3))).shape
-    (N, 3)
-    """
-    return zeros_like(input, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
-
-
-@operation
-def new_empty(
-    input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """As :func:`empty`, in the dtype of ``input``.
-
-    >>> F.new_empty(td.Network().input("x", ("N", 3)), 2, 4).shape
-    (2, 4)
-    """
-    return new_zeros(input, *size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+from .create import full, linspace, refuse_storage, tensor
 
 
 @operation

@@ -8,6 +8,7 @@ from typing import Any
 from ...layers.windows import count_windows
 from ...sizes.size import SizeLike, bounds, product, size_max, size_min
 from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
+from ..family import family
 from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis
 from .create import indices_of
 
@@ -29,24 +30,20 @@ def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
     return L.slice(input, start, input.shape, stride)
 
 
-@operation
-def fliplr(input: Tensor) -> Tensor:
-    """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1.
+def _flipped(axis: int, input: Tensor) -> Tensor:
+    return flip(input, (axis,))
 
-    >>> F.fliplr(td.Network().input("x", (2, 3))).shape
+
+fliplr, flipud = family(
+    _flipped,
+    """The elements of dimension {key} in reverse: ISliceLayer with a stride of -1.
+
+    >>> F.{name}(td.Network().input("x", (2, 3))).shape
     (2, 3)
-    """
-    return flip(input, (1,))
-
-
-@operation
-def flipud(input: Tensor) -> Tensor:
-    """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1.
-
-    >>> F.flipud(td.Network().input("x", (2, 3))).shape
-    (2, 3)
-    """
-    return flip(input, (0,))
+    """,
+    fliplr=(1, ""),
+    flipud=(0, ""),
+)
 
 
 @operation

@@ -66,7 +66,7 @@ def _of_size(
     return filled(require_network(), varargs(size), value, dtype or torch.float32)
 
 
-zeros, ones = family(
+zeros, ones, empty = family(
     _of_size,
     """{} (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
@@ -76,6 +76,7 @@ zeros, ones = family(
     """,
     zeros=(0, "Zeros"),
     ones=(1, "Ones"),
+    empty=(0, "Values that nobody may use, which are zeros"),
 )
 
 
@@ -113,7 +114,7 @@ def _like(
     return filled(input.network, input.shape, value, dtype or input.dtype)
 
 
-zeros_like, ones_like = family(
+zeros_like, ones_like, empty_like = family(
     _like,
     """{} in the shape and dtype of ``input``, as :func:`full`.
 
@@ -122,6 +123,7 @@ zeros_like, ones_like = family(
     """,
     zeros_like=(0, "Zeros"),
     ones_like=(1, "Ones"),
+    empty_like=(0, "Values that nobody may use, which are zeros,"),
 )
 
 
@@ -157,7 +159,7 @@ def _new(
     return new_full(input, varargs(size), value, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-new_zeros, new_ones = family(
+new_zeros, new_ones, new_empty = family(
     _new,
     """{} in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
@@ -166,6 +168,7 @@ new_zeros, new_ones = family(
     """,
     new_zeros=(0, "Zeros"),
     new_ones=(1, "Ones"),
+    new_empty=(0, "Values that nobody may use, which are zeros,"),
 )
 
 
@@ -422,32 +425,24 @@ def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 # -- triangles and diagonals -------------------------------------------------------------------------------------------
 
 
-def _triangle(x: Tensor, diagonal: SizeLike, *, upper: bool) -> Tensor:
-    if x.ndim < 2:
+def _triangle(upper: bool, input: Tensor, diagonal: SizeLike = 0) -> Tensor:
+    if input.ndim < 2:
         raise ShapeError("a triangle is taken of two dimensions at least")
-    rows, columns = indices_of(x.network, x.shape[-2], x.shape[-1])
+    rows, columns = indices_of(input.network, *input.shape[-2:])
     distance = L.elementwise(columns, rows, "SUB")
     kept = binary(distance, diagonal - 1 if upper else diagonal + 1, "GREATER" if upper else "LESS", torch.int64)
-    if x.dtype == torch.bool:
-        return L.elementwise(*align([x, kept]), op="AND")
-    return choose(kept, x, 0, x.dtype)
+    if input.dtype == torch.bool:
+        return L.elementwise(*align([input, kept]), op="AND")
+    return choose(kept, input, 0, input.dtype)
 
 
-@operation
-def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
-    """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask.
+tril, triu = family(
+    _triangle,
+    """The {} ``diagonal``: ISelectLayer with a constant mask.
 
-    >>> F.tril(td.Network().input("x", ("N", 4, 4))).shape
+    >>> F.{name}(td.Network().input("x", ("N", 4, 4))).shape
     (N, 4, 4)
-    """
-    return _triangle(input, diagonal, upper=False)
-
-
-@operation
-def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
-    """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask.
-
-    >>> F.triu(td.Network().input("x", ("N", 4, 4))).shape
-    (N, 4, 4)
-    """
-    return _triangle(input, diagonal, upper=True)
+    """,
+    tril=(False, "lower triangle of the last two dimensions, zeros above"),
+    triu=(True, "upper triangle of the last two dimensions, zeros below"),
+)

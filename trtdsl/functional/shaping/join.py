@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...sizes.condition import Condition, verdict
 from ...sizes.size import SizeLike, bounds, fixed, from_front, size_max, size_min
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..family import family
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import axis_of, normalize_axis, result_type
@@ -32,17 +33,6 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @operation
-def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """As :func:`cat`.
-
-    >>> net = td.Network()
-    >>> F.concat([net.input("a", (2, 3)), net.input("b", (2, 5))], dim=1).shape
-    (2, 8)
-    """
-    return cat(tensors, dim)
-
-
-@operation
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dimension: IShuffleLayers and IConcatenationLayer.
 
@@ -62,50 +52,29 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return L.concatenation(parts, axis) if len(parts) > 1 else parts[0]
 
 
-@operation
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer.
+def _columns(x: Tensor) -> Tensor:
+    return x if x.ndim > 1 else L.shuffle(x, reshape=(x.numel(), 1))
+
+
+def _stacked(how: tuple[Callable[[Tensor], Tensor], int], tensors: Sequence[Tensor]) -> Tensor:
+    grown, axis = how
+    parts = [grown(tensor) for tensor in tensors]
+    return cat(parts, min(axis, parts[0].ndim - 1))
+
+
+hstack, vstack, dstack, column_stack = family(
+    _stacked,
+    """The tensors one after the other along dimension {}: IConcatenationLayer.
 
     >>> net = td.Network()
-    >>> F.hstack([net.input("a", (2, 3)), net.input("b", (2, 5))]).shape
-    (2, 8)
-    """
-    parts = [atleast_1d(tensor) for tensor in tensors]
-    return cat(parts, 0 if parts[0].ndim == 1 else 1)
-
-
-@operation
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 0, vectors as rows: IConcatenationLayer.
-
-    >>> net = td.Network()
-    >>> F.vstack([net.input("a", (3,)), net.input("b", (2, 3))]).shape
-    (3, 3)
-    """
-    return cat([atleast_2d(tensor) for tensor in tensors], 0)
-
-
-@operation
-def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 2: IConcatenationLayer.
-
-    >>> net = td.Network()
-    >>> F.dstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).shape
-    (2, 3, 2)
-    """
-    return cat([atleast_3d(tensor) for tensor in tensors], 2)
-
-
-@operation
-def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 1, vectors as columns: IConcatenationLayer.
-
-    >>> net = td.Network()
-    >>> F.column_stack([net.input("a", (2,)), net.input("b", (2, 3))]).shape
-    (2, 4)
-    """
-    parts = [tensor if tensor.ndim > 1 else L.shuffle(tensor, reshape=(tensor.numel(), 1)) for tensor in tensors]
-    return cat(parts, 1)
+    >>> F.{name}([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
+    12
+    """,
+    hstack=((atleast_1d, 1), "1 (0 for vectors)"),
+    vstack=((atleast_2d, 0), "0, vectors as rows"),
+    dstack=((atleast_3d, 2), "2"),
+    column_stack=((_columns, 1), "1, vectors as columns"),
+)
 
 
 # -- taking apart ------------------------------------------------------------------------------------------------------
@@ -224,45 +193,28 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return tuple(part(input, axis, a, size_max(b - a, 0)) for a, b in itertools.pairwise(edges))
 
 
-@operation
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """:func:`tensor_split` along dimension 1 (0 for vectors); sections must divide it.
-
-    >>> [x.shape for x in F.hsplit(td.Network().input("x", (2, 6)), 3)]
-    [(2, 2), (2, 2), (2, 2)]
-    """
-    return _even_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
-
-
-@operation
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """:func:`tensor_split` along dimension 0; sections must divide it.
-
-    >>> [x.shape for x in F.vsplit(td.Network().input("x", (6, 2)), 3)]
-    [(2, 2), (2, 2), (2, 2)]
-    """
-    return _even_split(input, indices_or_sections, 0)
-
-
-@operation
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """:func:`tensor_split` along dimension 2; sections must divide it.
-
-    >>> [x.shape for x in F.dsplit(td.Network().input("x", (1, 2, 4)), 2)]
-    [(1, 2, 2), (1, 2, 2)]
-    """
-    return _even_split(input, indices_or_sections, 2)
-
-
-def _even_split(x: Tensor, sections: Any, axis: int) -> tuple[Tensor, ...]:
+def _even_split(dim: int, input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    axis, sections = (0 if input.ndim == 1 and dim == 1 else dim), indices_or_sections
     if isinstance(sections, int):
-        rest = x.shape[axis] % sections
+        rest = input.shape[axis] % sections
         if isinstance(rest, int) and rest:
-            raise ShapeError(f"dimension {axis} of {shape_text(x.shape)} does not divide into {sections} sections")
-        x.network.constraints.equal(
-            rest, 0, f"dimension {axis} does not divide into {sections} sections", x.network.current_operation
-        )
-    return tensor_split(x, sections, axis)
+            raise ShapeError(f"dimension {axis} of {shape_text(input.shape)} does not divide into {sections} sections")
+        what = f"dimension {axis} does not divide into {sections} sections"
+        input.network.constraints.equal(rest, 0, what, input.network.current_operation)
+    return tensor_split(input, sections, axis)
+
+
+hsplit, vsplit, dsplit = family(
+    _even_split,
+    """:func:`tensor_split` along dimension {}; sections must divide it.
+
+    >>> [part.numel() for part in F.{name}(td.Network().input("x", (2, 2, 2)), 2)]
+    [4, 4]
+    """,
+    hsplit=(1, "1 (0 for vectors)"),
+    vsplit=(0, "0"),
+    dsplit=(2, "2"),
+)
 
 
 @operation

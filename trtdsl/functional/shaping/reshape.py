@@ -8,6 +8,7 @@ from typing import Any
 from ...sizes.shape import Shape, shape_text
 from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, torch
+from ..family import family
 from ..operands import align, axis_of, stretch, varargs
 
 
@@ -63,17 +64,6 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
     >>> net = td.Network()
     >>> F.reshape_as(net.input("x", ("N", 6)), net.input("y", ("N", 2, 3))).shape
-    (N, 2, 3)
-    """
-    return L.shuffle(input, reshape=other.shape)
-
-
-@operation
-def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """As :func:`reshape_as`.
-
-    >>> net = td.Network()
-    >>> F.view_as(net.input("x", ("N", 6)), net.input("y", ("N", 2, 3))).shape
     (N, 2, 3)
     """
     return L.shuffle(input, reshape=other.shape)
@@ -214,42 +204,33 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     return L.shuffle(input, [moved[place] if place in moved else next(rest) for place in range(input.ndim)])
 
 
-@operation
-def atleast_1d(*tensors: Any) -> Any:
-    """The tensor (or each of several) with one dimension at least: IShuffleLayer.
-
-    >>> F.atleast_1d(td.Network().input("x", ())).shape
-    (1,)
-    """
-    return _each(tensors, lambda x: x if x.ndim else L.unsqueeze(x, [0]))
+_NEW_PLACES = {0: [0, 1, 2], 1: [0, 2], 2: [2]}  # by rank, the dimensions that make three of it
 
 
-@operation
-def atleast_2d(*tensors: Any) -> Any:
-    """The tensor (or each of several) with two dimensions at least, new ones in front: IShuffleLayer.
-
-    >>> F.atleast_2d(td.Network().input("x", (3,))).shape
-    (1, 3)
-    """
-    return _each(tensors, lambda x: x if x.ndim >= 2 else L.unsqueeze(x, range(2 - x.ndim)))
-
-
-@operation
-def atleast_3d(*tensors: Any) -> Any:
-    """The tensor (or each of several) with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer.
-
-    >>> F.atleast_3d(td.Network().input("x", (3,))).shape
-    (1, 3, 1)
-    """
-    places = {0: [0, 1, 2], 1: [0, 2], 2: [2]}
-    return _each(tensors, lambda x: x if x.ndim >= 3 else L.unsqueeze(x, places[x.ndim]))
-
-
-def _each(tensors: Sequence[Any], change: Callable[[Tensor], Tensor]) -> Any:
+def _at_least(grow: Callable[[Tensor], Tensor], *tensors: Any) -> Any:
     """One tensor changed, or a tuple of them for several or for a list."""
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
-        return change(tensors[0])
-    return tuple(change(x) for x in varargs(tensors))
+        return grow(tensors[0])
+    return tuple(grow(x) for x in varargs(tensors))
+
+
+atleast_1d, atleast_2d, atleast_3d = family(
+    _at_least,
+    """The tensor (or each of several) with {}: IShuffleLayer.
+
+    >>> F.{name}(td.Network().input("x", ())).numel()
+    1
+    """,
+    atleast_1d=(lambda x: x if x.ndim else L.unsqueeze(x, [0]), "one dimension at least"),
+    atleast_2d=(
+        lambda x: x if x.ndim >= 2 else L.unsqueeze(x, range(2 - x.ndim)),
+        "two dimensions at least, new ones in front",
+    ),
+    atleast_3d=(
+        lambda x: x if x.ndim >= 3 else L.unsqueeze(x, _NEW_PLACES[x.ndim]),
+        "three dimensions at least, (1, L, 1) and (H, W, 1)",
+    ),
+)
 
 
 # -- repeating ---------------------------------------------------------------------------------------------------------

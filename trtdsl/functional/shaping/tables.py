@@ -9,41 +9,30 @@ from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, require_network, shape_text, torch
+from ..family import family
 from ..operands import as_tensor, promote, result_type, varargs
 from .arrange import pad
 from .join import cat
 
 
-@operation
-def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+def _triangle_indices(
+    of: str, row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
-    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant.
+    wanted = torch.int64 if dtype is None else as_dtype(dtype)
+    return require_network().constant(getattr(torch, of)(row, col, offset, dtype=wanted))
+
+
+tril_indices, triu_indices = family(
+    _triangle_indices,
+    """Rows and columns (2, n) of the {} the diagonal ``offset``: a constant.
 
     >>> with td.Network().current():
-    ...     F.tril_indices(3, 3).shape
+    ...     F.{name}(3, 3).shape
     (2, 6)
-    """
-    network = require_network()
-    return network.constant(torch.tril_indices(row, col, offset, dtype=_integer(dtype)))
-
-
-@operation
-def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
-) -> Tensor:
-    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant.
-
-    >>> with td.Network().current():
-    ...     F.triu_indices(3, 3, 1).shape
-    (2, 3)
-    """
-    network = require_network()
-    return network.constant(torch.triu_indices(row, col, offset, dtype=_integer(dtype)))
-
-
-def _integer(dtype: Any) -> torch.dtype:
-    return torch.int64 if dtype is None else as_dtype(dtype)
+    """,
+    tril_indices=("tril_indices", "lower triangle of a matrix, up to"),
+    triu_indices=("triu_indices", "upper triangle of a matrix, from"),
+)
 
 
 @operation
