@@ -9,7 +9,7 @@ from typing import Any
 
 from .common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, product, shape_text, torch
 from .family import family
-from .operands import binary, choose, promote
+from .operands import binary, choose, on_axis, promote
 from .pointwise.activation import log_softmax, logsigmoid
 from .pointwise.arithmetic import add, clamp, div, mul, sub, xlogy
 from .pointwise.elementary import abs, exp, log, log1p, square
@@ -17,7 +17,7 @@ from .pointwise.logic import gt, le, lt, where
 from .pointwise.powers import pow as power
 from .products.distances import pairwise_distance
 from .reducing.reduction import mean, sum
-from .shaping.create import arange, full_like
+from .shaping.create import counted, full_like
 
 Flag = bool | None  # torch's older pair of flags says what ``reduction`` says
 
@@ -383,11 +383,6 @@ def _class_axis(input: Tensor, target: Tensor, name: str) -> int:
     return 0 if input.ndim == 1 else 1
 
 
-def _spread(weight: Tensor, ndim: int, axis: int) -> Tensor:
-    """Weights of classes along the class axis."""
-    return L.unsqueeze(weight, [other for other in range(ndim) if other != axis])
-
-
 class _Picked:
     """What the classes that are named pick: scores, weights, and which of them count."""
 
@@ -467,7 +462,7 @@ def cross_entropy(
     loss = picked.reduced(mul(-picked.scores, picked.weights), reduction)
     if label_smoothing == 0.0:
         return loss
-    spread = scores if weight is None else mul(scores, _spread(weight, scores.ndim, axis))
+    spread = scores if weight is None else mul(scores, on_axis(weight, axis, scores.ndim))
     uniform = picked.reduced(-picked.kept(sum(spread, axis)), reduction)
     return add(mul(loss, 1 - label_smoothing), mul(div(uniform, scores.shape[axis]), label_smoothing))
 
@@ -480,7 +475,7 @@ def _with_probabilities(
         target = add(mul(target, 1 - smoothing), div(mul(scores.network.constant(1.0), smoothing), classes))
     terms = mul(scores, target)
     if weight is not None:
-        terms = mul(terms, _spread(weight, scores.ndim, axis))
+        terms = mul(terms, on_axis(weight, axis, scores.ndim))
     if reduction == "mean":
         return div(-sum(terms), product(size for other, size in enumerate(scores.shape) if other != axis))
     return reduced(-sum(terms, axis), reduction)
@@ -517,8 +512,7 @@ def multi_margin_loss(
     if weight is not None:
         gap = mul(gap, L.gather(weight, places, 0))
     # Its own class is in the sum with the margin alone: it is taken away again.
-    with scores.network.current():
-        every = arange(scores.shape[1])
-    other = L.unary(binary(places, L.unsqueeze(every, [0]), "EQUAL"), "NOT")
+    every = L.unsqueeze(counted(scores.network, scores.shape[1]), [0])
+    other = L.unary(binary(places, every, "EQUAL"), "NOT")
     loss = div(sum(choose(other, gap, 0, gap.dtype), 1), scores.shape[1])
     return reduced(loss if target.ndim else L.squeeze(loss, [0]), reduction, size_average, reduce)

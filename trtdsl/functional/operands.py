@@ -151,6 +151,33 @@ def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
     return L.slice(x, (0,) * x.ndim, wanted, stride)
 
 
+def along(
+    x: Tensor,
+    axis: int,
+    start: SizeLike,
+    size: SizeLike,
+    stride: int = 1,
+    mode: str = "STRICT_BOUNDS",
+    fill: Tensor | None = None,
+) -> Tensor:
+    """``size`` elements of dimension ``axis`` from ``start`` on, every ``stride``-th: ISliceLayer."""
+    starts: list[SizeLike] = [0] * x.ndim
+    sizes, strides = list(x.shape), [1] * x.ndim
+    starts[axis], sizes[axis], strides[axis] = start, size, stride
+    return L.slice(x, starts, sizes, strides, mode, fill)
+
+
+def on_axis(vector: Tensor, axis: int, ndim: int) -> Tensor:
+    """A vector as dimension ``axis`` of ``ndim``, to be broadcast along the others."""
+    return L.unsqueeze(vector, [other for other in range(ndim) if other != axis])
+
+
+def with_last(x: Tensor, axis: int, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """``compute`` of ``x`` with dimension ``axis`` as the last one, which then is put back."""
+    order = [*(other for other in range(x.ndim) if other != axis), axis]
+    return L.shuffle(compute(L.shuffle(x, order)), [order.index(other) for other in range(x.ndim)])
+
+
 def numeric(x: Any) -> Tensor:
     """The operand as a Tensor on which arithmetic is defined: bool is refused, as by torch."""
     (tensor,) = promote(x)

@@ -10,7 +10,7 @@ from ..operands import binary, choose, per_axis
 from ..pointwise.arithmetic import add, mul
 from ..products.matmul import matmul
 from ..sampling.taps import make_taps, number
-from ..shaping.create import arange, filled
+from ..shaping.create import counted, filled
 from ..shaping.join import cat
 
 Neighbours = list[tuple[Tensor, Tensor]]
@@ -147,8 +147,7 @@ def deform_conv2d(
     for axis, (kernel, step, pad, spread) in enumerate(settings):
         along = torch.arange(kernel, dtype=torch.float32) * spread - pad
         grid = along[:, None].expand(kh, kw) if axis == 0 else along[None].expand(kh, kw)
-        with network.current():
-            start = binary(arange((rows, columns)[axis], dtype=torch.float32), float(step), "PROD")
+        start = binary(counted(network, (rows, columns)[axis], torch.float32), float(step), "PROD")
         base = L.unsqueeze(start, [1] if axis == 0 else [0])  # (Ho, 1) or (1, Wo)
         fixed = binary(
             network.constant(grid.reshape(1, 1, taps, 1, 1).contiguous()), L.unsqueeze(base, [0, 1, 2]), "SUM"
@@ -172,8 +171,7 @@ def _shifted(input: Tensor, points: list[Tensor], groups: int, factor: Tensor | 
     n, c, h, w = input.shape
     table = L.shuffle(input, reshape=(n, groups, c // groups, h * w))
     table = L.shuffle(table, [0, 1, 3, 2], (n * groups * h * w, c // groups))
-    with input.network.current():
-        items = L.shuffle(arange(n * groups, dtype=torch.int32), reshape=(n, groups, 1))
+    items = L.shuffle(counted(input.network, n * groups, torch.int32), reshape=(n, groups, 1))
     first = binary(items, h * w, "PROD", torch.int32)
     ys, xs = (_bounded(point, size) for point, size in zip(points, (h, w), strict=True))
     total = None

@@ -9,7 +9,7 @@ from ..indexing.gather import nonzero
 from ..operands import binary, choose, floating, stretch
 from ..reducing.reduction import top
 from ..reducing.sort import argsort
-from ..shaping.create import arange, filled
+from ..shaping.create import counted, filled
 from .boxes import box_iou
 
 
@@ -80,8 +80,7 @@ def _row(x: Tensor) -> Tensor:
 
 def _better(scores: Tensor) -> Tensor:
     """Whether the column's score is above the row's, or equal and earlier."""
-    with scores.network.current():
-        places = arange(scores.shape[-1])
+    places = counted(scores.network, scores.shape[-1])
     above = binary(_row(scores), _column(scores), "GREATER")
     tied = binary(_row(scores), _column(scores), "EQUAL")
     earlier = binary(_row(places), _column(places), "LESS")

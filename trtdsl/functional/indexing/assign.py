@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..common import L, Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
-from ..operands import as_tensor, choose, stretch
+from ..operands import along, as_tensor, choose, stretch
 from .gather import index_copy, index_put
 from .index import as_indices, index_in, slice_bounds, split_index
 
@@ -102,8 +102,7 @@ def _box(x: Tensor, spans: Sequence[Span], value: Tensor, basic: Sequence[Any]) 
     for axis, span in enumerate(spans):
         if span.step < 0:
             if span.length != 1:
-                start = [value.shape[d] - 1 if d == axis else 0 for d in range(value.ndim)]
-                value = L.slice(value, start, value.shape, [-1 if d == axis else 1 for d in range(value.ndim)])
+                value = along(value, axis, value.shape[axis] - 1, value.shape[axis], -1)
             span = Span(span.start + (span.length - 1) * span.step, span.length, -span.step)
         flipped.append(span)
     return _written(x, flipped, value)
@@ -117,10 +116,7 @@ def _written(x: Tensor, spans: Sequence[Span], value: Tensor) -> Tensor:
     span = spans[axis]
     inner = [Span(0, each.length, 1) if d == axis else each for d, each in enumerate(spans)]
     if any(not _covers(each, x.shape[d]) for d, each in enumerate(inner) if d != axis):
-        start = [span.start if d == axis else 0 for d in range(x.ndim)]
-        sizes = [span.length if d == axis else size for d, size in enumerate(x.shape)]
-        stride = [span.step if d == axis else 1 for d in range(x.ndim)]
-        value = _written(L.slice(x, start, sizes, stride), inner, value)
+        value = _written(along(x, axis, span.start, span.length, span.step), inner, value)
     return write_along(x, axis, span.start, span.length, span.step, value)
 
 
@@ -132,14 +128,10 @@ def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: in
         first = as_tensor(start, x.network, torch.int64)
         places = L.linspace(x.network, (count,), first, x.network.constant(torch.tensor([step])), dtype=torch.int64)
         return index_copy(x, axis, places, value)
-    parts = [_part(x, axis, 0, start), value, _part(x, axis, start + count, x.shape[axis] - start - count)]
+    after = start + count
+    parts = [along(x, axis, 0, start), value, along(x, axis, after, x.shape[axis] - start - count)]
     kept = [part for part in parts if part.shape[axis] != 0]
     return L.concatenation(kept, axis) if len(kept) > 1 else kept[0] if kept else x
-
-
-def _part(x: Tensor, axis: int, start: SizeLike, count: SizeLike) -> Tensor:
-    starts: list[SizeLike] = [start if d == axis else 0 for d in range(x.ndim)]
-    return L.slice(x, starts, [count if d == axis else size for d, size in enumerate(x.shape)])
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------------

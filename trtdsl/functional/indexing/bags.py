@@ -10,7 +10,7 @@ from ..operands import align, binary, choose, stretch
 from ..pointwise.arithmetic import mul
 from ..products.matmul import matmul
 from ..reducing.cumulative import cumsum
-from ..shaping.create import arange
+from ..shaping.create import counted
 from .search import searchsorted
 
 MODES = ("sum", "mean", "max")
@@ -71,8 +71,7 @@ def embedding_bag(
 def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
     """A mask (bags, n) of the elements in each bag."""
     bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
-    with input.network.current():
-        places, every = arange(input.shape[0]), arange(bags)
+    places, every = (counted(input.network, length) for length in (input.shape[0], bags))
     # With the last offset, what follows it is in no bag.
     owner = binary(searchsorted(L.cast(offsets, torch.int64), places, right=True), 1, "SUB")
     return L.elementwise(L.unsqueeze(every, [1]), L.unsqueeze(owner, [0]), "EQUAL")

@@ -7,7 +7,7 @@ from ..indexing.search import searchsorted
 from ..operands import axis_of, binary, promote, stretch
 from ..pointwise.arithmetic import add
 from ..reducing.statistics import vector_norm
-from ..shaping.create import arange
+from ..shaping.create import counted
 
 
 @operation
@@ -72,8 +72,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if input.ndim != 2:
         raise ShapeError(f"pdist takes a matrix, not {shape_text(input.shape)}")
     rows = input.shape[0]
-    with input.network.current():
-        every, pairs = arange(rows), arange(rows * (rows - 1) // 2)
+    every, pairs = (counted(input.network, length) for length in (rows, rows * (rows - 1) // 2))
     # Row i begins at the pair i * N - i * (i + 1) / 2.
     starts = binary(
         binary(every, rows, "PROD"), binary(binary(every, binary(every, 1, "SUM"), "PROD"), 2, "FLOOR_DIV"), "SUB"

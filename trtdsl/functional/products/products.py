@@ -7,7 +7,7 @@ from typing import Any
 
 from ...sizes.size import product
 from ..common import L, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, shape_text, torch
-from ..operands import align, binary, promote, scaled, stretch
+from ..operands import align, along, binary, promote, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of
 from .linalg import inverse
@@ -298,11 +298,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if a.shape[axis] != 3 or b.shape[axis] != 3:
         raise ShapeError(f"cross: dimension {dim} must be 3 in {shape_text(a.shape)} and {shape_text(b.shape)}")
 
-    def turned(x: Tensor, by: int) -> Tensor:
-        return L.slice(x, [by if other == axis else 0 for other in range(x.ndim)], x.shape, mode="WRAP")
+    def product(by: int, other: int) -> Tensor:
+        return L.elementwise(along(a, axis, by, 3, mode="WRAP"), along(b, axis, other, 3, mode="WRAP"), "PROD")
 
-    forward = L.elementwise(turned(a, 1), turned(b, 2), "PROD")
-    return L.elementwise(forward, L.elementwise(turned(a, 2), turned(b, 1), "PROD"), "SUB")
+    return L.elementwise(product(1, 2), product(2, 1), "SUB")
 
 
 @operation

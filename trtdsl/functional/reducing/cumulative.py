@@ -9,9 +9,9 @@ from typing import Any
 from ...definition.methods import Selected
 from ...sizes.size import INFINITY, SizeLike, bounds, size_max
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, as_dtype, operation, torch
-from ..operands import as_tensor, axis_of, binary, floating, stretch, with_dimension
+from ..operands import along, as_tensor, axis_of, binary, floating, on_axis, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
-from ..shaping.create import arange
+from ..shaping.create import counted
 from ..shaping.join import cat, part
 from .reduction import _summable
 
@@ -60,8 +60,7 @@ def _scan(x: Tensor, dim: int, identity: float, combine: Callable[[Tensor, Tenso
     fill = as_tensor(identity, x.network, as_dtype(x.dtype))
     step = 1
     while step < longest:
-        start = [-step if other == axis else 0 for other in range(x.ndim)]
-        x = combine(x, L.slice(x, start, x.shape, mode="FILL", fill=fill))
+        x = combine(x, along(x, axis, -step, x.shape[axis], mode="FILL", fill=fill))
         step *= 2
     return x
 
@@ -110,15 +109,10 @@ def _running_extreme(input: Tensor, dim: int, op: str) -> Selected:
         return Selected(input, input.network.constant(torch.tensor(0)))
     values = L.cast(input, torch.int32) if input.dtype == torch.bool else input
     length = input.shape[axis]
-    with input.network.current():
-        place = arange(length)
-    order = L.unsqueeze(place, [other for other in range(input.ndim) if other != axis])
-    places = stretch(order, input.shape)
+    places = stretch(on_axis(counted(input.network, length), axis, input.ndim), input.shape)
     step = 1
     while step < _longest(length):
-        start = [-step if other == axis else 0 for other in range(input.ndim)]
-        earlier = L.slice(values, start, input.shape, mode="CLAMP")
-        where = L.slice(places, start, input.shape, mode="CLAMP")
+        earlier, where = (along(x, axis, -step, length, mode="CLAMP") for x in (values, places))
         beyond = L.elementwise(earlier, values, op)
         if values.dtype.is_floating_point:
             missing = L.elementwise(L.unary(earlier, "ISNAN"), L.unary(L.unary(values, "ISNAN"), "NOT"), "AND")
@@ -165,7 +159,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, in
         return binary(heights, dx / 2, "PROD", heights.dtype), axis
     x = floating(x)
     if x.ndim == 1:
-        x = L.unsqueeze(x, [other for other in range(y.ndim) if other != axis])
+        x = on_axis(x, axis, y.ndim)
     widths = diff(x, dim=axis - y.ndim)
     return binary(binary(heights, widths, "PROD"), 0.5, "PROD"), axis
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import as_tensor, axis_of, binary
+from ..operands import as_tensor, axis_of, binary, on_axis
 from .sort import sort
 from .statistics import vector_norm
 
@@ -66,8 +66,7 @@ def _between(ordered: Tensor, places: Tensor, axis: int, interpolation: str) -> 
     rise = binary(above, below, "SUB")
     if weight is None:
         return binary(below, binary(rise, 0.5, "PROD", rise.dtype), "SUM")
-    spread = L.unsqueeze(weight, [other for other in range(rise.ndim) if other != axis])
-    return binary(below, binary(rise, L.cast(spread, rise.dtype), "PROD"), "SUM")
+    return binary(below, binary(rise, L.cast(on_axis(weight, axis, rise.ndim), rise.dtype), "PROD"), "SUM")
 
 
 @operation

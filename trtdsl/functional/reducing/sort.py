@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...definition.methods import Selected
 from ...sizes.size import Size, SizeLike
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import axis_of
+from ..operands import along, axis_of
 from .reduction import top
 
 LIMIT = 3840  # of ITopKLayer
@@ -41,7 +41,7 @@ def topk(input: Tensor, k: SizeLike, dim: int = -1, largest: bool = True, sorted
 
 
 def _nothing(x: Tensor, axis: int) -> Tensor:
-    return L.slice(x, (0,) * x.ndim, (*x.shape[:axis], 0, *x.shape[axis + 1 :]))
+    return along(x, axis, 0, 0)
 
 
 @operation
@@ -96,13 +96,8 @@ def kthvalue(input: Tensor, k: SizeLike, dim: int = -1, keepdim: bool = False) -
 
 
 def _last_of(found: Selected, position: SizeLike, axis: int, keepdim: bool) -> Selected:
-    results = []
-    for x in found:
-        start = [position if other == axis else 0 for other in range(x.ndim)]
-        size = [1 if other == axis else length for other, length in enumerate(x.shape)]
-        picked = L.slice(x, start, size)
-        results.append(picked if keepdim else L.squeeze(picked, [axis]))
-    return Selected(*results)
+    picked = (along(x, axis, position, 1) for x in found)
+    return Selected(*(x if keepdim else L.squeeze(x, [axis]) for x in picked))
 
 
 @operation

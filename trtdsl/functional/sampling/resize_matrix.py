@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..common import L, Network, SizeLike, Tensor, torch
-from ..operands import align, as_tensor, binary
+from ..operands import as_tensor, binary, with_last
 from .taps import Taps, resample
 
 Values = Any  # a Tensor of the network, or a torch tensor: the formulas are the same
@@ -56,12 +56,9 @@ def resample_by_matrix(x: Tensor, axis: int, weights: Weights) -> Tensor:
     """``x`` with dimension ``axis`` resampled: as :func:`resample`, or by one IMatrixMultiplyLayer."""
     if isinstance(weights, Taps):
         return resample(x, axis, weights)
-    last = x.ndim - 1
-    order = [*(place for place in range(x.ndim) if place != axis), axis]
-    rows, matrix = align([L.shuffle(L.cast(x, torch.float32), order), weights])
-    product = L.matrix_multiply(rows, matrix, "NONE", "TRANSPOSE")
-    back = [place if place < axis else last if place == axis else place - 1 for place in range(x.ndim)]
-    return L.cast(L.shuffle(product, back), x.dtype)
+    matrix = L.unsqueeze(weights, range(x.ndim - 2))
+    wide = L.cast(x, torch.float32)
+    return L.cast(with_last(wide, axis, lambda rows: L.matrix_multiply(rows, matrix, "NONE", "TRANSPOSE")), x.dtype)
 
 
 def _triangle(x: Values) -> Values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..common import L, Tensor, np, torch
+from ..operands import with_last
 from .taps import Taps, make_taps
 
 LAYER = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}
@@ -105,6 +106,4 @@ def _product(x: Tensor, axis: int, matrix: Tensor) -> Tensor:
         return L.matrix_multiply(spread, x)
     if axis == x.ndim - 1:
         return L.matrix_multiply(x, spread, "NONE", "TRANSPOSE")
-    order = [place for place in range(x.ndim) if place != axis] + [axis]
-    product = L.matrix_multiply(L.shuffle(x, order), spread, "NONE", "TRANSPOSE")
-    return L.shuffle(product, [order.index(place) for place in range(x.ndim)])
+    return with_last(x, axis, lambda rows: L.matrix_multiply(rows, spread, "NONE", "TRANSPOSE"))

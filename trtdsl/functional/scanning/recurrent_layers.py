@@ -12,7 +12,7 @@ from ..pointwise.activation import relu, tanh
 from ..pointwise.arithmetic import add
 from ..products.matmul import linear
 from ..shaping.arrange import flip
-from ..shaping.create import arange, filled
+from ..shaping.create import counted, filled
 from ..shaping.join import cat, stack, unbind
 from .recurrent import State, gru_step, lstm_step
 
@@ -195,8 +195,7 @@ def _inside(x: Tensor, lengths: Tensor) -> Tensor:
     """Which steps (T, N, 1) lie before the end of their sequence."""
     if lengths.ndim != 1 or lengths.dtype not in (torch.int32, torch.int64):
         raise DefinitionError(f"lengths are a vector of integers, not {shape_text(lengths.shape)} of {lengths.dtype}")
-    with x.network.current():
-        steps = arange(x.shape[0])
+    steps = counted(x.network, x.shape[0])
     return L.unsqueeze(binary(L.unsqueeze(steps, [1]), L.unsqueeze(lengths, [0]), "LESS"), [2])
 
 

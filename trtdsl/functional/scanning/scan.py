@@ -8,10 +8,10 @@ from typing import Any
 from ...sizes.size import INFINITY, SizeLike, bounds
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, torch
 from ..lowerings import lowered, way
-from ..operands import align, axis_of, binary, promote, stretch
+from ..operands import align, along, axis_of, binary, on_axis, promote, stretch
 from ..pointwise.arithmetic import add, mul
 from ..pointwise.elementary import exp
-from ..shaping.create import arange, filled
+from ..shaping.create import counted, filled
 
 # Up to this length a scan is made by doubling, which has fewer passes but touches everything in each: where the factors
 # of a pass are read, and where they are computed anew.
@@ -173,9 +173,7 @@ def _halving(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
 def _every_other(
     x: Tensor, axis: int, start: SizeLike, size: SizeLike, stride: int, fill: Tensor | None = None
 ) -> Tensor:
-    starts, sizes, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
-    starts[axis], sizes[axis], strides[axis] = start, size, stride  # type: ignore[call-overload]
-    return L.slice(x, starts, sizes, strides, "STRICT_BOUNDS" if fill is None else "FILL", fill)
+    return along(x, axis, start, size, stride, "STRICT_BOUNDS" if fill is None else "FILL", fill)
 
 
 def _doubling(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
@@ -208,8 +206,7 @@ def _longest(length: SizeLike) -> int:
 
 def shifted(x: Tensor, axis: int, step: int, reverse: bool, **mode: Any) -> Tensor:
     """What stands ``step`` places before each element, after it in ``reverse``; ``mode`` says what is outside."""
-    start = [(step if reverse else -step) if other == axis else 0 for other in range(x.ndim)]
-    return L.slice(x, start, x.shape, **mode)
+    return along(x, axis, step if reverse else -step, x.shape[axis], **mode)
 
 
 @operation
@@ -271,8 +268,7 @@ def _scan_by_doubling(*operands: Tensor, combine: Combine, axes: list[int], reve
     steps = _steps(length)
     if not steps:
         return xs
-    with xs[0].network.current():
-        place = arange(length, dtype=torch.int32)
+    place = counted(xs[0].network, length, torch.int32)
     if reverse:
         place = L.slice(place, (length - 1,), (length,), (-1,))
     for step in steps:
@@ -281,14 +277,9 @@ def _scan_by_doubling(*operands: Tensor, combine: Combine, axes: list[int], reve
         inside = binary(place, step, "LESS", torch.int32)
         combined = combine(earlier, xs)
         xs = [
-            L.select(_along(inside, x.ndim, axis), x, other) for x, axis, other in zip(xs, axes, combined, strict=True)
+            L.select(on_axis(inside, axis, x.ndim), x, other) for x, axis, other in zip(xs, axes, combined, strict=True)
         ]
     return xs
-
-
-def _along(x: Tensor, ndim: int, axis: int) -> Tensor:
-    """A vector as the dimension ``axis`` of ``ndim``."""
-    return L.unsqueeze(x, [other for other in range(ndim) if other != axis])
 
 
 @way("associative_scan", "loop", "ILoop over the elements")

@@ -11,7 +11,7 @@ from ..lowerings import lowered, way
 from ..pointwise.activation import silu, softplus
 from ..pointwise.arithmetic import add, mul, sub
 from ..pointwise.elementary import exp
-from ..shaping.create import arange, filled
+from ..shaping.create import counted, filled
 from ..shaping.reshape import reshape
 from .scan import Decays, decay, passes, scalar, shifted
 
@@ -178,8 +178,7 @@ def _selective_pairs(
 ) -> tuple[Tensor, Tensor | None]:
     """``y[t]`` is the sum over s up to t of ``C[t] exp(A * d) B[s] delta[s] u[s]``, d the sum of delta between them."""
     length = u.shape[2]
-    with u.network.current():
-        steps = arange(length)
+    steps = counted(u.network, length)
     past = L.unary(L.elementwise(L.unsqueeze(steps, [0]), L.unsqueeze(steps, [1]), "GREATER"), "NOT")  # (t, s)
     past, zero = L.unsqueeze(past, [0, 1]), scalar(delta, 0.0)
     zero = L.unsqueeze(zero, range(4))

@@ -315,6 +315,12 @@ def eye(
     return L.cast(L.elementwise(rows, columns, "EQUAL"), torch.float32 if dtype is None else as_dtype(dtype))
 
 
+def counted(network: Network, length: SizeLike, dtype: torch.dtype | None = None) -> Tensor:
+    """0, 1, … up to ``length``, as int64 or another dtype: :func:`arange` where no network is the current one."""
+    with network.current():
+        return arange(length, dtype=dtype)
+
+
 def indices_of(network: Network, rows: SizeLike, columns: SizeLike) -> tuple[Tensor, Tensor]:
     """The row numbers (rows, 1) and the column numbers (1, columns)."""
     zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))

@@ -12,7 +12,7 @@ from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, o
 from ..family import family
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
-from ..operands import axis_of, normalize_axis, result_type
+from ..operands import along, axis_of, normalize_axis, result_type
 from .reshape import atleast_1d, atleast_2d, atleast_3d
 
 
@@ -82,10 +82,7 @@ hstack, vstack, dstack, column_stack = family(
 
 def part(x: Tensor, axis: int, start: SizeLike, length: SizeLike) -> Tensor:
     """``length`` elements of dimension ``axis`` from ``start`` on: ISliceLayer."""
-    starts: list[SizeLike] = [0] * x.ndim
-    starts[axis] = start
-    sizes = [*x.shape[:axis], length, *x.shape[axis + 1 :]]
-    return x if tuple(sizes) == x.shape else L.slice(x, starts, sizes)
+    return x if length == x.shape[axis] else along(x, axis, start, length)
 
 
 @operation

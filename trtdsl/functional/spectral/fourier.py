@@ -8,7 +8,7 @@ from typing import Any
 
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, torch
 from ..family import family
-from ..operands import axes_of, axis_of, floating
+from ..operands import along, axes_of, axis_of, floating, with_last
 from ..pointwise.arithmetic import add, sub
 from ..products.matmul import matmul
 from ..shaping.arrange import pad, roll
@@ -58,7 +58,7 @@ def _sized(x: Tensor, axis: int, length: int) -> Tensor:
     if have == length:
         return x
     if isinstance(have, int) and have > length:
-        return L.slice(x, (0,) * x.ndim, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+        return along(x, axis, 0, length)
     widths = [0, 0] * (x.ndim - 1 - axis) + [0, length - have]
     return pad(x, widths)
 
@@ -83,12 +83,9 @@ def _product(
     real: Tensor, imag: Tensor | None, axis: int, length: int, cosines: torch.Tensor, sines: torch.Tensor
 ) -> ComplexTensor:
     network = real.network
-    last = [*(other for other in range(real.ndim) if other != axis), axis]
-    back = [last.index(other) for other in range(real.ndim)]
 
     def times(x: Tensor, matrix: torch.Tensor) -> Tensor:
-        rows = L.shuffle(_sized(x, axis, length), last)
-        return L.shuffle(matmul(rows, network.constant(matrix)), back)
+        return with_last(_sized(x, axis, length), axis, lambda rows: matmul(rows, network.constant(matrix)))
 
     a, b = times(real, cosines), times(real, sines)
     if imag is None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..common import L, Network, ShapeError, SizeLike, Tensor, is_static, product, shape_text, torch
 from ..family import family
-from ..operands import as_tensor, binary, per_axis, stretch
+from ..operands import as_tensor, binary, per_axis, stretch, with_last
+from ..shaping.create import counted
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 
 
@@ -87,7 +88,7 @@ def _weigh(x: Tensor, axis: int, number: SizeLike) -> Tensor:
     """The product with a matrix of each window's weights."""
     network, length = x.network, x.shape[axis]
     start, end = _bounds(network, length, number)
-    position = _range(network, length)
+    position = counted(network, length)
     rows = [L.shuffle(bound, reshape=(number, 1)) for bound in (start, end)]
     column = L.shuffle(position, reshape=(1, length))
     inside = L.elementwise(
@@ -95,21 +96,14 @@ def _weigh(x: Tensor, axis: int, number: SizeLike) -> Tensor:
     )
     size = L.cast(L.elementwise(rows[1], rows[0], "SUB"), torch.float32)
     weights = L.cast(L.elementwise(L.cast(inside, torch.float32), size, "DIV"), x.dtype)
-    order = [*(other for other in range(x.ndim) if other != axis), axis]
-    back = [order.index(other) for other in range(x.ndim)]
     weights = L.unsqueeze(weights, range(x.ndim - 2))
-    return L.shuffle(L.matrix_multiply(L.shuffle(x, order), weights, "NONE", "TRANSPOSE"), back)
-
-
-def _range(network: Network, length: SizeLike) -> Tensor:
-    zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
-    return L.linspace(network, (length,), zero, one, dtype=torch.int64)
+    return with_last(x, axis, lambda rows: L.matrix_multiply(rows, weights, "NONE", "TRANSPOSE"))
 
 
 def _bounds(network: Network, length: SizeLike, number: SizeLike) -> tuple[Tensor, Tensor]:
     """Where each window starts, and one past its end."""
     total, many = as_tensor(length, network, torch.int64), as_tensor(number, network, torch.int64)
-    scaled = binary(_range(network, number), total, "PROD")
+    scaled = binary(counted(network, number), total, "PROD")
     start = binary(scaled, many, "FLOOR_DIV")
     reach = binary(binary(scaled, total, "SUM"), binary(many, 1, "SUB"), "SUM")
     return start, binary(reach, many, "FLOOR_DIV")
@@ -167,7 +161,7 @@ def _elements(x: Tensor, axis: int, number: SizeLike) -> Tensor:
     network, length = x.network, x.shape[axis]
     start, end = _bounds(network, length, number)
     longest = (length + (number - 1)) // number + (0 if length % number == 0 else 1)
-    offsets = L.shuffle(_range(network, longest), reshape=(1, longest))
+    offsets = L.shuffle(counted(network, longest), reshape=(1, longest))
     rows = [L.shuffle(bound, reshape=(number, 1)) for bound in (start, end)]
     return L.elementwise(L.elementwise(rows[0], offsets, "SUM"), binary(rows[1], 1, "SUB"), "MIN")
 
