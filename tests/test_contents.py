@@ -63,3 +63,12 @@ def test_writing_a_network_imports_nothing_that_works_on_written_networks():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"trtdsl has no 'biuld' \(nearest: .*build"):
         _ = td.biuld
+
+
+def test_the_functions_are_those_of_their_stub():
+    import trtdsl.functional as F
+
+    stub = ast.parse(Path(F.__file__).with_suffix(".pyi").read_text())
+    (names,) = [ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign)]
+    assert F.__all__ == sorted(names)
+    assert all(callable(getattr(F, name)) for name in names)

@@ -3,7 +3,7 @@
     python tools/make_contents.py
 
 - ``trtdsl/layers/__init__.py`` imports every public function: those under ``@operation``, and those of a ``family``;
-- ``trtdsl/functional/__init__.py`` has them as a table of a few lines for each file;
+- ``trtdsl/functional/__init__.py`` has the files that offer them;
 - ``trtdsl/functional/__init__.pyi`` is its contents page for editors and type checkers, with the members of families
   written out: each has its own parameters and docstring there;
 - ``trtdsl/definition/function_methods.pyi`` has every function of ``functional`` that torch.Tensor has as a method,
@@ -18,7 +18,6 @@ import ast
 import builtins
 import copy
 import inspect
-import json
 import subprocess
 import sys
 import textwrap
@@ -39,17 +38,24 @@ FUNCTIONAL_PAGE = (
     FUNCTIONAL_HEAD
     + """
 from importlib import import_module as _import_module
+from types import FunctionType as _Function
 
 from .absent import absent as __getattr__  # noqa: F401
 
-# The names that each file offers; written by tools/make_contents.py. The stub has each with its parameters.
-CONTENTS = {{
+# The files that offer functions, by room; written by tools/make_contents.py. The stub has each with its parameters.
+FILES = {{
 {rows}}}
 
-for _file, _names in CONTENTS.items():
-    _module = _import_module(f".{{_file}}", __name__)
-    globals().update((_name, getattr(_module, _name)) for _name in _names.split())
-__all__ = sorted(" ".join(CONTENTS.values()).split())  # pyright: ignore[reportUnsupportedDunderAll]
+_modules = [_import_module(room + file, __name__) for room, files in FILES.items() for file in files.split()]
+_functions = {{
+    name: made
+    for module in (*_modules, _import_module(".aliases", __name__))
+    for name, made in vars(module).items()
+    if isinstance(made, _Function) and hasattr(made, "__wrapped__")  # under @operation
+    if module.__name__.endswith("aliases") or (made.__module__, made.__name__) == (module.__name__, name)
+}}
+globals().update(_functions)
+__all__ = sorted(_functions)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __dir__() -> list[str]:
@@ -171,13 +177,13 @@ def page(room: Path, head: str, also: set[str]) -> str:
 
 
 def table_page(room: Path, head: str, leave_out: set[str]) -> str:
-    """The text of a floor's ``__init__.py`` with a table of its names: the stub beside it has an import of each."""
-    rows = []
-    for module, names in sorted(offers(room, leave_out, set()).items()):
-        lines = textwrap.wrap(" ".join(names), 90)
-        parts = [json.dumps(line if line is lines[-1] else line + " ") for line in lines]
-        rows.append(f"{json.dumps(module)}: {parts[0] if len(parts) == 1 else '(' + ' '.join(parts) + ')'},\n")
-    return formatted(head.format(rows="".join(rows)), room / "__init__.py")
+    """The text of a floor's ``__init__.py`` with the files that it is made of: the stub has an import of each name."""
+    files: dict[str, list[str]] = {}
+    for module in sorted(offers(room, leave_out, set()).keys() - {"aliases"}):
+        folder, _, file = module.rpartition(".")
+        files.setdefault(f".{folder}." if folder else ".", []).append(file)
+    rows = "".join(f'"{folder}": "{" ".join(names)}",\n' for folder, names in sorted(files.items()))
+    return formatted(head.format(rows=rows), room / "__init__.py")
 
 
 def offers(room: Path, leave_out: set[str], also: set[str]) -> dict[str, list[str]]:
