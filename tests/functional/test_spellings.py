@@ -74,7 +74,7 @@ def test_an_argument_that_a_function_does_not_take_is_said_with_the_nearest():
         (lambda x: np.stack([x, x]), r"numpy's stack .*write F\.stack"),
         (lambda x: np.mean(x, axis=1), r"numpy's mean .*write F\.mean"),
         (lambda x: np.expand_dims(x, 0), r"numpy's expand_dims .*write F\.unsqueeze"),
-        (lambda x: np.add.reduce(x), r"numpy's add\.reduce .*docs/functions\.md"),
+        (lambda x: np.add.reduce(x), r"numpy's add\.reduce .*dir\(trtdsl\.functional\)"),
         (lambda x: np.convolve(x, x), r"numpy's convolve .*docs/functions\.md"),
         (lambda x: np.asarray(x), "a Tensor has no values while the network is written, so numpy cannot"),
         (lambda x: np.array([x, x]), "a Tensor has no values while the network is written"),
