@@ -52,11 +52,23 @@ def test_cubic_by_hand():
         assert sample_row(values, [1.5, 0.5], "CUBIC", mode) == pytest.approx([inner, first], abs=1e-5)
 
 
-def test_nan_and_infinity_are_outside():
+def test_nan_and_infinite_coordinates_give_what_the_generated_kernels_give():
     nan, inf = float("nan"), float("inf")
-    points = [nan, inf, -inf]
-    assert sample_row([10, 20, 40], points) == [0, 0, 0]
-    assert sample_row([10, 20, 40], points, sample_mode="CLAMP") == [10, 40, 10]
+    x = torch.arange(1.0, 5.0).reshape(1, 1, 2, 2)
+    grid = torch.tensor([[nan, 0], [inf, 0], [-inf, 0], [0, inf]]).reshape(1, 1, 4, 2)
+    expected = {
+        ("NEAREST", "FILL", False): [1, 0, 0, 0],
+        ("NEAREST", "CLAMP", False): [1, 2, 1, 3],
+        ("LINEAR", "FILL", False): [1, nan, nan, nan],
+        ("LINEAR", "FILL", True): [2, nan, nan, nan],
+        ("LINEAR", "CLAMP", False): [2, 3, 2, 3.5],
+        ("LINEAR", "REFLECT", True): [2, 2, 2, 1.5],
+        ("CUBIC", "FILL", False): [1.076171875, nan, nan, nan],
+        ("CUBIC", "CLAMP", False): [1.90625, nan, nan, nan],
+    }
+    for (mode, outside, align), values in expected.items():
+        y = run(x, grid, mode, outside, align)
+        torch.testing.assert_close(y.flatten(), torch.tensor(values, dtype=torch.float32), equal_nan=True)
 
 
 def test_one_pixel():

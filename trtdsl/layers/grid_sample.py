@@ -58,7 +58,9 @@ mistakes(
 
 @evaluates("GRID_SAMPLE", category="sampling", flops=_flops)
 def _grid_sample(node: Node) -> Evaluate:
-    """Assumed: an image without pixels reads as 0."""
+    """A coordinate that is NaN counts as -1. One that is infinite gives NaN in CUBIC, and in LINEAR with FILL. Assumed:
+    an image without pixels reads as 0.
+    """
     layer, dtype = node.layer, node.dtype
     mode, outside, align = layer.interpolation_mode.name, layer.sample_mode.name, layer.align_corners
 
@@ -68,7 +70,7 @@ def _grid_sample(node: Node) -> Evaluate:
             return torch.zeros((*x.shape[:2], *grid.shape[1:-1]), dtype=dtype)
         taps = []
         for axis, size in enumerate(sizes):
-            point = grid[..., len(sizes) - 1 - axis].float()
+            point = grid[..., len(sizes) - 1 - axis].float().nan_to_num(-1.0, torch.inf, -torch.inf)
             point = (point + 1) / 2 * (size - 1) if align else ((point + 1) * size - 1) / 2
             taps.append(_taps(point, size, mode, outside, align))
         batch = torch.arange(x.shape[0]).reshape((-1,) + (1,) * (grid.ndim - 2))
@@ -80,7 +82,7 @@ def _grid_sample(node: Node) -> Evaluate:
             weight, inside = torch.ones(()), torch.tensor(True)
             for _, factor, ok in chosen:
                 weight, inside = weight * factor, inside & ok
-            total = total + torch.where(inside[..., None], value * weight[..., None], 0.0)
+            total = total + torch.where(inside[..., None], value, 0.0) * weight[..., None]
         return total.movedim(-1, 1).to(dtype)
 
     return evaluate
@@ -128,4 +130,4 @@ def _cubic(distance: torch.Tensor, a: float = -0.75) -> torch.Tensor:
     x = distance.abs()
     near = (a + 2) * x**3 - (a + 3) * x**2 + 1
     far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
-    return torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))
+    return torch.where(x > 1, torch.where(x < 2, far, 0.0), near)  # NaN where the distance is

@@ -149,6 +149,8 @@ def _pooling(node: Node) -> Evaluate:
             return _maximum(x, windows)
         wide = x.float()
         average = _average(wide, windows, exclusive=exclusive)
-        return (average if kind == "AVERAGE" else torch.lerp(_maximum(wide, windows), average, blend)).to(dtype)
+        if kind == "MAX_AVERAGE_BLEND":  # not torch.lerp, whose difference of infinities is NaN
+            average = (1 - blend) * _maximum(wide, windows) + blend * average
+        return average.to(dtype)
 
     return evaluate

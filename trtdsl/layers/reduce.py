@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.errors import DefinitionError
 from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
 from .common import Evaluate, Node, Shape, Shapes, Tensor, count, dtype_name, evaluates, mistakes, operation, torch
 
@@ -36,7 +37,9 @@ def _average(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
         return torch.mean(x, axes, keepdim=keep)
     total = torch.sum(x, axes, keepdim=keep, dtype=x.dtype)
     number = count([x.shape[axis] for axis in axes])
-    return torch.div(total, number, rounding_mode="trunc") if number else total
+    if not number and total.numel():
+        raise DefinitionError("the average of no integers, whose kernel divides by 0, has no documented result")
+    return torch.div(total, max(number, 1), rounding_mode="trunc")
 
 
 def _extreme(x: torch.Tensor, axes: list[int], keep: bool, sign: int) -> torch.Tensor:

@@ -144,8 +144,10 @@ def _resize(node: Node) -> Evaluate:
             raise UnsupportedError(f"layer {node.name!r} (RESIZE): {WITH_BATCH}")
         ratios = scales or [None] * x.ndim
         result = x if mode == "NEAREST" else x.float()
+        # Kernels multiply by weights of 0, too, along axes that keep their size: infinity becomes NaN.
+        finite = mode == "NEAREST" or bool(x.isfinite().all())
         for axis, (length, target, scale) in enumerate(zip(x.shape, wanted, ratios, strict=True)):
-            if length == target and scale in (None, 1.0):
+            if length == target and scale in (None, 1.0) and (finite or axis < x.ndim - _BLENDED[mode]):
                 continue
             where = positions(length, target, scale)
             if mode == "NEAREST":
@@ -165,12 +167,13 @@ _ROUND: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "CEIL": lambda x: torch.ceil(x),
 }
 
+_BLENDED = {"LINEAR": 3, "CUBIC": 2}  # the last axes, which such a layer may resize
 Taps = list[tuple["torch.Tensor", "torch.Tensor"]]  # (index, weight) of each element that counts
 
 
 def _linear_taps(where: torch.Tensor) -> Taps:
     base = torch.floor(where)
-    return [(base, 1 - (where - base)), (base + 1, where - base)]
+    return [(base, 1 - (where - base)), (torch.ceil(where), where - base)]
 
 
 def _cubic_taps(where: torch.Tensor, a: float) -> Taps:

@@ -39,6 +39,7 @@ class Trial(Builder):
         self.random = random.Random(str(seed))
         self.generator = torch.Generator().manual_seed(self.random.randrange(1 << 30))
         self.mode = mode
+        self.prefix = ""
         self.feeds: dict[str, torch.Tensor] = {}
         self.foldable = True
         """Whether every operand is of a dtype that TensorRT folds."""
@@ -104,7 +105,7 @@ class Trial(Builder):
         self.foldable = self.foldable and value.dtype in FOLDED
         if self.mode == "constants":
             return super().constant(value)
-        name = f"x{len(self.feeds)}"
+        name = f"{self.prefix}x{len(self.feeds)}"
         self.feeds[name] = value
         dynamic = self.mode == "dynamic" and not static
         shape = tuple(-1 for _ in value.shape) if dynamic else tuple(value.shape)

@@ -1,28 +1,34 @@
 """Random networks of a few layers: the interpreter against the programs of the engines that TensorRT builds of them.
 
 A network is a seed and the steps that it was drawn with, each a recipe whose operands are results of earlier steps
-where these fit. Many are built before one run of the C++ compiler takes the kernels of all; a network that differs is
-reduced to the fewest steps that still do.
+where these fit. Many are parts of one network with inputs and outputs of their own, so that one build serves them all,
+and one run of the C++ compiler takes all their kernels. Where a build fails, its halves are built. A network that
+differs is tried alone, and reduced to the fewest steps that still differ.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from cases import BACKEND, RECIPES, outputs_of, trt
 
-import trtdsl as td
+from trtdsl.checking.buildable import obstacles
 from trtdsl.core.errors import DefinitionError, ProgramFaultError, UnevaluatedProgramError, UnsupportedError
+from trtdsl.engine.loading.loader import read_header
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.programs.evaluation.contents import Contents
-from trtdsl.programs.evaluation.kernels import compile_kernels
-from trtdsl.programs.evaluation.sources import kernel_of
+from trtdsl.programs.evaluation.evaluator import Evaluation
+from trtdsl.programs.grammar import Record
+from trtdsl.programs.plan import plain, read_plan
+from trtdsl.programs.reader import Given, sizes_at
 
 from . import Trial
 
@@ -33,9 +39,17 @@ APART = {
     "ATTENTION_INPUT": "rows whose keys are all masked, and a single key: docs/engine-evaluated.md",
     "ATTENTION_OUTPUT": "as ATTENTION_INPUT",
     "KV_CACHE_UPDATE": "the cache that is given and the one that comes out are one memory, which the caller sees to",
+    "DYNAMIC_QUANTIZE": "its header is not known",
     "SHAPE": "the engine holds no program",
 }
 """Types that are left out, and why."""
+UNBUILT = {
+    "CAST": set(),
+    "DECONVOLUTION": {torch.bfloat16},
+    "EINSUM": {torch.uint8, torch.int8},
+    "MATRIX_MULTIPLY": {torch.uint8, torch.int8},
+}
+"""Types of elements that TensorRT takes and does not build, of the layers that are named; of the others uint8."""
 USUAL = (
     "ACTIVATION", "CAST", "CONCATENATION", "CONVOLUTION", "DECONVOLUTION", "DEQUANTIZE", "EINSUM", "ELEMENTWISE",
     "GATHER", "GRID_SAMPLE", "MATRIX_MULTIPLY", "NORMALIZATION", "ONE_HOT", "PADDING", "PARAMETRIC_RELU", "POOLING",
@@ -43,6 +57,8 @@ USUAL = (
 )  # fmt: skip
 ATTEMPTS = 4  # to find a step that TensorRT takes
 COMPARED = (torch.int8, torch.uint8, torch.bool, torch.int32, torch.int64, *STEPS)
+TOGETHER = 30  # networks that are parts of one
+OUTCOMES = ("differs", "not evaluated")
 PERTURBED = 6  # runs of the interpreter on inputs a rounding apart
 MOST_ELEMENTS = 20_000
 TINY = torch.tensor([1e-40, -1e-40, 6e-8, 65504.0])  # denormal in float32, in float16, and its greatest number
@@ -78,14 +94,18 @@ class Drawn:
 class Chain(Trial):
     """A network being drawn, whose steps take results of earlier ones for operands."""
 
-    def __init__(self, drawn: Drawn):
+    def __init__(self, drawn: Drawn, network: Any = None, prefix: str = ""):
         super().__init__(drawn.seed, "dynamic" if drawn.dynamic else "static")
+        self.network, self.prefix = self.network if network is None else network, prefix
         self.special = drawn.special
         self.made: list[tuple[Any, tuple[int, ...], torch.dtype]] = []
+        self.outputs: list[str] = []
+        self.unbuilt: set[torch.dtype] = set()
 
-    def begin(self, seed: str) -> None:
+    def begin(self, seed: str, step: Step) -> None:
         """Draws from a seed of its own: a step does not depend on what the others drew."""
-        self.random = random.Random(seed)
+        self.random = random.Random(f"{seed}-{step}")
+        self.unbuilt = UNBUILT.get(step.type, {torch.uint8})
         self.generator = torch.Generator().manual_seed(self.random.randrange(1 << 30))
 
     def size(self) -> int:
@@ -98,12 +118,15 @@ class Chain(Trial):
 
     def pick(self, options: Sequence[Any]) -> Any:
         options = list(options)
-        known = [dtype for *_, dtype in self.made if dtype in options] if isinstance(options[0], torch.dtype) else []
+        known = []
+        if isinstance(options[0], torch.dtype):
+            options = [dtype for dtype in options if dtype not in self.unbuilt]
+            known = [dtype for *_, dtype in self.made if dtype in options]
         return super().pick(known if known and self.maybe(0.8) else options)
 
     def values(self, shape: Sequence[int], dtype: torch.dtype, low: float = -4, high: float = 4) -> torch.Tensor:
         drawn = super().values(shape, dtype, low, high)
-        if not self.special or not dtype.is_floating_point or low > -4:  # coordinates, scales and lengths stay
+        if not self.special or not dtype.is_floating_point or low >= 0:  # scales, lengths
             return drawn
         every = torch.cat([SPECIAL, TINY])
         odd = every[torch.randint(len(every), drawn.shape, generator=self.generator)].to(dtype)
@@ -129,24 +152,56 @@ def _become(have: torch.dtype, want: torch.dtype) -> bool:
     return have == want or (have in STEPS and want in STEPS)
 
 
-def define(drawn: Drawn) -> Chain | None:
-    """The network; None where TensorRT refuses it, or its values are random."""
-    chain = Chain(drawn)
+def define(drawn: Drawn, network: Any = None, prefix: str = "") -> Chain | None:
+    """The network, alone or as a part of another; None where TensorRT or the interpreter refuses it, or its values are
+    random.
+    """
+    chain = Chain(drawn, network, prefix)
     with BACKEND.listen() as messages:
         try:
             for number, step in enumerate(drawn.steps):
-                chain.begin(f"{drawn.seed}-{step}")
+                chain.begin(drawn.seed, step)
                 for output in outputs_of(RECIPES[step.type][step.recipe](chain)):
                     sizes = tuple(output.shape)  # asking for the shape is what checks the layer
                     dtype = BACKEND.torch_dtype(output.dtype)
-                    if -1 not in sizes:
+                    ends = -1 in sizes or dtype == torch.uint8  # which TensorRT takes and gives, and no more
+                    if not ends:
                         chain.made.append((output, sizes, dtype))
-                    if number == len(drawn.steps) - 1 or -1 in sizes or chain.maybe(0.3):
-                        output.name = f"y{chain.network.num_outputs}"
+                    if number == len(drawn.steps) - 1 or ends or chain.maybe(0.3):
+                        output.name = f"{prefix}y{len(chain.outputs)}"
+                        chain.outputs.append(output.name)
                         chain.network.mark_output(output)
+                if chain.unsupported or chain.random_values:
+                    return None
         except (RuntimeError, ValueError, TypeError, AttributeError, IndexError):
             return None
-    return None if messages.errors() or chain.random_values or not chain.network.num_outputs else chain
+    return None if messages.errors() or not chain.outputs else chain
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the networks that are built together."""
+
+    drawn: Drawn
+    chain: Chain
+    interpreter: Interpreter
+    want: dict[str, torch.Tensor]
+    """What the interpreter computes."""
+
+
+def member(drawn: Drawn) -> Member | str:
+    """A network with the interpreter's results; or why there are none."""
+    chain = define(drawn)
+    if chain is None:
+        return "not defined"
+    unbuilt = obstacles(chain.network, gpu=False)
+    if unbuilt:
+        return f"not built: {unbuilt[0].type}"
+    try:
+        interpreter = Interpreter(chain.network)
+        return Member(drawn, chain, interpreter, interpreter(chain.feeds))
+    except (UnsupportedError, DefinitionError) as error:
+        return f"not interpreted: {str(error)[:60]}"
 
 
 def draw(seed: str, *, special: bool = False, most: int = 5, types: Sequence[str] = ()) -> Drawn | None:
@@ -162,71 +217,166 @@ def draw(seed: str, *, special: bool = False, most: int = 5, types: Sequence[str
             type = choose.choice(every if types or choose.random() < 0.2 else USUAL)
             step = Step(type, choose.randrange(len(RECIPES[type])), attempt)
             longer = Drawn(seed, (*drawn.steps, step), special, drawn.dynamic)
-            if define(longer) is not None:
+            if isinstance(member(longer), Member):
                 drawn = longer
                 break
     return drawn if drawn.steps else None
 
 
-def build(chain: Chain) -> bytes | None:
-    """The engine of a network; None where the builder refuses it."""
+def build(members: Sequence[Member]) -> bytes | str:
+    """The engine of one network whose parts they are, each with inputs and outputs of its own; or the outcome where
+    there is none.
+
+    It is built in a process of its own: some networks end the builder's process.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        with suppress(RuntimeError), BACKEND.listen(), open(writing, "wb") as to:
+            to.write(_plan_of(members))
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as given:
+        plan = given.read()
+    _, status = os.waitpid(child, 0)
+    return "crashes the builder" if os.WIFSIGNALED(status) else plan or "not built"
+
+
+def _plan_of(members: Sequence[Member]) -> bytes:
     builder = trt.Builder(BACKEND.logger)
     config = builder.create_builder_config()
     config.clear_flag(trt.BuilderFlag.TF32)
-    if chain.mode == "dynamic":
-        profile = builder.create_optimization_profile()
-        for index in range(chain.network.num_inputs):
-            given = chain.network.get_input(index)
-            shape = tuple(chain.feeds[given.name].shape)
-            low, high = (
-                [
-                    bound if declared < 0 else size
-                    for size, bound, declared in zip(shape, bounds, given.shape, strict=True)
-                ]
-                for bounds in ([min(size, 1) for size in shape], [max(2 * size, 1) for size in shape])
-            )
-            profile.set_shape(given.name, low, shape, high)
-        config.add_optimization_profile(profile)
-    with BACKEND.listen():
+    network = BACKEND.create_network()
+    parts = [define(member.drawn, network, prefix(number)) for number, member in enumerate(members)]
+    profile = builder.create_optimization_profile()
+    for part in parts:
+        assert part is not None
+        given = {given.name: given for given in map(network.get_input, range(network.num_inputs))}
+        tuned = part.random.choice((1, 2))  # kernels may have a variant for these very sizes
+        for name, feed in part.feeds.items():
+            sizes = ([min(size, 1), tuned * size, max(2 * size, 1)] for size in feed.shape)
+            bounds = [own if declared < 0 else [declared] * 3 for own, declared in zip(sizes, given[name].shape)]
+            profile.set_shape(name, *(tuple(bound[which] for bound in bounds) for which in range(3)))
+    config.add_optimization_profile(profile)
+    return bytes(builder.build_serialized_network(network, config) or b"")
+
+
+def prefix(number: int) -> str:
+    """What the names of a part's inputs and outputs begin with."""
+    return f"n{number}_"
+
+
+class Tolerant(Evaluation):
+    """A run that goes on where a launch fails or is not known; what depends on it is absent."""
+
+    def _launch(self, kind: str, record: Record) -> None:
         try:
-            plan = builder.build_serialized_network(chain.network, config)
-        except RuntimeError:
-            return None
-    return None if plan is None else bytes(plan)
+            super()._launch(kind, record)
+        except (UnevaluatedProgramError, ProgramFaultError) as error:
+            outcome = "differs" if isinstance(error, ProgramFaultError) else "not evaluated"
+            reason = error.message if error.message.startswith(OUTCOMES) else f"{outcome}: {error.message}"
+            for name in record.texts("output_args") + record.texts("output"):
+                self.absent[self.memory.root(name).name] = reason
+
+    def outputs(self) -> dict[str, Any]:
+        """The outputs; why there is none, where it is absent."""
+        self.written |= self.absent.keys()
+        return super().outputs() | {plain(name): reason for name, reason in self.absent.items()}
 
 
-def compile_together(plans: Iterable[bytes]) -> None:
-    """Compiles the kernels of many engines at once, which takes a tenth of the time that one after the other takes."""
-    kernels = {}
-    for plan in plans:
-        for name, source in Contents(plan).sources.items():
-            with suppress(UnevaluatedProgramError):
-                kernels[name] = kernel_of(name, source)
-    with suppress(UnevaluatedProgramError):  # then each tells of its own
-        compile_kernels(kernels.values())
-
-
-def held(drawn: Drawn, chain: Chain, plan: bytes) -> str:
-    """What became of a network: "equal", "differs: …", or why nothing was compared."""
+def evaluate(plan: bytes, feeds: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """The outputs of an engine, or why there is none."""
+    header = read_header(plan, "the plan")
+    (text,) = read_plan(plan, header.product, header.version, "the plan").of_profile(0)
+    given = Given({name: tuple(feed.shape) for name, feed in feeds.items()})
+    contents = Contents(plan)
+    run = Tolerant(text, contents, contents.constants(text), sizes_at(text, given), None)
     try:
-        interpreter = Interpreter(chain.network)
-        want = interpreter(chain.feeds)
-    except (UnsupportedError, DefinitionError) as error:
-        return f"not interpreted: {str(error)[:60]}"
+        run.give(feeds)
+        run.run()
+        return run.outputs()
+    finally:
+        run.close()
+
+
+def outcomes(members: Sequence[Member], plan: bytes) -> Iterator[tuple[Member, str]]:
+    """What the program gives of each network: "equal", "differs: …", or why nothing was compared."""
     try:
-        found = td.evaluate_engine(plan, chain.feeds, trust=True)
-    except UnevaluatedProgramError as error:
-        return f"not evaluated: {error.message.partition(',')[2][-70:]}"
-    except ProgramFaultError as error:
-        return f"differs: {error.message}"
-    for name, value in want.items():
-        have = found.get(name)
+        feeds = {prefix(i) + name: feed for i, own in enumerate(members) for name, feed in own.chain.feeds.items()}
+        found = evaluate(plan, feeds)
+    except (UnevaluatedProgramError, ProgramFaultError) as error:  # by the host's own statements
+        if len(members) > 1:
+            yield from run_all(_halves(members))
+        else:
+            outcome = "differs" if isinstance(error, ProgramFaultError) else "not evaluated"
+            yield members[0], f"{outcome}: {error.message}"
+        return
+    for number, own in enumerate(members):
+        outcome = compare(own, {name: found.get(prefix(number) + name) for name in own.want})
+        if outcome.startswith("differs") and len(members) > 1:
+            ((_, alone),) = run_all([[own]])
+            outcome = alone if alone.startswith("differs") else f"{outcome}, not alone but with {members[0].drawn.seed}"
+        yield own, outcome
+
+
+def compare(member: Member, found: Mapping[str, torch.Tensor | str | None]) -> str:
+    """The outcome of one network, of its outputs as far as its program writes them."""
+    outcome = "nothing compared"
+    for name, value in member.want.items():
+        have = found[name]
+        if isinstance(have, str):
+            return have
         if have is None or value.dtype not in COMPARED:
             continue
         problem = difference(have.reshape(value.shape), value)
-        if problem is not None and not _rounds(interpreter, chain.feeds, name, have.reshape(value.shape), value):
+        if problem is not None and not _rounds(member, name, have.reshape(value.shape), value):
             return f"differs: {name}: {problem}"
-    return "equal"
+        outcome = "equal"
+    return outcome
+
+
+def _halves(members: Sequence[Member]) -> list[Sequence[Member]]:
+    middle = len(members) // 2
+    return [members[:middle], members[middle:]]
+
+
+def run_all(groups: Iterable[Sequence[Member]]) -> Iterator[tuple[Member, str]]:
+    """What became of each network of some groups, each built as one; where one is refused, its halves."""
+    for group in groups:
+        plan = build(group)
+        if isinstance(plan, bytes):
+            yield from outcomes(group, plan)
+        elif len(group) > 1:
+            yield from run_all(_halves(group))
+        else:
+            yield group[0], plan
+
+
+def run_many(networks: Iterable[Drawn | None]) -> Iterator[tuple[Drawn, str]]:
+    """What became of each of many networks."""
+    drawn = iter(networks)
+    while batch := list(islice(drawn, TOGETHER)):
+        made = [(network, member(network)) for network in batch if network is not None]
+        yield from ((network, reason) for network, reason in made if isinstance(reason, str))
+        members = [own for _, own in made if isinstance(own, Member)]
+        yield from ((own.drawn, outcome) for own, outcome in run_all([members]))
+
+
+def run(drawn: Drawn) -> str:
+    """What became of one network."""
+    ((_, outcome),) = run_many([drawn])
+    return outcome
+
+
+def smallest(drawn: Drawn) -> Drawn:
+    """The same network with the fewest steps that still differs."""
+    for count in range(1, len(drawn.steps)):
+        for start in range(len(drawn.steps) - count + 1):
+            part = Drawn(drawn.seed, drawn.steps[start : start + count], drawn.special, drawn.dynamic)
+            if run(part).startswith("differs"):
+                return part
+    return drawn
 
 
 def difference(engine: torch.Tensor, interpreter: torch.Tensor) -> str | None:
@@ -244,25 +394,23 @@ def difference(engine: torch.Tensor, interpreter: torch.Tensor) -> str | None:
     return f"{int((~same).sum())} of {same.numel()} differ, {place}: engine {a[place]:.7g}, interpreter {b[place]:.7g}"
 
 
-def _rounds(
-    interpreter: Interpreter, feeds: Mapping[str, torch.Tensor], name: str, engine: torch.Tensor, value: torch.Tensor
-) -> bool:
+def _rounds(member: Member, name: str, engine: torch.Tensor, value: torch.Tensor) -> bool:
     """Whether inputs that are a rounding away give results as far apart: a floor, a comparison, a cancellation."""
     if engine.dtype != value.dtype:
         return False
     generator = torch.Generator().manual_seed(0)
     results = [value.double()]
-    types = (value.dtype, *(feed.dtype for feed in feeds.values()))
+    types = (value.dtype, *(feed.dtype for feed in member.chain.feeds.values()))
     step = max(STEPS.get(dtype, STEPS[torch.float32]) for dtype in types)
     for _ in range(PERTURBED):
         moved = {
             key: feed * (1 + step * (2 * torch.rand(feed.shape, generator=generator) - 1)).to(feed.dtype)
             if feed.dtype in STEPS
             else feed
-            for key, feed in feeds.items()
+            for key, feed in member.chain.feeds.items()
         }
         try:
-            results.append(interpreter(moved)[name].double())
+            results.append(member.interpreter(moved)[name].double())
         except (DefinitionError, KeyError):
             return False
         if results[-1].shape != value.shape:
@@ -275,41 +423,3 @@ def _rounds(
     scale = runs[0][runs[0].isfinite()].abs()
     coarse = (have - runs[0]).abs() <= 8 * step * (float(scale.max()) if scale.numel() else 0.0)
     return bool(torch.where(odd, same, near | same | close | coarse).all())
-
-
-def run(drawn: Drawn) -> str:
-    """What became of one network."""
-    chain = define(drawn)
-    plan = None if chain is None else build(chain)
-    return "not built" if chain is None or plan is None else held(drawn, chain, plan)
-
-
-def smallest(drawn: Drawn) -> Drawn:
-    """The same network with the fewest steps that still differs."""
-    for count in range(1, len(drawn.steps)):
-        for start in range(len(drawn.steps) - count + 1):
-            part = Drawn(drawn.seed, drawn.steps[start : start + count], drawn.special, drawn.dynamic)
-            if run(part).startswith("differs"):
-                return part
-    return drawn
-
-
-def run_many(networks: Iterable[Drawn | None], batch: int = 40) -> Iterator[tuple[Drawn, str]]:
-    """What became of each of many networks, compiled together in batches."""
-    group: list[tuple[Drawn, Chain, bytes]] = []
-    for drawn in networks:
-        chain = None if drawn is None else define(drawn)
-        plan = None if chain is None else build(chain)
-        if drawn is None or chain is None or plan is None:
-            continue
-        group.append((drawn, chain, plan))
-        if len(group) == batch:
-            yield from _all_of(group)
-            group = []
-    yield from _all_of(group)
-
-
-def _all_of(group: Sequence[tuple[Drawn, Chain, bytes]]) -> Iterator[tuple[Drawn, str]]:
-    compile_together(plan for *_, plan in group)
-    for drawn, chain, plan in group:
-        yield drawn, held(drawn, chain, plan)

@@ -118,12 +118,14 @@ relu, relu6, hardsigmoid, hardswish, selu, mish = family(
 
 @operation
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU.
+    """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU, or RELU for 0.
 
     >>> F.leaky_relu(td.Network().input("x", (2, 3)), 0.2).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
+    if negative_slope == 0:  # LEAKY_RELU gives NaN for infinity then
+        return L.activation(input, "RELU")
     return L.activation(input, "LEAKY_RELU", alpha=negative_slope)
 
 

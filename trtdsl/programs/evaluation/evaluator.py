@@ -58,7 +58,7 @@ def evaluate_program(
     Raises UnevaluatedProgramError for what is not known, and ProgramFaultError for a launch that reads what nothing
     wrote or what was overwritten, writes outside of its tensors, or races with another.
     """
-    evaluation = _Evaluation(text, contents, constants, scalars, observe)
+    evaluation = Evaluation(text, contents, constants, scalars, observe)
     try:
         evaluation.give(feeds)
         evaluation.run()
@@ -67,7 +67,9 @@ def evaluate_program(
         evaluation.close()
 
 
-class _Evaluation:
+class Evaluation:
+    """One run of a program."""
+
     def __init__(
         self,
         text: ProgramText,
@@ -82,6 +84,8 @@ class _Evaluation:
         self.compiled: dict[str, tuple[Path, int]] = {}
         self.order = Order(int(str(text.header.get("n_streams", "1"))))
         self.written: set[str] = set()
+        self.absent: dict[str, str] = {}
+        """Why the program has no value for a tensor, of those that it was not given."""
         self.step = Step(0, "", ())
 
     def close(self) -> None:
@@ -97,6 +101,8 @@ class _Evaluation:
                 view = self.memory.view(name)
                 view.copy_(value.reshape(view.shape))
                 self._note(name, "the caller")
+            elif name not in self.scalars.values:
+                self.absent[name] = f"needs {plain(name)}, which TensorRT computes before the program runs"
         for name in list(self.scalars.values):
             self._put_scalar(name)
 
@@ -154,8 +160,14 @@ class _Evaluation:
             raise UnevaluatedProgramError(f"the jump {record.text('op')[:20]} is not known")
         return labels[targets[0 if compare(*operands) else 1]]
 
-    def _number(self, name: str) -> int | float | bool:
+    def _check_read(self, name: str) -> None:
+        reason = self.absent.get(self.memory.root(name).name)
+        if reason is not None:
+            raise UnevaluatedProgramError(reason)
         self.memory.check_read(name, str(self.step))
+
+    def _number(self, name: str) -> int | float | bool:
+        self._check_read(name)
         return self.memory.view(name).reshape(()).item()
 
     def _compute_sizes(self, record: Record) -> None:
@@ -188,7 +200,7 @@ class _Evaluation:
         what = str(self.step)
         try:
             for name in reads:
-                self.memory.check_read(name, what)
+                self._check_read(name)
             self.order.launch(record, what, *(self._followed(names) for names in (reads, writes)))
             if kind in KERNELS:
                 self._run_kernel(record, writes)
@@ -291,7 +303,7 @@ class _Evaluation:
         staged = _Stage(self.memory, arguments, writes, record.texts("input_args"))
         try:
             self.servers[path].run(number, grid, block, variant.number("shmem"), staged.addresses, str(self.step))
-        except ProgramFaultError:
+        except (ProgramFaultError, UnevaluatedProgramError):  # the process has ended
             self.servers.pop(path).close()
             raise
         staged.take_back(str(self.step))

@@ -57,8 +57,11 @@ def _cpu() -> str:
 
 
 def _options() -> tuple[str, ...]:
-    """The compiler's options; assemblers of today do not know what GCC makes of half precision on the newest CPUs."""
-    return (*OPTIONS, "-mno-avx512fp16") if "avx512_fp16" in _cpu() else OPTIONS
+    """The compiler's options, ``$CXXFLAGS`` last; assemblers of today do not know what GCC makes of half precision on
+    the newest CPUs.
+    """
+    own = (*OPTIONS, "-mno-avx512fp16") if "avx512_fp16" in _cpu() else OPTIONS
+    return (*own, *os.environ.get("CXXFLAGS", "").split())
 
 
 def _key(kernel: Kernel) -> str:
