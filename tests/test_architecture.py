@@ -59,6 +59,7 @@ ORDERS = {
         "report",
         "proof",
         "saved",
+        "losses",
         "buildable",
         "witness",
         "check",

@@ -5,6 +5,8 @@ from . import layers as layers
 from .building.batch import build_several as build_several
 from .building.build import Build as Build
 from .building.build import build as build
+from .building.find_precision import PrecisionReport as PrecisionReport
+from .building.find_precision import find_precision as find_precision
 from .building.tune import TuneReport as TuneReport
 from .building.tune import tune as tune
 from .checking.buildable import Obstacle as Obstacle
@@ -12,6 +14,7 @@ from .checking.buildable import obstacles as obstacles
 from .checking.check import check as check
 from .checking.judging.equality import Tolerance as Tolerance
 from .checking.judging.equality import compare as compare
+from .checking.judging.quality import SQNR as SQNR
 from .checking.locate import CallReport as CallReport
 from .checking.locate import compare_calls as compare_calls
 from .checking.locate import locate_call as locate_call
@@ -94,6 +97,7 @@ from .sizes.size import size_max as size_max
 from .sizes.size import size_min as size_min
 
 __all__ = [
+    "SQNR",
     "BackendError",
     "BenchReport",
     "Build",
@@ -122,6 +126,7 @@ __all__ = [
     "NetworkSpec",
     "Obstacle",
     "OutOfMemoryError",
+    "PrecisionReport",
     "Profile",
     "Program",
     "RunComparison",
@@ -156,6 +161,7 @@ __all__ = [
     "export_cpp",
     "export_triton",
     "find_hazards",
+    "find_precision",
     "floor_of",
     "from_module",
     "functional",

@@ -29,6 +29,9 @@ OUTPUTS = {
         ["build", "net.py", "--no-check", "--tune", "--tuning", "OUT"], ("net.py", "w.safetensors", "reference.py"),
     ),
     ("build", "timing_cache"): None,  # of TensorRT, which is not there: test_core below
+    ("precision", "output"): (
+        ["precision", "net.py", "--seconds", "5", "-o", "OUT"], ("net.py", "w.safetensors", "reference.py"),
+    ),
     ("check", "save"): (["check", "net.py", "--save", "OUT"], ("net.py", "w.safetensors", "reference.py")),
     ("view", "output"): (["view", "net.py", "-o", "OUT"], ("net.py", "w.safetensors", "reference.py")),
     ("inspect", "svg"): (["inspect", "net.py", "--svg", "OUT"], ("net.py", "w.safetensors", "reference.py")),
@@ -52,7 +55,7 @@ OUTPUTS = {
 }  # fmt: skip
 INPUTS = {  # parameters that name files which are read
     *("network", "weights", "engine", "module", "target", "before", "after", "source", "against", "feed", "report"),
-    *("input", "tuning", "set_"),
+    *("input", "tuning", "set_", "data"),
 }
 READ = {("check", "against"), ("weights convert", "source")}
 TRIED = [key for key, given in OUTPUTS.items() if given]

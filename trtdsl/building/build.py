@@ -37,7 +37,7 @@ from ..engine.refit import recipe
 from ..programs.devices import DEFAULT, find_device
 from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
-from .manifest import check_entry, dump, make_manifest, read_earlier_manifest, sealed
+from .manifest import check_entry, dump, make_manifest, precision_entry, read_earlier_manifest, sealed
 from .up_to_date import content_hash, is_unchanged
 
 
@@ -142,6 +142,7 @@ def build(
         plan = compile_engine(network, config, progress=progress)
     if unchanged:
         manifest = {**previous, "check": checked, "tuning": network.choices.to_json()}
+        manifest["precisions"] = precision_entry(network)
     else:
         manifest = make_manifest(spec, network, config, content, checked, opened, plan, device)
     if plan is not None and (config.refit or config.strip_weights):

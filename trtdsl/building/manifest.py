@@ -66,6 +66,7 @@ def make_manifest(
         "layers": network.definition.num_layers,
         "fallbacks": [str(each) for each in network.choices.fallbacks],
         "tuning": network.choices.to_json(),
+        "precisions": precision_entry(network),
     }
     if plan is not None:
         statistics = asdict(plan.statistics)
@@ -101,6 +102,12 @@ def profile_entries(network: Network) -> list[dict[str, Any]]:
 def setting_entry(spec: NetworkSpec) -> dict[str, Any]:
     """The entry on the settings that the network was made for; none for a network without any."""
     return {"settings": as_facts(spec.settings)} if spec.maker is not None else {}
+
+
+def precision_entry(network: Network) -> dict[str, Any] | None:
+    """The entry on the precision of each call; None where the calls have none of their own."""
+    calls = None if network.policy is None else network.policy.calls
+    return None if calls is None else calls.to_json()
 
 
 def plugin_entry(network: Network, *, fields: bool = False) -> dict[str, Any]:

@@ -174,8 +174,8 @@ def given_feeds(network: Network, given: Any) -> list[dict[str, torch.Tensor]]:
     """Feeds of the author's: a mapping from input names to arrays or .npy files, several in a list, a folder, or a
     callable that gives any of these.
 
-    A folder has ``NAME.npy`` for each input, or folders with these. Raises UsageError for anything else, FeedError for
-    feeds that do not fit the inputs.
+    A folder has ``NAME.npy`` for each input, or folders with these; for one input, also a file for each sample. Raises
+    UsageError for anything else, FeedError for feeds that do not fit the inputs.
     """
     if callable(given):
         given = given()
@@ -207,6 +207,9 @@ def _in_folder(network: Network, folder: Path) -> list[Feeds]:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder} of feeds")
     folders = sorted(path for path in folder.iterdir() if path.is_dir()) or [folder]
+    arrays = sorted(folder.glob("*.npy"))
+    if len(network.inputs) == 1 and arrays and not (folders[0] / f"{next(iter(network.inputs))}.npy").is_file():
+        return [dict.fromkeys(network.inputs, each) for each in arrays]
     samples = []
     for place in folders:
         missing = [name for name in network.inputs if not (place / f"{name}.npy").is_file()]

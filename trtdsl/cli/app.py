@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_FIRST = ("port", "check", "build", "inspect", "view", "compare", "run", "bench")
+_FIRST = ("port", "check", "precision", "build", "inspect", "view", "compare", "run", "bench")
 """Commands in the order of an author's work; the others follow by name."""
 
 

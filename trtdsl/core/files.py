@@ -79,6 +79,7 @@ class Kind(NamedTuple):
 ENGINE = Kind("an engine", "[fpv]trt", (".engine", ".plan", ".trt"))
 MANIFEST = Kind("a manifest", r'\s*\{\s*"schema":\s*\d+,\s*"network":', (".engine.json",))
 TUNING = Kind("a tuning", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"tuning"', (".tuning.json",))
+PRECISION = Kind("a precision", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"precision"', (".precision.json",))
 SAVED_CHECK = Kind("a saved check", r'.{8}\{"__metadata__":\{"trtdsl_check":')
 DERIVED = Kind("a file of derived weights", r'.{8}\{"__metadata__":\{"trtdsl-derived":')
 WEIGHTS = Kind("a file of weights", r".{8}\s*\{", (".safetensors",))
@@ -97,7 +98,7 @@ CHECKPOINT = Kind("a torch checkpoint", r"PK\x03\x04|\x80[\x02-\x05]")
 TIMING_CACHE = Kind("a timing cache", r"[^\0]*\0")  # TensorRT's own bytes, which it judges; no text at least
 KINDS = (
     *(ENGINE, MANIFEST, TUNING, SAVED_CHECK, DERIVED, WEIGHTS, ARRAY, NETWORK, STUB, HTML, SVG, DOT, VIEW, ONNX_JSON),
-    *(RUNTIME_CACHE, TRITON_CONFIG, PROJECT, CHECKPOINT),
+    *(PRECISION, RUNTIME_CACHE, TRITON_CONFIG, PROJECT, CHECKPOINT),
 )
 """In the order in which a file's content is tried."""
 HEAD = 4096  # bytes by which a kind is known

@@ -14,7 +14,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError
 from ..core.lazy import CURRENT_NETWORK, torch
 from .tensor import Tensor
-from .tuning.choices import Choices, Site
+from .tuning.choices import Choices, Site, SiteKey
 
 if TYPE_CHECKING:
     from .operation import Operation
@@ -192,11 +192,13 @@ class Cast(Site):
 class Policy:
     """What says in which dtype a call computes: a block of :func:`precision`, else ``calls``, else autocast's lists."""
 
-    __slots__ = ("autocast", "blocks", "calls")
+    __slots__ = ("autocast", "blocks", "calls", "sources")
 
     def __init__(self, autocast: torch.dtype | None = None, calls: Choices | None = None):
         self.autocast, self.calls = autocast, calls
         self.blocks: list[torch.dtype] = []
+        self.sources: dict[SiteKey, set[SiteKey | None]] = {}
+        """The calls whose results each one takes, where they have a precision each; None for the network's inputs."""
 
     def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments of an author's call in the dtype that it computes in; what it calls takes dtypes as they are.
@@ -234,7 +236,7 @@ class Policy:
         shapes = tuple((x.shape, x.dtype) for x in _tensors((args, kwargs)))
         place = calls.claim()
         calls.take(place, Cast(key, location, shapes, ("float32", "float16", "bfloat16"), asked, given is not None))
-        call.site = key
+        call.site, self.sources[key] = key, _sources(args, kwargs)
         return names[asked]
 
 
@@ -268,6 +270,22 @@ def _tensors(tree: Any) -> list[Tensor]:
     if isinstance(tree, (tuple, list)):
         return [x for part in tree for x in _tensors(part)]
     return [tree] if isinstance(tree, Tensor) and _is_plain(tree.dtype) else []
+
+
+def _sources(args: Any, kwargs: Any) -> set[SiteKey | None]:
+    """The calls that made the operands, past those that only move values."""
+    waiting, seen, found = _tensors((args, kwargs)), set[int](), set[SiteKey | None]()
+    while waiting:
+        x = waiting.pop()
+        if x.is_constant or id(x) in seen:
+            continue
+        seen.add(id(x))
+        site = None if x.node is None else x.node.operation.site
+        if x.node is None or site is not None:
+            found.add(site)
+        else:
+            waiting += [each for each in x.node.operands if each is not None]
+    return found
 
 
 def _is_plain(dtype: torch.dtype) -> bool:

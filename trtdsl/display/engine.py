@@ -7,14 +7,15 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ..engine.loading.manifest import Manifest, SourceFile, manifest_path
+from ..engine.loading.manifest import Manifest, Precisions, SourceFile, manifest_path
 from ..sizes.profile import Profile
 
 
 def engine_facts(manifest: Manifest) -> dict[str, Any]:
     """The entries of a manifest that a reader asks for, as one JSON object."""
-    names = ("network", "trtdsl", "precision", "backend", "compute_capabilities", "source", "weights", "engine")
-    return {name: to_builtins(getattr(manifest, name)) for name in (*names, "inputs", "outputs", "profiles", "check")}
+    names = ("network", "trtdsl", "precision", "precisions", "backend", "compute_capabilities", "source", "weights")
+    more = ("engine", "inputs", "outputs", "profiles", "check")
+    return {name: to_builtins(getattr(manifest, name)) for name in (*names, *more)}
 
 
 def engine_lines(engine: Path, manifest: Manifest) -> list[str]:
@@ -33,6 +34,7 @@ def engine_lines(engine: Path, manifest: Manifest) -> list[str]:
         + ", ".join(manifest.compute_capabilities),
         made_from("network file", manifest.source),
         made_from("weights", manifest.weights),
+        *([] if manifest.precisions is None else [_precisions(manifest.precisions)]),
         *(f"  input {name}: {tensor(each.dtype, each.shape)}" for name, each in manifest.inputs.items()),
         *(f"  output {name}: {tensor(each.dtype, each.shape)}" for name, each in manifest.outputs.items()),
         *(f"  profile {at}: {Profile(**each.dims)}" for at, each in enumerate(manifest.profiles) if each.dims),
@@ -48,3 +50,13 @@ def engine_lines(engine: Path, manifest: Manifest) -> list[str]:
     lines += [f"  relaxed: {text}" for text in check.relaxed]
     lines += [f"  not proven: {text}" for text in check.unproven]
     return [*lines, f"  all entries: {manifest_path(engine)}"]
+
+
+def _precisions(found: Precisions) -> str:
+    calls = ", ".join(f"{count} in {dtype}" for dtype, count in found.calls.items())
+    made = f" by {found.file}, sha256 {found.sha256[:16]}…" if found.file and found.sha256 else ""
+    sqnr = ", ".join(
+        "exact " + name if value is None else f"{value:.1f} dB {name}" for name, value in found.sqnr.items()
+    )
+    measured = f"; {sqnr}, measured on {found.data}" if sqnr else ""
+    return f"  precision of each call{made}: {calls}{measured}"

@@ -29,11 +29,8 @@ def program_table(
     if by == "launch":
         return _by_launch(program, floor, sort, width)
     graph = Graph(program)
-    times: dict[str, float] = {}
-    for launch, seconds in zip(program.launches, floor.launches, strict=True):
-        names = {"line": graph.lines(launch), "module": graph.scopes(launch), "kind": (launch.kind,)}[by] or ("",)
-        for name in names:
-            times[name] = times.get(name, 0) + seconds / len(names)
+    ways = {"line": graph.lines, "module": graph.scopes, "kind": lambda launch: (launch.kind,)}
+    times = graph.seconds(floor.launches, ways[by])
     shares = program.by(by)
     if sort == "floor":
         shares.sort(key=lambda share: -times[share.name])

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT
 from .table import make_table
-from .terminal import print_error, print_line, table_width, terminal
+from .terminal import print_error, print_line, print_parts, table_width, terminal
 
 if TYPE_CHECKING:
     from ..building.batch import Outcome
     from ..building.build import Build
+    from ..building.find_precision import PrecisionReport
     from ..building.tune import TuneReport
     from ..checking.locate import CallReport
+    from ..checking.losses import Loss
     from ..checking.mutation.mutate import MutationReport
     from ..checking.report import CheckReport
     from ..engine.bench import BenchReport
@@ -174,6 +176,50 @@ def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
         if report.file
         else "  the default lowerings are the best that were found"
     )
+
+
+def print_losses(losses: Sequence[Loss]) -> None:
+    """The calls that lose most of a network whose calls have a precision each."""
+    if losses:
+        print_line("calls that lose most precision:")
+    for each in losses:
+        print_line(f"  {each}")
+
+
+def print_precision(report: PrecisionReport) -> None:
+    """A table of the author's lines, the figures of the programs, and what is to be known of both."""
+    from .program import megabytes
+
+    def db(value: float | None) -> str:
+        return "" if value is None else f"{value:.1f} dB"
+
+    rows = [
+        [
+            line.line, _counted(line.calls), ", ".join(line.dtypes), db(line.decibels), f"{line.greatest:.3g}",
+            str(line.launches), megabytes(line.bytes), f"{line.won * 1e6:.1f}",
+        ]
+        for line in report.lines
+    ]  # fmt: skip
+    head = ["line", "calls", "dtypes", "own SQNR", "greatest", "launches", "bytes", "µs won"]
+    width = terminal().width
+    cut, drop = ("line", "calls"), ("greatest", "launches", "bytes")
+    print_parts([make_table(head, rows, numbers=head[3:], width=width, drop=drop, cut=cut)])
+    for name, figures in report.figures.items():
+        quality = ", ".join(f"{output} {value:.1f} dB" for output, value in report.decibels[name].items())
+        floor = f"{figures.floor_seconds * 1e3:.3g} ms on {report.device} (estimate)"
+        print_line(
+            f"{name}: {quality}; {figures.launches} launches, {megabytes(figures.bytes)} moved, at least {floor}"
+        )
+    for note in report.notes:
+        print_line(f"note: {note}")
+    samples = f"{report.samples} sample{'s' * (report.samples != 1)} of {report.data}"
+    print_line(f"{samples}, {report.evaluations} evaluations in {report.seconds:.1f} s")
+    print_line(f"written to {shortened(report.file)}")
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Each name once, with how often it is there."""
+    return ", ".join(name if (n := names.count(name)) == 1 else f"{name} ×{n}" for name in dict.fromkeys(names))
 
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:

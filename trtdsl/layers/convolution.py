@@ -227,7 +227,7 @@ def _padding(node: Node, lengths: Sequence[int], extents: Sequence[int]) -> list
     return result
 
 
-def _parameters(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+def parameters_of(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """The static kernel (None when it is an input) and the bias (None when absent)."""
     layer, dtype = node.layer, node.input_dtype()
     maps, groups, size = layer.num_output_maps, layer.num_groups, tuple(layer.kernel_size_nd)
@@ -260,7 +260,7 @@ def _convolution(node: Node) -> Evaluate:
     stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
     size = tuple(layer.kernel_size_nd)
     extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
-    static, static_bias = _parameters(node, channels_first=True)
+    static, static_bias = parameters_of(node, channels_first=True)
     function = torch.conv2d if len(size) == 2 else torch.conv3d
     round_up = node.known(layer.padding_mode, PADDING_MODES, "padding mode") == "EXPLICIT_ROUND_UP"
 
@@ -318,7 +318,7 @@ def _deconvolution(node: Node) -> Evaluate:
     stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
     size = tuple(layer.kernel_size_nd)
     extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
-    static, static_bias = _parameters(node, channels_first=False)
+    static, static_bias = parameters_of(node, channels_first=False)
     function = torch.conv_transpose2d if len(size) == 2 else torch.conv_transpose3d
     same = node.known(layer.padding_mode, PADDING_MODES, "padding mode").startswith("SAME")
 

@@ -60,6 +60,15 @@ class Graph:
                 near = list({far.index: far for other in near for far in step(other) if far.index not in seen}.values())
         return ()
 
+    def seconds(self, launches: Sequence[float], what: Callable[[Launch], Sequence[str]]) -> dict[str, float]:
+        """The time of launches shared out to their lines, or to what else ``what`` gives of one."""
+        times: dict[str, float] = {}
+        for launch, seconds in zip(self.program.launches, launches, strict=True):
+            names = what(launch) or ("",)
+            for name in names:
+                times[name] = times.get(name, 0) + seconds / len(names)
+        return times
+
     def cause(self, launch: Launch) -> str:
         """The purpose of a launch that only rearranges: ``for the convolution at net.py:3``."""
         before, after = self.neighbours(launch)

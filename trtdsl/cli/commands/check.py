@@ -12,12 +12,15 @@ import trtdsl as td
 
 from ...core import exit_codes
 from ...core.errors import UsageError
-from ...display.results import print_calls, print_check, print_mutation, print_verdict
+from ...core.lazy import torch
+from ...display.results import print_calls, print_check, print_losses, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
 from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, pairs_of, settings_of, tolerances_of
 
 app = typer.Typer()
+
+LOSSES = 5  # calls that lose most
 
 Sizes = Annotated[
     list[str] | None,
@@ -109,11 +112,13 @@ def check(
             given |= {"network": defined, "limit": limit, "progress": progress.step}
             mutation = td.mutate(spec, weights=weights, seed=seed, **given)
         unbuildable = td.obstacles(defined)
+        losses = _losses(spec, defined, rules["feeds"], seed)
 
     def show() -> None:
         print_check(report, verbose=out.verbose)
         if calls is not None:
             print_calls(calls)
+        print_losses(losses)
         for obstacle in unbuildable:
             print_line(str(obstacle))
         if mutation is not None:
@@ -121,11 +126,26 @@ def check(
 
     parts = {"calls": calls, "mutation": mutation}
     more = {name: None if part is None else part.to_json() for name, part in parts.items()}
+    more["losses"] = [asdict(each) for each in losses]
     out.result({**report.to_json(), **more, "unbuildable": [asdict(each) for each in unbuildable]}, show)
     if out.quiet and not out.json:
         print_verdict(report)
     if not report.passed:
         raise typer.Exit(exit_codes.MISMATCH)
+
+
+def _losses(spec: td.NetworkSpec, network: td.Network, feeds: Any, seed: int) -> list[Any]:
+    """The calls that lose most, where each has a precision of its own."""
+    from ...checking.losses import precision_losses
+    from ...checking.saved import given_feeds
+    from ...interpreter.feeds import make_feeds
+
+    if network.policy is None or network.policy.calls is None:
+        return []
+    env = network.profiles[0].at("opt") if network.profiles else {}
+    generator = torch.Generator().manual_seed(seed)
+    fed = make_feeds(spec.inputs, network, env, generator) if feeds is None else given_feeds(network, feeds)[0]
+    return precision_losses(network, fed)[:LOSSES]
 
 
 def _feeds(given: list[str] | None) -> dict[str, str] | str | None:

@@ -162,14 +162,14 @@ def find_variant(given: Path | Tuning, network: str, backend: str, case: Case) -
     return tuning.variant(case) or f"{label} has nothing for {case}"
 
 
-def default_file(name: str, *beside: Any) -> Path:
+def default_file(name: str, *beside: Any, suffix: str = ".tuning.json") -> Path:
     """``NAME.tuning.json`` beside the first of some files that has a path; in the working directory without any.
 
     UsageError for a network's name that no file can have.
     """
     paths = (Path(given) for given in beside if isinstance(given, (str, PathLike)))
     folder = next((path.parent for path in paths), Path())
-    return folder / file_name(name, ".tuning.json", "the network's name")
+    return folder / file_name(name, suffix, "the network's name")
 
 
 def chosen_file(tuning: object, name: str, *beside: Any) -> Path | None:

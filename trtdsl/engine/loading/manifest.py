@@ -164,6 +164,17 @@ class Check(Struct, frozen=True):
     """Why there was none."""
 
 
+class Precisions(Struct, frozen=True):
+    """The precision of each call: how many have which, its file, and what was measured on which data."""
+
+    calls: dict[str, Count]
+    file: str | None = None
+    sha256: Digest | None = None
+    data: str = ""
+    sqnr: dict[str, float | None] = {}
+    """Decibels by output; None for an exact one."""
+
+
 class SourceFile(Struct, frozen=True):
     """A file that the engine was built from."""
 
@@ -196,6 +207,7 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     program: Figures = Figures()
     trtdsl: str = ""
     precision: str = ""
+    precisions: Precisions | None = None
     source: SourceFile | None = None
     weights: SourceFile | None = None
 

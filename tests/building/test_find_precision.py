@@ -1,0 +1,197 @@
+"""`td.find_precision`: what overflows is mended without a hint, the budget is met, and bad input writes nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.building.precision_search import Recording
+from trtdsl.definition.tuning.precisions import Precisions
+
+made = torch.Generator().manual_seed(0)
+FIRST = torch.randn(16, 3, 3, 3, generator=made) / 5
+KERNELS = [torch.randn(16, 16, 3, 3, generator=made) / 12 for _ in range(8)]
+LARGE = (3, 4)
+WEIGHTS = [torch.randn(64, 64, generator=made) / 8 for _ in range(4)]
+
+
+@td.network(inputs={"x": td.Input((2, 3, 64, 64))})
+def convolutions(x):
+    """26 calls, of which two convolutions have values of 2e4 and more."""
+    x = F.relu(F.conv2d(x, FIRST, padding=1))
+    for index, kernel in enumerate(KERNELS):
+        y = F.conv2d(x, kernel * 1e5 if index in LARGE else kernel, padding=1)
+        x = F.relu(y + x * 1e5) / 1e5 if index in LARGE else F.relu(y + x)
+    return {"logits": x.mean((2, 3))}
+
+
+@td.network(inputs={"x": td.Input((4, 256, 64))})
+def attention(x):
+    q, k, v, out = (x @ each for each in WEIGHTS)
+    scores = (q * 60) @ (k * 60).mT
+    weights = F.softmax(scores / 3600 / 8, -1)
+    return {"y": (weights @ v) + out}
+
+
+@td.network(inputs={"x": td.Input((8, 512, 64))})
+def norm(x):
+    y = (x @ WEIGHTS[0]) * 120
+    y = y / F.sqrt((y * y).sum(-1, keepdim=True) / 64 + 1e-3)
+    return {"y": F.gelu(y @ WEIGHTS[1]) @ WEIGHTS[2]}
+
+
+def test_calls_that_share_a_tensor_have_one_dtype_and_products_begin_another():
+    network = convolutions.define(precision=Precisions({}), exact=True)
+    feeds = [{"x": torch.ones(2, 3, 64, 64)}]
+    recording = Recording(network, feeds, lambda phase, done, total: None)
+    groups = [[call.site.key.function for call in group.calls] for group in recording.groups()]
+    assert groups[0] == ["conv2d", "relu"]
+    assert ["conv2d", "add", "relu"] in groups
+    large = [call for call in recording.calls.values() if not call.fits("float16")]
+    assert {call.site.key.function for call in large} >= {"conv2d", "mul", "add", "relu", "div"}
+    alone = recording.noise(recording.groups()[0], "float16", 1)
+    assert 0 < alone["logits"] < 1e-4 and recording.own.decibels()["logits"] > 100
+
+
+def is_ruined(spec, feeds):
+    """Whether nothing is left of the results where every call computes in float16: NaN, or zeros over an infinity."""
+    sites = spec.define(precision=Precisions({})).policy.calls.sites
+    low = spec.define(precision=Precisions({site.key: "float16" for site in sites}))
+    exact, got = td.interpret(spec.define(), feeds), td.interpret(low, feeds)
+    return all(not float(value.norm() / (got[name] - value).norm()) > 4 for name, value in exact.items())
+
+
+@pytest.mark.parametrize(
+    ("spec", "lines"),
+    [(convolutions, "conv2d"), (attention, "matmul"), (norm, "mul")],
+    ids=["large activations", "attention's logits", "squares of a norm"],
+)
+def test_what_overflows_is_mended_without_a_hint(spec, lines, tmp_path):
+    generator = torch.Generator().manual_seed(1)
+    feeds = [{"x": torch.rand(spec.inputs["x"].shape, generator=generator) + 0.5} for _ in range(2)]
+    if spec is attention:
+        feeds = [{"x": torch.randn(spec.inputs["x"].shape, generator=generator) * 4} for _ in range(2)]
+    assert is_ruined(spec, feeds[0])
+    path = tmp_path / "found.precision.json"
+    (name,) = spec.define().outputs
+    report = td.find_precision(spec, data=feeds, budget={name: td.SQNR(45)}, device="orin", output=path)
+    assert all(value >= 45 for value in report.decibels["found"].values())
+    wide = [line for line in report.lines if line.dtypes != ("float16",)]
+    assert any(lines in line.calls and line.greatest > 65504 / 2 for line in wide)
+    assert any(line.dtypes == ("float16",) for line in report.lines)
+    assert not report.figures["fp32"].beats(report.figures["found"])
+    network = spec.define(precision=path)
+    exact, got = td.interpret(spec.define(), feeds[1]), td.interpret(network, feeds[1])
+    for name, value in exact.items():
+        assert 20 * math.log10(float(value.norm() / (got[name] - value).norm())) > 40
+    dtypes = {site.lowering for site in network.policy.calls.sites}
+    assert "float16" in dtypes and dtypes & {"float32", "bfloat16"}
+
+
+@td.network(inputs={"x": td.Input(("N", 64))})
+def mlp(x):
+    return {"y": F.relu(x @ WEIGHTS[0]) @ WEIGHTS[1], "largest": F.argmax(x, -1)}
+
+
+DIMS = {"N": (1, 8, 32)}
+
+
+def test_a_metric_an_iterable_and_a_network_that_half_precision_serves(tmp_path):
+    data = (torch.randn(8, 64, generator=torch.Generator().manual_seed(seed)) for seed in range(100))
+    seen = []
+
+    def cosine(got, exact):
+        seen.append(got)
+        return float(torch.nn.functional.cosine_similarity(got["y"].double(), exact["y"], dim=-1).mean())
+
+    path = tmp_path / "mlp.precision.json"
+    report = td.find_precision(mlp, data=data, metric=cosine, budget=0.999, allow="fp16", dims=DIMS, output=path)
+    assert report.samples == 32 and len(seen) >= 64
+    assert {line.dtypes for line in report.lines} == {("float16",)}
+    assert not report.figures["fp16"].beats(report.figures["found"])
+    facts = json.loads(path.read_text())
+    assert facts["kind"] == "precision" and facts["variants"][0]["measured"]["samples"] == 32
+    json.dumps(report.to_json())
+
+
+def test_a_folder_is_read_and_the_manifest_and_the_check_say_what_was_measured(tmp_path, command_line):
+    (tmp_path / "net.py").write_text(NETWORK)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for index in range(2):
+        np.save(folder / f"{index}.npy", np.random.default_rng(index).normal(size=(512, 256)).astype(np.float32))
+    run = command_line(tmp_path)
+    said = run(
+        "precision", "net.py", "--data", "data", "--budget", "50dB", "--device", "orin", "-o", "net.precision.json"
+    )
+    assert "float16" in said.stdout and "own SQNR" in said.stdout and "2 samples of data" in said.stdout
+    checked = run("check", "net.py", "--precision", "net.precision.json")
+    assert "calls that lose most precision:" in checked.stdout and "net.py:17: matmul in float16" in checked.stdout
+    run("build", "net.py", "--precision", "net.precision.json", "-o", "net.engine")
+    entry = json.loads((tmp_path / "net.engine.json").read_text())["precisions"]
+    assert entry["file"] == "net.precision.json" and entry["data"] == "data" and entry["sqnr"]["y"] >= 50
+    assert "precision of each call by net.precision.json" in run("inspect", "net.engine").stdout
+    drawn = run("precision", "net.py", "-o", "net.precision.json")
+    assert "not representative" in drawn.stdout
+
+
+NETWORK = """
+import torch
+import trtdsl as td
+import trtdsl.functional as F
+
+w = torch.randn(256, 256, generator=torch.Generator().manual_seed(0)) / 16
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x @ w) @ w
+
+
+@td.network(inputs={"x": td.Input((512, 256))}, reference=Model)
+def net(x):
+    return {
+        "y": F.relu(x @ w) @ w}
+"""
+
+
+def good():
+    return torch.zeros(4, 64)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": []}, "the data has no sample"),
+        ({"data": [{"x": torch.zeros(4, 3)}]}, "64"),
+        ({"data": [{"x": torch.zeros(4, 64).long()}]}, "'x' is int64, not float32"),
+        ({"data": [{"x": torch.full((4, 64), math.nan)}]}, "sample 0 of the data: 'x' has NaN in it"),
+        ({"data": [(good(), good())]}, "has 2 parts, and the network 1 inputs"),
+        ({"data": "empty"}, "there is no x.npy in"),
+        ({"data": "nowhere"}, "there is no folder nowhere"),
+        ({"budget": 299}, "float32 itself has"),
+        ({"budget": {"logits": 40}}, "there is no output 'logits'"),
+        ({"budget": -3}, "decibels above 0"),
+        ({"budget": "x", "metric": lambda got, exact: 1.0}, "the least that it may be"),
+        ({"budget": 2.0, "metric": lambda got, exact: 1.0}, "float32 itself misses the budget"),
+        ({"device": "rtx-9"}, "no device"),
+        ({"allow": "int3"}, "precision is"),
+        ({"allow": "fp32"}, "below float32"),
+        ({"seconds": 0}, "more than 0 seconds"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:30],
+)
+def test_bad_input_is_refused_in_one_sentence_and_nothing_is_written(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    given = {"data": [{"x": torch.randn(4, 64)}], "dims": DIMS, "output": tmp_path / "mlp.precision.json", **options}
+    with pytest.raises((td.UsageError, td.FeedError), match=message) as caught:
+        td.find_precision(mlp, **given)
+    assert "\n" not in caught.value.message
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]

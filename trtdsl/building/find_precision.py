@@ -1,0 +1,363 @@
+"""The precision of each call of a network, found without a GPU: what stays within a budget at the least cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from ..checking.buildable import refuse_obstacles
+from ..checking.judging.quality import SQNR, Outputs, as_budget, decibels
+from ..checking.saved import given_feeds, sizes_of
+from ..core.backend import Backend, get_backend
+from ..core.cancel import cancellable
+from ..core.dtypes import dtype_name
+from ..core.errors import FeedError, Location, UsageError
+from ..core.files import PRECISION, check_writable, write_atomically
+from ..core.lazy import torch
+from ..core.version import __version__
+from ..definition.network import Network
+from ..definition.precision import as_precision
+from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
+from ..definition.spec.spec import NetworkSpec
+from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump
+from ..definition.tuning.precisions import SUFFIX, Precisions
+from ..definition.weights import Source
+from ..engine.compiling.compiler import Progress, compile_engine
+from ..engine.program import program_of_plan
+from ..interpreter.feeds import make_feeds
+from ..programs.devices import DEFAULT, find_device, floor_of
+from ..programs.graph import Graph
+from ..programs.program import Program
+from ..sizes.profile import Range
+from .precision_search import Assignment, Group, Recording, Search
+from .search import Figures
+
+SECONDS = 120.0
+SAMPLES = 32
+"""As many are taken of the author's data."""
+DRAWN = "values drawn as a check draws them: not representative, give data of your own"
+Metric = Callable[[Outputs, Outputs], float]
+
+
+@dataclass(frozen=True)
+class LineReport:
+    """The calls of one of the author's lines."""
+
+    line: str
+    calls: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    decibels: float | None
+    """The SQNR of the network where these calls alone, with those that share their tensors, have their dtypes; None
+    where they are in float32, or there was no time for it."""
+    greatest: float
+    """The greatest absolute value that they take or make."""
+    launches: int
+    bytes: int
+    won: float
+    """Seconds of the floor beneath those of float32."""
+
+
+@dataclass(frozen=True)
+class PrecisionReport:
+    """What :func:`find_precision` found."""
+
+    network: str
+    device: str
+    data: str
+    samples: int
+    budget: Mapping[str, float]
+    allow: tuple[str, ...]
+    decibels: Mapping[str, Mapping[str, float]]
+    """The SQNR of each output by precision: ``fp32``, ``found``, and the lowest one that is allowed."""
+    figures: Mapping[str, Figures]
+    """The same of their programs."""
+    lines: tuple[LineReport, ...]
+    notes: tuple[str, ...]
+    evaluations: int
+    seconds: float
+    tuning: Tuning = field(repr=False)
+    file: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        facts = {name: value for name, value in vars(self).items() if name != "tuning"}
+        figures = {name: asdict(each) for name, each in self.figures.items()}
+        lines = [asdict(each) for each in self.lines]
+        more = {"figures": figures, "lines": lines, "file": str(self.file)}
+        return {"schema": 1, "kind": "precision", **facts, **more}
+
+
+def find_precision(
+    source: NetworkLike,
+    *,
+    data: Any = None,
+    allow: Sequence[str] = ("fp16", "bf16"),
+    budget: Any = 40.0,
+    metric: Metric | None = None,
+    device: str = DEFAULT,
+    seconds: float = SECONDS,
+    output: str | PathLike[str] | None = None,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    backend: str | Backend | None = None,
+    progress: Progress | None = None,
+) -> PrecisionReport:
+    """Finds in which dtype each call of a network may compute, and writes it to ``NAME.precision.json``.
+
+    The network is evaluated on ``data`` in float64 and in float32, which says each call's range. A call whose values,
+    or those that it computes in between, leave a dtype's range does not get it. Then the noise of each is measured: the
+    network with this call alone rounded, together with those that share its tensors. The search begins with every call
+    in the dtype that saves most, and widens those that make most noise for the bytes that they save until the whole
+    network, evaluated as TensorRT documents its layers, is within the ``budget``. Programs are built for ``device``:
+    where that found has a higher floor or more bytes than ``precision="fp16"`` has within the same budget, the search
+    begins with autocast's choices instead; a note says where fp16 is cheaper and misses the budget.
+
+    ``data`` is what :func:`check` takes as ``feeds``, or an iterable of such mappings, of Tensors or of tuples in the
+    order of the inputs, of which the first 32 are taken; without it values are drawn, which says little of real ones.
+    ``allow`` has the low dtypes. ``budget`` is the least SQNR in decibels, of every output or by output
+    (``{"logits": td.SQNR(45)}``); with ``metric``, a function of the network's and the exact outputs of a sample that
+    is greater the better they are, it is the least mean of that. ``output`` is where the file goes, by default beside
+    the weights, or else the network's file. The other arguments are those of :func:`build`.
+
+    Raises UsageError, before anything is written, for data without samples, a budget that float32 misses, an unknown
+    device or dtype; FeedError for data of another shape or dtype, or that has NaN in it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> @td.network(inputs={"x": td.Input((256, 1024))})
+    ... def gate(x):
+    ...     return {"y": F.sigmoid(x) * x}
+    >>> with TemporaryDirectory() as folder:
+    ...     report = td.find_precision(gate, data=[torch.rand(256, 1024)], output=f"{folder}/gate.precision.json")
+    >>> [(line.calls, line.dtypes) for line in report.lines]
+    [(('sigmoid', 'mul'), ('float16',))]
+    """
+    began = time.perf_counter()
+    spec, tell = as_spec(source), progress or (lambda phase, done, total: None)
+    if isinstance(spec, WrittenSpec):
+        raise UsageError(
+            f"the network {spec.name!r} is written already: give the spec or the file that it is made from"
+        )
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise UsageError(f"a search takes more than 0 seconds, not {seconds!r}")
+    device, low = find_device(device).name, _allowed(allow)
+    file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file, suffix=SUFFIX)
+    target = check_writable(file, PRECISION, spec.reads(weights))
+    backend = backend if isinstance(backend, Backend) else get_backend(backend)
+    how: dict[str, Any] = {"weights": weights, "dims": dims, "backend": backend}
+
+    def define(assignment: Assignment) -> Network:
+        return spec.define(precision=Precisions(assignment), **how)
+
+    with cancellable():
+        tell("defining the network", 0, 1)
+        plain = spec.define(precision=Precisions({}), exact=True, **how)
+        feeds, label = samples(spec, plain, data)
+        recording = Recording(plain, feeds, tell)
+        outputs = [name for name in recording.truth[0] if recording.own.signal[name]]
+        limits, least = _limits(budget, metric, outputs)
+        enough = None if metric is None else _enough(metric, recording, least)
+        _check_reachable(recording, limits, enough)
+        search = Search(
+            recording, low, limits, enough, define, find_device(device), began + seconds, tell, _scale(plain, feeds[0])
+        )
+        search.measure()
+        found, network, quality = search.run(search.start())
+        name = "fp16" if "float16" in low else "bf16"
+        policy = spec.define(precision=name, **how)
+        tell("building engines", 0, 1)
+        fp32, other = (_program(each, device) for each in (spec.define(**how), policy))
+        plain_choice = search.chosen(dict.fromkeys(search.of, "float32"))
+        candidates = [(plain_choice, plain, recording.own, *fp32)]
+        for start in (search.start(), recording.as_autocast(low[0])):
+            found = search.run(start)
+            candidates.append((*found, *_program(found[1], device)))
+            if not other[1].beats(candidates[-1][-1]):
+                break
+        best = candidates[0]
+        for each in candidates[1:]:
+            best = each if not best[-1].beats(each[-1]) else best
+        found, network, quality, program, cost = best
+        notes = []
+        rough = search.quality(policy)
+        if other[1].beats(cost):
+            notes.append(f"{name} costs less, and does not meet the budget: {_decibels(rough.decibels())}")
+        if best is candidates[0]:
+            notes.append("nothing below float32 costs less within the budget")
+    figures = {"fp32": fp32[1], name: other[1], "found": cost}
+    if data is None:
+        notes.append(f"measured on {DRAWN}")
+    if search.unmeasured:
+        notes.append(f"no time to measure {search.unmeasured} of {len(search.groups)} groups of calls alone")
+    sites = network.policy.calls.sites if network.policy is not None and network.policy.calls is not None else []
+    all_decibels = {"fp32": recording.own, name: rough, "found": quality}
+    measured = {
+        "data": label,
+        "samples": len(feeds),
+        "budget": least if metric is not None else {key: each.decibels for key, each in limits.items()},
+        "sqnr": {key: _finite(value) for key, value in quality.decibels().items()},
+        "device": device,
+        "figures": {key: asdict(value) for key, value in figures.items()},
+    }
+    variant = Variant(spec.case(dims, Precisions(found)), tuple(map(Tuned.of, sites)), measured)
+    label_of = f"{backend.name} {backend.version}"
+    tuning = Tuning(spec.name, label_of, __version__, (variant,), "precision")
+    write_atomically(target, dump(tuning))
+    return PrecisionReport(
+        network=spec.name,
+        device=device,
+        data=label,
+        samples=len(feeds),
+        budget={"metric": least} if metric is not None else {key: each.decibels for key, each in limits.items()},
+        allow=low,
+        decibels={key: each.decibels() for key, each in all_decibels.items()},
+        figures=figures,
+        lines=_lines(search, found, fp32[0], program, device),
+        notes=tuple(notes),
+        evaluations=search.evaluations,
+        seconds=time.perf_counter() - began,
+        tuning=tuning,
+        file=target.path,
+    )
+
+
+def _allowed(allow: Sequence[str]) -> tuple[str, ...]:
+    """The low dtypes by torch's names. UsageError for another, and for none."""
+    given = (allow,) if isinstance(allow, str) else tuple(allow)
+    found = [as_precision(each) for each in given]
+    names = tuple(dict.fromkeys(dtype_name(each) for each in found if each is not None))
+    if not names:
+        raise UsageError(f"allow has dtypes below float32, 'fp16' or 'bf16', not {allow!r}")
+    return names
+
+
+def samples(spec: NetworkSpec, network: Network, data: Any) -> tuple[list[dict[str, torch.Tensor]], str]:
+    """The samples of the author's data, and what they are called; drawn ones without any.
+
+    UsageError where there are none, FeedError for one that does not fit or has NaN in it.
+    """
+    if data is None:
+        env = network.profiles[0].at("opt") if network.profiles else {}
+        seeds = range(2)
+        return [
+            make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed)) for seed in seeds
+        ], "drawn values"
+    label = fspath(data) if isinstance(data, (str, PathLike)) else f"given as {type(data).__name__}"
+    if not isinstance(data, (str, PathLike, Mapping)) and isinstance(data, Iterable):
+        data = [_named(network, each) for each in itertools.islice(data, SAMPLES)]
+        if not data:
+            raise UsageError("the data has no sample")
+    feeds = given_feeds(network, data)[:SAMPLES]
+    for index, each in enumerate(feeds):
+        sizes_of(network, each)
+        for name, tensor in each.items():
+            wanted = network.inputs[name].dtype
+            if tensor.dtype != wanted:
+                raise FeedError(
+                    f"sample {index} of the data: {name!r} is {dtype_name(tensor.dtype)}, not {dtype_name(wanted)}"
+                )
+            if tensor.is_floating_point() and bool(torch.isnan(tensor).any()):
+                raise FeedError(f"sample {index} of the data: {name!r} has NaN in it")
+    return feeds, label
+
+
+def _named(network: Network, sample: Any) -> Any:
+    """A sample by the names of the inputs."""
+    if isinstance(sample, Mapping):
+        return sample
+    parts = sample if isinstance(sample, (tuple, list)) else (sample,)
+    if len(parts) != len(network.inputs):
+        raise UsageError(f"a sample of the data has {len(parts)} parts, and the network {len(network.inputs)} inputs")
+    return dict(zip(network.inputs, parts, strict=True))
+
+
+def _limits(budget: Any, metric: Metric | None, outputs: Sequence[str]) -> tuple[dict[str, SQNR], float]:
+    """The least SQNR of each output, and the least mean of a metric."""
+    if metric is None:
+        return as_budget(budget, outputs), 0.0
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise UsageError(f"with a metric the budget is the least that it may be, a number, not {budget!r}")
+    return dict.fromkeys(outputs, SQNR(1e-3)), float(budget)
+
+
+def _enough(metric: Metric, recording: Recording, least: float) -> Callable[[Sequence[Outputs]], bool]:
+    """Whether the mean of a metric over the samples is at least so much."""
+
+    def enough(got: Sequence[Outputs]) -> bool:
+        values = [float(metric(each, truth)) for each, truth in zip(got, recording.truth, strict=True)]
+        return sum(values) / len(values) >= least
+
+    return enough
+
+
+def _scale(network: Network, feeds: Mapping[str, torch.Tensor]) -> float:
+    """How many times the elements of a sample the inputs of the program have."""
+    env = network.profiles[0].at("opt") if network.profiles else {}
+    elements = sum(math.prod(network.input_shape(name, env)) for name in feeds)
+    return elements / max(sum(feed.numel() for feed in feeds.values()), 1)
+
+
+def _check_reachable(
+    recording: Recording, limits: Mapping[str, SQNR], enough: Callable[[Sequence[Outputs]], bool] | None
+) -> None:
+    """UsageError for a budget that float32 itself misses."""
+    own = recording.own.decibels()
+    for name, least in limits.items():
+        if not own[name] >= least.decibels:
+            raise UsageError(
+                f"float32 itself has {own[name]:.1f} dB of {name!r}, below the budget of {least.decibels:g}"
+            )
+    if enough is not None and not enough([recording.interpreter(each) for each in recording.feeds]):
+        raise UsageError("float32 itself misses the budget of the metric: give a lower one")
+
+
+def _program(network: Network, device: str) -> tuple[Program, Figures]:
+    """What the GPU will run, and what that costs."""
+    refuse_obstacles(network)
+    program = program_of_plan(compile_engine(network), network)
+    floor = floor_of(program, device).seconds
+    return program, Figures(program.launch_count, program.bytes, floor, program.memory)
+
+
+def _decibels(found: Mapping[str, float]) -> str:
+    return ", ".join(f"{value:.1f} dB of {name!r}" for name, value in found.items())
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _lines(search: Search, found: Assignment, before: Program, after: Program, device: str) -> tuple[LineReport, ...]:
+    """The author's lines in their order, with what their calls cost."""
+    seconds = [
+        Graph(program).seconds(floor_of(program, device).launches, Graph(program).lines) for program in (before, after)
+    ]
+    shares = {share.name: share for share in after.by("line")}
+    by_line: dict[Location, list[tuple[str, str, Group]]] = {}
+    for key, call in search.recording.calls.items():
+        location = call.site.location
+        if location is not None:
+            by_line.setdefault(location, []).append((key.function, found[key], search.of[key]))
+    rows = []
+    for location, calls in by_line.items():
+        share = shares.get(location.short)
+        own = [max(group.noise[dtype].values(), default=0.0) for _, dtype, group in calls if dtype in group.noise]
+        at = [call for call in search.recording.calls.values() if call.site.location == location]
+        rows.append(
+            LineReport(
+                location.short,
+                tuple(name for name, _, _ in calls),
+                tuple(sorted({dtype for _, dtype, _ in calls})),
+                decibels(max(own)) if own else None,
+                max(call.greatest for call in at),
+                share.launches if share is not None else 0,
+                share.bytes if share is not None else 0,
+                seconds[0].get(location.short, 0.0) - seconds[1].get(location.short, 0.0),
+            )
+        )
+    return tuple(rows)

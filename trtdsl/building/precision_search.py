@@ -1,0 +1,375 @@
+"""The search of :func:`find_precision`: ranges and sensitivities from one network in float32, then the cheapest dtypes
+that stay within a budget of noise."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..checking.judging.quality import SQNR, Outputs, Quality
+from ..core.dtypes import as_dtype
+from ..core.errors import UsageError
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.precision import FLOAT32, LOW
+from ..definition.tuning.choices import Site, SiteKey
+from ..interpreter.interpret import Interpreter
+from ..layers.convolution import parameters_of
+from ..layers.evaluation import Evaluate, Node
+from ..programs.devices import Device
+
+MARGIN = 2.0
+"""How far values on the author's data stay below the greatest of a dtype: other data has greater ones."""
+LEAST = 1e-9
+"""Seconds that a wider dtype costs at the least: what joins two parts in it may cost less than nothing."""
+SHARE = 0.5
+"""The part of the time that sensitivities may take."""
+ROUNDS = 12
+"""The most whole evaluations before the search gives up and says so."""
+PRODUCTS = LOW - {"prelu"}
+KERNELS = ("CONVOLUTION", "DECONVOLUTION")
+"""Layers that have weights of their own, and take others as operands."""
+Feeds = Mapping[str, "torch.Tensor"]
+Tell = Callable[[str, int, int], None]
+Assignment = dict[SiteKey, str]
+
+
+@dataclass
+class Call:
+    """What was recorded of one call of the author's."""
+
+    site: Site
+    sources: Collection[SiteKey | None]
+    """The calls whose results it takes; None for inputs of the network."""
+    greatest: float = 0.0
+    """Of its operands, results and what it computes in between."""
+    elements: dict[str, int] = field(default_factory=dict)
+    """Of its tensors that are not constant, by name."""
+
+    def fits(self, dtype: str) -> bool:
+        """Whether its values stay within a dtype's range."""
+        return self.greatest * MARGIN <= torch.finfo(as_dtype(dtype)).max
+
+
+@dataclass
+class Group:
+    """Calls that share tensors that nothing else takes: they have one dtype."""
+
+    calls: list[Call]
+    noise: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By dtype and output: the noise that this group alone makes, as a part of the signal."""
+
+    @property
+    def bytes(self) -> int:
+        """Of its tensors in float32."""
+        return 4 * sum({name: n for call in self.calls for name, n in call.elements.items()}.values())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the author leaves its dtype to the search."""
+        return not any(call.site.given for call in self.calls)
+
+    def saves(self, dtype: str) -> float:
+        """Bytes that it saves in a dtype."""
+        return self.bytes * (1 - as_dtype(dtype).itemsize / 4)
+
+
+class Recording:
+    """A network in float32, evaluated on the author's data: exact outputs, each call's range, groups of calls."""
+
+    def __init__(self, network: Network, feeds: Sequence[Feeds], tell: Tell):
+        assert network.policy is not None and network.policy.calls is not None
+        self.network, self.feeds = network, feeds
+        sources = network.policy.sources
+        self.calls = {site.key: Call(site, sources[site.key]) for site in network.policy.calls.sites}
+        self.sites = {name: call.site for name, call in network.calls.items() if call.site is not None}
+        """The call of each layer."""
+        self._rounded: Collection[SiteKey] = ()
+        self._dtype = torch.float32
+        self._records = True
+        self.interpreter = Interpreter(network, wrap=self._wrap)
+        self.own = Quality()
+        """Of the network in float32."""
+        exact = network.exact_values()
+        with exact:
+            precise = Interpreter(network)
+        self.truth: list[dict[str, torch.Tensor]] = []
+        for index, each in enumerate(feeds):
+            tell("evaluating in float64 and float32", index, len(feeds))
+            exact.alone = True
+            with exact:
+                found = precise({name: feed.clone() for name, feed in each.items()})
+            self.truth.append({name: exact.of(x) for name, x in found.items() if x.is_floating_point()})
+            self.own.add(self.interpreter(each), self.truth[-1])
+        self._records = False
+
+    def _wrap(self, node: Node, evaluate: Evaluate) -> Evaluate:
+        key = self.sites.get(node.name)
+        if key is None or key not in self.calls:
+            return evaluate
+        call, makes = self.calls[key], node.makes
+        kernel = parameters_of(node, channels_first=node.type == "CONVOLUTION") if node.type in KERNELS else ()
+        needs = [None if tensor is None else tensor.name for tensor in node.inputs]
+        varying = bool(node.inputs)
+
+        def watched(*operands: Any) -> Any:
+            if self._records:
+                results = evaluate(*operands)
+                made = results if isinstance(results, (tuple, list)) else (results,)
+                for name, x in (*zip(needs, operands, strict=False), *zip(makes, made, strict=True)):
+                    if isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() and name is not None:
+                        greatest = torch.where(torch.isinf(x), 0.0, x).abs().max()  # an infinity is a mask's
+                        call.greatest = max(call.greatest, float(greatest.nan_to_num(0.0)))
+                        if varying:
+                            call.elements[name] = max(call.elements.get(name, 0), x.numel())
+                return results
+            if key not in self._rounded:
+                return evaluate(*operands)
+            results = evaluate(*map(self._round, (*operands, *kernel[len(operands) - 1 :])))
+            if isinstance(results, (tuple, list)):
+                return type(results)(map(self._round, results))
+            return self._round(results)
+
+        return watched
+
+    def _round(self, x: Any) -> Any:
+        """A value in float32 that the dtype has."""
+        if isinstance(x, torch.Tensor) and x.dtype == torch.float32:
+            return x.to(self._dtype).float()
+        return x
+
+    def groups(self) -> list[Group]:
+        """The calls in groups: one joins the call whose result it alone takes, unless it is a product, or one of the
+        two has values that the other's dtype would not hold."""
+        users: dict[SiteKey, list[Call]] = {}
+        for call in self.calls.values():
+            for source in call.sources:
+                if source is not None:
+                    users.setdefault(source, []).append(call)
+        group = {key: Group([call]) for key, call in self.calls.items()}
+        for key, taking in users.items():
+            first, second = self.calls[key], taking[0]
+            alike = first.fits("float16") == second.fits("float16") and first.site.given == second.site.given
+            if len(taking) > 1 or not alike or second.site.key.function in PRODUCTS:
+                continue
+            one, other = group[key], group[second.site.key]
+            if one is not other:
+                one.calls += other.calls
+                group |= {call.site.key: one for call in other.calls}
+        return list({id(each): each for each in group.values()}.values())
+
+    def noise(self, group: Group, dtype: str, feeds: int) -> dict[str, float]:
+        """What rounding in one group alone makes of the outputs, on so many of the samples."""
+        self._rounded, self._dtype = {call.site.key for call in group.calls}, as_dtype(dtype)
+        quality = Quality()
+        try:
+            for each, truth in zip(self.feeds[:feeds], self.truth, strict=False):
+                quality.add(self.interpreter(each), truth)
+        finally:
+            self._rounded = ()
+        return quality.parts()
+
+    def as_autocast(self, low: str) -> Assignment:
+        """The dtypes that autocast's lists give the calls."""
+        found: Assignment = {}
+        for key, call in self.calls.items():  # in the author's order: sources come first
+            name = key.function
+            wide = any(source is None or found.get(source) == "float32" for source in call.sources)
+            found[key] = low if name in LOW else "float32" if name in FLOAT32 or wide else low
+        return found
+
+
+class Search:
+    """The dtypes of a network's calls: ``best`` has the cheapest that stay within the budget."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        allow: Sequence[str],
+        budget: Mapping[str, SQNR],
+        enough: Callable[[Sequence[Outputs]], bool] | None,
+        define: Callable[[Assignment], Network],
+        device: Device,
+        deadline: float,
+        tell: Tell,
+        scale: float = 1.0,
+    ):
+        self.device, self.scale = device, scale  # by which tensors of the program are greater than those of the data
+        self.recording, self.allow, self.enough = recording, allow, enough
+        self.define, self.deadline, self.tell = define, deadline, tell
+        self.limits = {name: each.part for name, each in budget.items()}
+        self.groups = recording.groups()
+        self.of = {call.site.key: group for group in self.groups for call in group.calls}
+        self.neighbours: dict[int, set[SiteKey]] = {id(group): set() for group in self.groups}
+        """A call of each group that takes its results or gives it operands."""
+        for key, call in recording.calls.items():
+            for source in call.sources:
+                if source is not None and self.of[source] is not self.of[key]:
+                    self.neighbours[id(self.of[key])].add(self.of[source].calls[0].site.key)
+                    self.neighbours[id(self.of[source])].add(self.of[key].calls[0].site.key)
+        self.evaluations = 0
+        self.unmeasured = 0
+        """Groups that there was no time to evaluate alone."""
+
+    def measure(self) -> None:
+        """The noise of each group alone in each dtype, the largest groups first, as long as there is time."""
+        feeds, began = len(self.recording.feeds), time.perf_counter()
+        until = began + SHARE * (self.deadline - began)
+        tried = [
+            (group, dtype)
+            for group in sorted((group for group in self.groups if group.is_open), key=lambda group: -group.bytes)
+            for dtype in self.allow
+            if all(call.fits(dtype) for call in group.calls)
+        ]
+        left: list[tuple[Group, str]] = []
+        for index, (group, dtype) in enumerate(tried):
+            self.tell("measuring each call's noise", index, len(tried))
+            if time.perf_counter() > until:
+                left.append((group, dtype))
+                continue
+            start = time.perf_counter()
+            group.noise[dtype] = self.recording.noise(group, dtype, feeds)
+            self.evaluations += feeds
+            if (time.perf_counter() - start) * (len(tried) - index) > until - time.perf_counter():
+                feeds = max(1, feeds // 2)
+        for group, dtype in left:  # as most of those that were measured
+            measured = [other.noise[dtype] for other in self.groups if dtype in other.noise]
+            group.noise[dtype] = {
+                name: statistics.median(each[name] for each in measured) if measured else 0.0 for name in self.limits
+            }
+        self.unmeasured = len({id(group) for group, _ in left})
+
+    def start(self) -> Assignment:
+        """Every call in the dtype that saves most, of those whose range its values fit."""
+        return {key: self._possible(group)[0] for key, group in self.of.items()}
+
+    def _possible(self, group: Group) -> list[str]:
+        """The dtypes that a group may have, the one that saves most and makes the least noise first."""
+        if not group.is_open:
+            return [group.calls[0].site.lowering]
+        kept = [dtype for dtype in self.allow if math.isfinite(self._worst(group, dtype))]
+        return [*sorted(kept, key=lambda dtype: (-group.saves(dtype), self._worst(group, dtype))), "float32"]
+
+    def _worst(self, group: Group, dtype: str) -> float:
+        """The noise of a group over what is allowed, of the output where that is most; infinite if it is not to be."""
+        if dtype == "float32":
+            return 0.0
+        noise = group.noise.get(dtype)
+        return (
+            math.inf if noise is None else max((noise[name] / limit for name, limit in self.limits.items()), default=0)
+        )
+
+    def _seconds(self, group: Group, dtype: str, chosen: Mapping[int, str]) -> float:
+        """What a group costs in a dtype: its bytes, and a cast for each neighbour that has another one."""
+        casts = sum(chosen[id(self.of[key])] != dtype for key in self.neighbours[id(group)])
+        return -group.saves(dtype) * self.scale / self.device.bandwidth + casts * self.device.overhead
+
+    def _predicted(self, chosen: Mapping[int, str]) -> dict[str, float]:
+        """The noise of each output over what is allowed, as the sum of the groups'."""
+        return {
+            name: sum(
+                group.noise[dtype][name] / limit for group in self.groups if (dtype := chosen[id(group)]) in group.noise
+            )
+            for name, limit in self.limits.items()
+        }
+
+    def _within(self, assignment: Assignment, most: float) -> Assignment:
+        """The assignment with the groups in wider dtypes that make most noise for what they save, until the predicted
+        noise is at most so much of what is allowed; then those that fit after all are taken back."""
+        chosen = {id(group): assignment[group.calls[0].site.key] for group in self.groups}
+        before = dict(chosen)
+
+        def steps() -> Iterable[tuple[float, Group, str]]:
+            now = self._predicted(chosen)
+            over = [name for name, part in now.items() if part > most]
+            for group in self.groups if over else ():
+                dtype = chosen[id(group)]
+                for wider in self._possible(group) if group.is_open and dtype != "float32" else ():
+                    gain = sum(
+                        group.noise.get(dtype, {}).get(name, 0.0) - group.noise.get(wider, {}).get(name, 0.0)
+                        for name in over
+                    )
+                    if gain > 0:
+                        costs = self._seconds(group, wider, chosen) - self._seconds(group, dtype, chosen)
+                        yield gain / max(costs, LEAST), group, wider
+
+        while (best := max(steps(), key=lambda step: step[0], default=None)) is not None:
+            chosen[id(best[1])] = best[2]
+        changed = [group for group in self.groups if chosen[id(group)] != before[id(group)]]
+        for group in sorted(changed, key=lambda group: -group.bytes):
+            back = {**chosen, id(group): before[id(group)]}
+            if all(part <= most for part in self._predicted(back).values()):
+                chosen = back
+        return {key: chosen[id(group)] for key, group in self.of.items()}
+
+    def run(self, assignment: Assignment) -> tuple[Assignment, Network, Quality]:
+        """From an assignment to one whose whole evaluation stays within the budget."""
+        most = 1.0
+        for number in range(ROUNDS):
+            last = number == ROUNDS - 1 or time.perf_counter() > self.deadline
+            assignment = dict.fromkeys(self.of, "float32") if last else self._within(assignment, most)
+            assignment = self.chosen(assignment)
+            self.tell("evaluating the whole network", number, ROUNDS)
+            network, quality, got = self.evaluated(assignment)
+            parts = {name: part / self.limits[name] for name, part in quality.parts().items() if name in self.limits}
+            if all(part <= 1 for part in parts.values()) and (self.enough is None or self.enough(got)):
+                return assignment, network, quality
+            if not all(math.isfinite(part) for part in parts.values()) and self._mended(network, assignment):
+                continue
+            chosen = {id(group): assignment[group.calls[0].site.key] for group in self.groups}
+            predicted = max(self._predicted(chosen).values(), default=0.0)
+            worst = max(parts.values(), default=2.0) if self.enough is None else 2.0
+            most = min(most, predicted) / max(1.3, min(worst, 8.0))
+        raise UsageError("the network does not meet the budget in float32 either: give a lower one")
+
+    def chosen(self, assignment: Assignment) -> Assignment:
+        """With the author's own choices."""
+        return assignment | {key: call.site.lowering for key, call in self.recording.calls.items() if call.site.given}
+
+    def evaluated(self, assignment: Assignment) -> tuple[Network, Quality, list[Outputs]]:
+        """The network with these dtypes, evaluated on all data."""
+        network, got = self.define(assignment), list[Outputs]()
+        return network, self.quality(network, got), got
+
+    def quality(self, network: Network, got: list[Outputs] | None = None) -> Quality:
+        """That of a network on all data; ``got`` takes its outputs."""
+        interpreter, quality = Interpreter(network), Quality()
+        for each, truth in zip(self.recording.feeds, self.recording.truth, strict=True):
+            found = interpreter(each)
+            quality.add(found, truth)
+            self.evaluations += 1
+            if got is not None:
+                got.append(found)
+        return quality
+
+    def _mended(self, network: Network, assignment: Assignment) -> bool:
+        """Forbids the dtype of the first calls that give what is not finite where float32 is; whether there are any."""
+        sites = {name: call.site for name, call in network.calls.items() if call.site is not None}
+        finite: dict[str, bool] = {}
+        guilty: dict[int, Group] = {}
+        interpreter = Interpreter(network)
+        makers = interpreter.makers
+        needs = {node.name: node.needs for node in interpreter.nodes}
+
+        def observe(name: str, value: torch.Tensor) -> None:
+            finite[name] = not value.is_floating_point() or bool(torch.isfinite(value).all())
+            maker = makers.get(name, "")
+            key = sites.get(maker)
+            if key is None or key not in self.of or finite[name]:
+                return
+            group, first = self.of[key], all(finite.get(need, True) for need in needs.get(maker, ()))
+            if first and group.is_open and assignment[key] != "float32":
+                guilty[id(group)] = group
+
+        for each in self.recording.feeds:
+            interpreter(each, observe=observe)
+        for group in guilty.values():
+            dtype = assignment[group.calls[0].site.key]
+            group.noise[dtype] = dict.fromkeys(self.limits, math.inf)
+            for call in group.calls:
+                assignment[call.site.key] = self._possible(group)[0]
+        return bool(guilty)

@@ -1,0 +1,79 @@
+"""Where a network's precision is lost: how far each call's results are from their exact values, beside its operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.tuning.choices import Site
+from ..interpreter.interpret import Interpreter
+from .judging.quality import Quality
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What one call loses, in decibels: its rounding, and what it makes of the noise that it is given."""
+
+    line: str
+    call: str
+    dtype: str
+    before: float
+    """SQNR of the worst of its operands; infinite where they are exact."""
+    after: float
+    """SQNR of its result."""
+
+    def __str__(self) -> str:
+        given = "exact operands" if math.isinf(self.before) else f"{self.before:.1f} dB"
+        return f"{self.line}: {self.call} in {self.dtype}: {given} → {self.after:.1f} dB"
+
+
+def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> list[Loss]:
+    """What each call of a network loses whose calls have a precision each, those that lose most first.
+
+    One evaluation in the network's own precision and in exact arithmetic at once. The network is defined with
+    ``exact=True``; without a precision per call there is nothing to say of one.
+
+    >>> network = td.Network()
+    >>> precision_losses(network, {})
+    []
+    """
+    if network.policy is None or network.policy.calls is None:
+        return []
+    sites = {site.key: site for site in network.policy.calls.sites}
+    exact = network.exact_values()
+    with exact:
+        interpreter = Interpreter(network)
+    found: dict[str, float] = {}
+
+    def observe(name: str, value: torch.Tensor) -> None:
+        if value.is_floating_point() and value.numel():
+            quality = Quality()
+            quality.add({"": value.detach()}, {"": exact.of(value)})
+            found[name] = quality.decibels()[""]
+
+    with exact:
+        interpreter({name: feed.clone() for name, feed in feeds.items()}, observe=observe)
+    before: dict[Site, float] = {}
+    after: dict[Site, float] = {}
+    mine: dict[Site, set[str]] = {}
+    for part in (step.part for step in interpreter.steps):
+        call = network.calls.get(part.name)
+        site = None if call is None or call.site is None else sites.get(call.site)
+        if site is None:
+            continue
+        made = mine.setdefault(site, set())
+        given = [found[name] for name in part.needs if name in found and name not in made]
+        before[site] = min([before.get(site, math.inf), *given])
+        results = [found[name] for name in part.makes if name in found]
+        made.update(part.makes)
+        if results and part.needs:
+            after[site] = min(results)
+    losses = [
+        Loss(site.location.short if site.location else "", site.key.function, site.lowering, before[site], value)
+        for site, value in after.items()
+    ]
+    most = 200.0  # of operands that are exact
+    return sorted(losses, key=lambda each: each.after - min(each.before, most))

@@ -1,0 +1,78 @@
+"""`trtdsl precision`: the dtype of each call, found on data of the author's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import trtdsl as td
+
+from ...core.errors import UsageError
+from ...display.results import print_precision
+from ...programs.devices import DEFAULT
+from ..command import Output, command
+from ..options import Backend, Dims, Gpu, NetworkName, Settings, WeightsFile, dims_of, settings_of
+
+app = typer.Typer()
+
+
+@app.command()
+@command
+def precision(
+    out: Output,
+    network: NetworkName,
+    set_: Settings = None,
+    dim: Dims = None,
+    weights: WeightsFile = None,
+    backend: Backend = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FOLDER", help="INPUT.npy files, or folders with these; drawn values without."),
+    ] = None,
+    allow: Annotated[str, typer.Option("--allow", metavar="DTYPES", help="The low dtypes.")] = "fp16,bf16",
+    budget: Annotated[
+        list[str] | None,
+        typer.Option("--budget", metavar="[OUTPUT=]45dB", help="The least SQNR; 40dB by default. Repeatable."),
+    ] = None,
+    device: Gpu = DEFAULT,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="How long the search may take.")] = 120.0,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.precision.json beside the weights."),
+    ] = None,
+) -> None:
+    """Find in which precision each call may compute, within a budget of noise, and write NAME.precision.json.
+
+    No GPU is needed. `build`, `check`, `inspect` and `view` take the file as --precision.
+    """
+    with out.progress() as progress:
+        report = td.find_precision(
+            td.load_spec(network, settings_of(set_)),
+            data=data,
+            allow=allow.split(","),
+            budget=_budget(budget),
+            device=device,
+            seconds=seconds,
+            output=output,
+            weights=weights,
+            dims=dims_of(dim),
+            backend=backend,
+            progress=progress.step,
+        )
+    out.result(report.to_json(), lambda: print_precision(report))
+
+
+def _budget(given: list[str] | None) -> Any:
+    """Parses ``--budget``: decibels for all outputs, or by output."""
+    found: dict[str, float] = {}
+    for text in given or ["40dB"]:
+        name, _, value = text.rpartition("=")
+        try:
+            found[name] = float(value.removesuffix("dB").removesuffix("db").strip())
+        except ValueError:
+            raise UsageError(f"--budget {text}: expected decibels such as 45dB, or OUTPUT=45dB") from None
+    if "" in found and len(found) > 1:
+        raise UsageError("--budget is given for all outputs, and for some: say one of them")
+    return found.get("", found)
