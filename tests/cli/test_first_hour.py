@@ -97,3 +97,33 @@ def test_what_is_piped_is_short(file, monkeypatch):
     assert max(map(len, lines)) <= 160
     monkeypatch.setenv("COLUMNS", "60")
     assert max(map(len, trtdsl("inspect", "net.py:net", "--depth", "all").splitlines())) <= 60
+
+
+def test_pyproject_has_defaults_of_options(file):
+    trtdsl("build", "net.py:net", "--no-check")
+    project = Path("pyproject.toml")
+    project.write_text('[tool.trtdsl]\ndevice = "h100"\n[tool.trtdsl.inspect]\nby = "kind"\n')
+    said = trtdsl("inspect", "net.engine", "--program")
+    assert "floor on h100" in said and said.splitlines()[1].startswith("kind")
+    assert "floor on orin" in trtdsl("inspect", "net.engine", "--program", "--device", "orin")
+    inner = file / "inner"
+    inner.mkdir()
+    for text, message in (
+        ('[tool.trtdsl]\ndevic = "h100"', "[tool.trtdsl]: there is no option 'devic' (nearest: device)"),
+        ("[tool.trtdsl.inspect]\ndept = 2", "[tool.trtdsl.inspect]: there is no option 'dept' (nearest: depth)"),
+        ("[tool.trtdsl.inspekt]\n", "there is no command 'inspekt' (nearest: inspect)"),
+    ):
+        project.write_text(text)
+        done = CliRunner().invoke(app, ["doctor"])
+        assert done.exception is not None and message in str(done.exception)
+    project.write_text("[tool.other]\nx = 1")
+    trtdsl("inspect", "net.engine")
+
+
+def test_the_code_of_a_line_stands_beside_it(file, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    line = next(line for line in trtdsl("inspect", "net.py:net", "--program").splitlines() if "net.py:12" in line)
+    assert "x * 2" in line
+    trtdsl("build", "net.py:net", "--no-check")
+    Path("net.py").write_text("# another state\n" * 20)
+    assert "another state" not in trtdsl("inspect", "net.engine", "--program")

@@ -93,7 +93,7 @@ def test_tables_fit_a_narrow_terminal_and_say_what_they_leave_out(deep):
     table = text[text.index("deep (tensorrt") :]
     assert "deep (tensorrt" in table and "at N=3" in table
     assert all(len(line) <= 80 for line in table.splitlines()[:30])
-    assert "left out at 80 columns: inputs" in table
+    assert "a terminal wider than these 80 characters shows 'inputs'" in table
     assert re.search(r"FLOAT\(N, 5\)", table)  # the author's dimensions
     assert re.search(r"stem\.exp +UNARY", table) and re.search(r"body\.block_23\.\* +\d layers", table)
     assert "--depth all every layer" in table
@@ -123,7 +123,7 @@ def test_a_table_drops_columns_before_it_cuts_names():
     narrow = as_text(make_table(head, [row], width=20, drop=("few", "many"), cut=("name",)))
     assert narrow.splitlines()[0].split() == ["name"]
     assert narrow.splitlines()[2] == "…ong.name.of.a.layer"
-    assert "left out at 20 columns: many, few" in " ".join(narrow.split())
+    assert "wider than these 20 characters shows 'many', 'few', too" in " ".join(narrow.split())
 
 
 SLOW = """\

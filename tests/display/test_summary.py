@@ -10,6 +10,7 @@ from cases import BACKEND, CASES, Builder, outputs_of
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.display.folding import rows
 from trtdsl.display.summary import summarize
 
 WINDOW = {"stride": (1, 1), "pre_padding": (1, 1), "post_padding": (1, 1), "dilation": (1, 1)}
@@ -192,3 +193,18 @@ def test_the_cost_of_a_loop_is_that_of_a_run():
     assert "1 of 9 layers are in a loop or a branch; td.inspect(network) runs it once" in str(summary)
     assert td.summarize(net, {"x": torch.ones(3)}).flops == 3
     assert td.inspect(net).flops == 3
+
+
+def test_layers_are_grouped_by_the_module_and_the_call_that_the_author_wrote():
+    net = td.Network()
+    x = net.input("x", (1, 3, 8, 8))
+    weights = {"down.conv.weight": torch.randn(4, 3, 3, 3), "up.conv.weight": torch.randn(4, 7, 3, 3)}
+    w = net.weights(weights)
+    y = F.relu(F.conv2d(x, w.down.conv.weight, padding=1))
+    z = F.log_softmax(F.conv2d(F.cat([y, x], 1), w.up.conv.weight, padding=1), 1)
+    net.output(z, "z")
+    found = {row.label: row for row in rows(summarize(net).layers, 1)}
+    assert found["down.*"].outputs == "FLOAT(1, 4, 8, 8)"  # what is joined to it is no part of it
+    assert found["cat"].outputs == "FLOAT(1, 7, 8, 8)"
+    (last,) = [row for name, row in found.items() if "log_softmax" in name]
+    assert len(last.layers) > 1 and last.outputs == "FLOAT(1, 4, 8, 8)"

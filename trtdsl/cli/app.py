@@ -11,6 +11,7 @@ import typer
 
 from ..core.version import __version__
 from . import commands
+from .defaults import default_map
 
 app = typer.Typer(
     name="trtdsl",
@@ -39,8 +40,9 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    context.default_map = default_map(context.command)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ..definition.network import Network
+from ..layers.evaluation import Node
+from ..layers.region import category_of
 
 if TYPE_CHECKING:
     from .summary import LayerSummary
 
 SORTS = ("order", "bytes", "flops", "parameters")
 CONSTANTS = "(constants)"
+STAYS = {"activation", "pointwise", "normalization", "constant"}
+"""What may end a module; others behind its last weight are the author's work with its result."""
 FEW = 40
 """Rows that a reader takes in: where there are more layers, modules are folded."""
 
@@ -31,8 +37,8 @@ class Row:
     @property
     def label(self) -> str:
         """The layer's name, or that of the module."""
-        if not self.is_folded:
-            return self.layers[0].name
+        if not self.is_folded or self.layers[0].call == self.layers[-1].call is not None:
+            return self.layers[-1].name
         return self.name if self.name == CONSTANTS else f"{self.name}.*"
 
     @property
@@ -86,6 +92,39 @@ class Row:
         return f"{split[0][0]}:{numbers[0]}{last}"
 
 
+def belongs(network: Network, name: str, scope: str) -> bool:
+    """Whether a layer uses weights of a module, or was written in a scope of that name."""
+    call = network.calls.get(name)
+    named = (*network.owners.get(name, ()), *network.weight_names.get(name, ()), call.scope if call else "")
+    return any(each == scope or each.startswith(f"{scope}.") for each in named)
+
+
+def modules_of(network: Network, nodes: Sequence[Node]) -> list[str]:
+    """The module that each layer is part of. Layers are in an order in which they could run.
+
+    A layer without weights has the scope of its first operand, wherever it stands: where nothing of the module is made
+    of its result, it is part of what is around the module.
+    """
+    behind: dict[str, set[str]] = {}  # by tensor, the modules that compute with it, or with what is made of it
+    found = []
+    for node in reversed(nodes):
+        own, scope = set().union(*(behind.get(name, set()) for name in node.makes)), node.name.rpartition(".")[0]
+        used = {each for each in _outward(scope) if belongs(network, node.name, each)}
+        if category_of(node.type) not in STAYS:
+            scope = next((each for each in _outward(scope) if each in own or each in used), "")
+        for name in node.needs:
+            behind[name] = behind.get(name, set()) | own | used
+        found.append(scope)
+    return found[::-1]
+
+
+def _outward(scope: str) -> Iterator[str]:
+    """A module, the one around it, and so on."""
+    while scope:
+        yield scope
+        scope = scope.rpartition(".")[0]
+
+
 def total(values: Iterable[int | None]) -> int | None:
     """The sum; None where one of the values is not known."""
     found = list(values)
@@ -113,15 +152,20 @@ def rows(layers: Sequence[LayerSummary], depth: int | None = None, sort: str = "
 
 
 def _folded(layers: Sequence[LayerSummary], depth: int) -> list[Row]:
-    """A row for each module of ``depth`` names, and for each layer above it, in the order of their first layers.
+    """A row for each module of ``depth`` names, and for each call of the author's above it, in their order.
 
     Constants above it stand in one row.
     """
-    groups: dict[str, list[LayerSummary]] = {}
+    groups: dict[str, tuple[str, list[LayerSummary]]] = {}
     for index, layer in enumerate(layers):
-        parts = layer.name.split(".")
-        key = ".".join(parts[:depth]) if len(parts) > depth else f"{layer.name} {index}"
-        if layer.type == "CONSTANT" and len(parts) <= depth < sys.maxsize:
-            key = CONSTANTS
-        groups.setdefault(key, []).append(layer)
-    return [Row(name, layers) for name, layers in groups.items()]
+        parts = [*layer.module.split("."), layer.name.rpartition(".")[2]] if layer.module else [layer.name]
+        name, key = layer.name, f"{layer.name} {index}"
+        if len(parts) > depth:
+            name = key = ".".join(parts[:depth])
+        elif layer.type == "CONSTANT" and layer.call is None and depth < sys.maxsize:
+            name = key = CONSTANTS
+        elif layer.call is not None and depth < sys.maxsize:
+            key = f"{layer.call} of {layer.module}"  # a call's constants stand in front of all
+            groups[key] = groups.pop(key, (name, []))
+        groups.setdefault(key, (name, []))[1].append(layer)
+    return [Row(name, layers) for name, layers in groups.values()]

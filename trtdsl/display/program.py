@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT, Floor, floor_of
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from ..building.search import Figures
     from ..programs.compare import Comparison, Row
 
+CODE = 48  # the most characters of a line
 SORTS = ("order", "bytes", "floor")
 
 
@@ -48,8 +51,22 @@ def program_table(
         "", str(program.launch_count), megabytes(program.bytes), "", megabytes(program.rearranged_bytes),
         number(program.flops), f"{floor.seconds * 1e6:.1f}",
     ]  # fmt: skip
-    drop = ("of all", "FLOPs", "rearranged", "floor µs")
-    return make_table([by, *head], rows, numbers=head, totals=totals, width=width, drop=drop, cut=(by,))
+    drop, codes = ("of all", "FLOPs", "rearranged", "floor µs"), [_code(program, share.name) for share in shares]
+    if not any(codes):
+        return make_table([by, *head], rows, numbers=head, totals=totals, width=width, drop=drop, cut=(by,))
+    rows = [[name, code, *figures] for (name, *figures), code in zip(rows, codes, strict=True)]
+    totals.insert(1, "")
+    return make_table([by, "code", *head], rows, numbers=head, totals=totals, width=width, drop=drop, cut=("code", by))
+
+
+def _code(program: Program, line: str) -> str:
+    """The text of an author's line, as its file is now; of an engine's, which may be of another state, none."""
+    file, _, number = line.rpartition(":")
+    if not number.isdecimal() or program.build_seconds is None:
+        return ""
+    found = next((path for path in (Path(file), Path("..") / file) if path.is_file()), None)
+    text = "" if found is None else linecache.getline(str(found), int(number)).strip().removeprefix("return ")
+    return text if len(text) <= CODE else f"{text[: CODE - 1]}…"
 
 
 def _by_launch(program: Program, floor: Floor, sort: str, width: int | None) -> Table:

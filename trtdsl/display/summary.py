@@ -24,7 +24,7 @@ from ..layers.region import REGIONS, Region
 from ..sizes.profile import Range
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, value
-from .folding import rows, total
+from .folding import modules_of, rows, total
 from .table import as_text, make_table
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ class LayerSummary:
     bytes: int | None
     """Read and written, when each layer stands alone; a reshape moves none."""
     location: str | None
+    module: str = ""
+    """The module that it is part of, by its full name."""
+    call: int | None = None
+    """The number of the author's call that it comes from: layers of one call have one number."""
 
 
 @dataclass(frozen=True)
@@ -250,9 +254,23 @@ def summarize(
         ran = max((times[name] for name in node.makes), default=1) if feeds is not None else 1
         executions = None if feeds is None and node.name in inside else ran
         layers.append(_layer(interpreter, node, shapes, sizes, executions))
+    if interpreter.network is not None:
+        layers = _placed(interpreter.network, interpreter.nodes, layers)
     fallbacks = [str(each) for each in network.choices.fallbacks] if isinstance(network, Network) else []
     remarks = [each.to_json() for each in network.graph.remarks] if isinstance(network, Network) else []
     return Summary(name, backend, layers, fallbacks, remarks, tuned)
+
+
+def _placed(network: Network, nodes: Sequence[Node], layers: Sequence[LayerSummary]) -> list[LayerSummary]:
+    """The layers with their modules and the author's calls."""
+    calls = [network.calls.get(node.name) for node in nodes]
+    numbers: dict[int, int] = {}
+    for call in calls:
+        numbers.setdefault(id(call), len(numbers))
+    return [
+        replace(layer, module=module, call=None if call is None else numbers[id(call)])
+        for layer, module, call in zip(layers, modules_of(network, nodes), calls, strict=True)
+    ]
 
 
 def tuned_sizes(network: Network) -> dict[str, int] | None:

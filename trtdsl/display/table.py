@@ -26,7 +26,8 @@ def make_table(
 ) -> Table:
     """A table of one line a row where there is room; columns of ``numbers`` are flush right and never broken.
 
-    Where it is wider than ``width``, the columns that ``cut`` names are shortened, and keep their ends, and those that
+    Where it is wider than ``width``, the columns that ``cut`` names are shortened, and keep their ends (``code`` its
+    beginning), and those that
     ``drop`` names are left out, in that order, as far as needed. The caption says what was left out.
     """
     from rich import box
@@ -40,7 +41,8 @@ def make_table(
     left_out = [name for index, name in enumerate(head) if index not in kept]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=totals is not None)
     if left_out:
-        table.caption = Text(f"left out at {width} columns: {', '.join(left_out)}", "dim")
+        names = ", ".join(f"'{name}'" for name in left_out)
+        table.caption = Text(f"a terminal wider than these {width} characters shows {names}, too", "dim")
         table.caption_justify = "left"
     right = set(numbers)
     for index in kept:
@@ -83,7 +85,8 @@ def _fitted(
         for k in shortened:
             cell = row[k]
             if isinstance(cell, str) and len(cell) > sizes[k]:
-                row[k] = f"…{cell[len(cell) - sizes[k] + 1 :]}"
+                rest = sizes[k] - 1
+                row[k] = f"{cell[:rest]}…" if head[k] == "code" else f"…{cell[len(cell) - rest :]}"
     return kept
 
 

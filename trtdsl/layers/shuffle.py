@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..core.tensors.memory import reshaped
@@ -212,7 +213,7 @@ def _placeholders(before: Shape, after: Shape) -> tuple[int, ...] | None:
             dims.append(0)
         else:
             dims.append(-1)
-            if _is_even(size) and any(_is_even(other) for other in before):
+            if _is_even(size) and _hides_a_multiple(before, after):
                 return None
     if -1 not in dims:
         return tuple(dims)
@@ -224,6 +225,13 @@ def _placeholders(before: Shape, after: Shape) -> tuple[int, ...] | None:
 def _is_even(size: SizeLike) -> bool:
     """Whether a dynamic size is even by its form."""
     return isinstance(size, Size) and all(coefficient % 2 == 0 for _, coefficient in size.terms)
+
+
+def _hides_a_multiple(before: Shape, after: Shape) -> bool:
+    """Whether a product of dynamic sizes is even by one of them, and not by a number, which TensorRT would see."""
+    known, kept = (math.prod(size for size in shape if isinstance(size, int)) for shape in (before, after))
+    dynamic, left = (sum(not isinstance(size, int) for size in shape) for shape in (before, after))
+    return dynamic > left and any(_is_even(size) for size in before) and known % (2 * kept) != 0
 
 
 def _transposes(node: Node) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ...definition.network import Network
 from ...layers.region import category_of
+from ..folding import STAYS, belongs
 from .layers import Layer
 
 Kind = Literal["network", "module", "part", "loop", "conditional", "branch", "call", "layer", "input", "output"]
@@ -97,7 +98,9 @@ def _keep_modules(box: Item, network: Network) -> None:
     children = []
     for child in box.children:
         _keep_modules(child, network)
-        if child.kind == "module" and not any(_belongs(layer, child.scope, network) for layer in child.all_layers()):
+        if child.kind == "module" and not any(
+            belongs(network, layer.node.name, child.scope) for layer in child.all_layers()
+        ):
             for inner in child.children:
                 inner.parent = box
             children += child.children
@@ -106,16 +109,8 @@ def _keep_modules(box: Item, network: Network) -> None:
     box.children = children
 
 
-def _belongs(layer: Layer, scope: str, network: Network) -> bool:
-    """Whether a layer uses weights of the module, or was written in a scope of that name."""
-    name = layer.node.name
-    call = network.calls.get(name)
-    named = (*network.owners.get(name, ()), *network.weight_names.get(name, ()), call.scope if call else "")
-    return any(each == scope or each.startswith(f"{scope}.") for each in named)
-
-
-STAYS = {"activation", "pointwise", "normalization"}
-"""What may end a module, as constants may; others behind its last weight are the author's work with its result."""
+def _uses(layers: Iterable[Layer], scope: str, network: Network) -> bool:
+    return any(belongs(network, layer.node.name, scope) for layer in layers)
 
 
 def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> None:
@@ -129,7 +124,7 @@ def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) ->
             return
         inside = set(item.leaves())
         needed: set[Item] = set()  # what the module's weights are used for, and what that is made of
-        waiting = [leaf for leaf in inside if any(_belongs(layer, item.scope, network) for layer in leaf.layers)]
+        waiting = [leaf for leaf in inside if _uses(leaf.layers, item.scope, network)]
         while waiting:
             leaf = waiting.pop()
             if leaf not in needed:
@@ -138,7 +133,7 @@ def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) ->
         gone: set[Item] = set()
         for leaf in sorted(inside - needed, key=lambda leaf: leaf.order):
             behind = any(other in gone for other in makers.get(leaf, ()))
-            if behind or any(not (layer.is_constant or category_of(layer.node.type) in STAYS) for layer in leaf.layers):
+            if behind or any(category_of(layer.node.type) not in STAYS for layer in leaf.layers):
                 gone.add(leaf)
         place = item.parent.children.index(item)
         out = [child for child in item.children if all(leaf in gone for leaf in child.leaves())]
@@ -232,7 +227,7 @@ def _arrange(
     for leaves in groups:
         copy = _copied(child, leaves)
         assert copy is not None
-        owned = any(_belongs(layer, child.scope, network) for layer in copy.all_layers())
+        owned = any(belongs(network, layer.node.name, child.scope) for layer in copy.all_layers())
         made += [copy] if owned else copy.children
     for copy in made:
         copy.parent = parent
