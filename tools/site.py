@@ -108,14 +108,46 @@ def notebook_page(notebook: Path) -> str:
 
 
 def gallery() -> dict[str, str]:
-    """A page for each network of the repository: what it is, its file, and the torch module that it must equal."""
-    pages = {}
+    """An index, and a page for each network: what it is, its picture, what an engine costs, its file and its module."""
+    pages, rows = {}, []
+    costs = figures()
     for path in sorted((ROOT / "networks").glob("*.py")):
         about = (ast.get_docstring(ast.parse(path.read_text())) or path.stem).replace("\n", " \n")
         files = [path, *(ROOT / "networks" / "reference").glob(path.name)]
-        shown = [f"## {each.relative_to(ROOT).as_posix()}\n\n```python\n{each.read_text()}```" for each in files]
-        pages[f"gallery/{path.stem}.md"] = "\n\n".join([f"# {path.stem}", about, *shown]) + "\n"
+        parts = [f"# {path.stem}", about]
+        if (ROOT / "docs" / "images" / "gallery" / f"{path.stem}.webp").is_file():
+            parts.append(f"![The network as trtdsl view draws it](../images/gallery/{path.stem}.webp)")
+        cost = costs.get(path.stem, [])
+        if cost:
+            head = "| | launches | bytes moved | activation memory | floor, ms |\n|---|---|---|---|---|"
+            parts.append("\n".join([head, *(f"| {' | '.join(row)} |" for row in cost)]))
+            parts.append("[The benchmarks](../benchmarks.md) have them beside other roads, and say what is counted.")
+        parts.append(f"`trtdsl view networks/{path.name} --build` makes the page that can be opened and searched.")
+        parts += [f"## {each.relative_to(ROOT).as_posix()}\n\n```python\n{each.read_text()}```" for each in files]
+        pages[f"gallery/{path.stem}.md"] = "\n\n".join(parts) + "\n"
+        first = " ".join(about.split()).partition(". ")[0].partition(": ")[0].rstrip(".")
+        rows.append([f"[{path.stem}]({path.stem}.md)", first, *(cost[0][1:3] + cost[0][4:] if cost else [""] * 3)])
+    head = "| network | what it is | launches | bytes moved | floor, ms |\n|---|---|---|---|---|"
+    table = "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
+    play = '<p>A view that was saved opens on <a href="../playground.html">this page</a>, without a server.</p>'
+    pages["gallery/index.md"] = f"# Networks\n\nEngines in float32, by their programs.\n\n{table}\n\n{play}\n"
     return pages
+
+
+def figures() -> dict[str, list[list[str]]]:
+    """What trtdsl's own engines of each network cost, from the benchmarks."""
+    found: dict[str, list[list[str]]] = {}
+    network = ""
+    for line in (ROOT / "docs" / "benchmarks.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 10 and cells[3] == "launches":
+            network = cells[0].partition(",")[0]
+        elif network and len(cells) == 10 and cells[0].startswith("trtdsl, "):
+            row = [cells[0].removeprefix("trtdsl, "), cells[3], cells[4], cells[7], cells[9]]
+            found.setdefault(network, []).append(row)
+        elif not line.startswith("|"):
+            network = ""
+    return found
 
 
 def reference() -> dict[str, str]:
@@ -180,14 +212,17 @@ def main() -> int:
     """Assembles and builds; the exit code is Sphinx's."""
     from sphinx.cmd.build import build_main
 
+    from trtdsl.display.view.page import page
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="the folder to write")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "pages"
+        out = parser.parse_args().out
         assemble(folder)
-        return build_main(
-            ["--fail-on-warning", "--keep-going", "-q", "-b", "html", str(folder), str(parser.parse_args().out)]
-        )
+        code = build_main(["--fail-on-warning", "--keep-going", "-q", "-b", "html", str(folder), str(out)])
+        (out / "playground.html").write_text(page({"name": "a saved view"}))
+        return code
 
 
 if __name__ == "__main__":

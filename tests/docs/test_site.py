@@ -48,8 +48,13 @@ def test_every_public_name_is_in_the_reference(site):
 
 def test_a_page_for_each_network_and_each_command(site):
     assert {page.stem for page in (site / "gallery").glob("*.html")} == {
-        path.stem for path in (ROOT / "networks").glob("*.py")
+        "index",
+        *(path.stem for path in (ROOT / "networks").glob("*.py")),
     }
+    index = (site / "gallery" / "index.html").read_text()
+    assert "playground.html" in index and (site / "playground.html").is_file()
+    assert re.search(r"stgcn</a>.*?</td>\s*<td>.*?</td>\s*<td>.*?\b47\b", index, re.DOTALL)  # launches
+    assert "images/stgcn.webp" in (site / "gallery" / "stgcn.html").read_text()
     page = (site / "reference" / "command-line.html").read_text()
     for path in (ROOT / "trtdsl/cli/commands").glob("[a-z]*.py"):
         assert f'id="trtdsl-{path.stem}' in page

@@ -1,6 +1,8 @@
-"""Makes the pictures of docs/view.md: two networks of the gallery, as a browser shows them.
+"""Makes the pictures of docs/view.md and of the gallery: networks and their programs, as a browser shows them.
 
-    python tools/view/screenshots.py [--to FOLDER]
+    python tools/view/screenshots.py [--to FOLDER] [--weights FOLDER] [--gallery]
+
+Weights that are not in the repository are made by tools/make_weights.py; a network without weights gets no picture.
 
 Needs a Chromium (tools/view/browser.py says where it looks) and Pillow.
 """
@@ -41,7 +43,10 @@ PICTURES = {"view_network": ("raft_small", raft, "light"), "view_program": ("stg
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "images", metavar="FOLDER")
-    folder = parser.parse_args().to
+    parser.add_argument("--weights", type=Path, default=ROOT / "weights", metavar="FOLDER")
+    parser.add_argument("--gallery", action="store_true", help="the pictures of the gallery, too")
+    options = parser.parse_args()
+    folder = options.to
     folder.mkdir(parents=True, exist_ok=True)
     with open_browser() as browser:
         if browser is None:
@@ -53,11 +58,20 @@ def main():
             act(page)
             page.wait_for_timeout(200)
             write(page.screenshot(), folder / f"{name}.webp")
+        for network in sorted((ROOT / "networks").glob("*.py")) if options.gallery else ():
+            found = [each / f"{network.stem}.safetensors" for each in (ROOT / "weights", options.weights)]
+            weights = next((file for file in found if file.is_file()), None)
+            if weights is not None:
+                page = browser.new_page(viewport={"width": 1280, "height": 760}, color_scheme="light")
+                page.set_content(td.view(str(network), weights=weights).html)
+                page.wait_for_timeout(200)
+                write(page.screenshot(), folder / "gallery" / f"{network.stem}.webp")
 
 
 def write(png, path):
     from PIL import Image
 
+    path.parent.mkdir(exist_ok=True)
     Image.open(io.BytesIO(png)).convert("RGB").save(path, quality=82, method=6)
     print(path, f"{path.stat().st_size / 1e3:.0f} kB")
 

@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..core.dtypes import dtype_name
+from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
+from ..definition.weights import Source
 from ..engine.compiling.config import BuildConfig
-from ..engine.loading.manifest import manifest_path
+from ..engine.loading.manifest import Manifest, manifest_path
 from ..interpreter.fingerprint import fingerprint
 from .manifest import plugin_entry, profile_entries, read_earlier_manifest, setting_entry
 
@@ -24,6 +27,33 @@ def is_up_to_date(spec: NetworkSpec, network: Network, engine: Path) -> bool:
     config = previous.get("config")
     hashes = (_hash_of(defined, spec, network, config, list(each)) for each in ((), built_for))
     return any(is_unchanged(previous, content, engine) for content in hashes)
+
+
+def differences(manifest: Manifest, spec: NetworkSpec, network: Network, weights: Source | None = None) -> list[str]:
+    """In what an engine was built otherwise than this network would be: versions, precision, sizes, file, weights."""
+    backend, opened = network.backend, spec.open_weights(weights)
+    sizes = [each.dims for each in manifest.profiles], [entry["dims"] for entry in profile_entries(network)]
+    pairs = {
+        "TensorRT's version": (
+            f"{manifest.backend.name} {manifest.backend.version}",
+            f"{backend.name} {backend.version}",
+        ),
+        "trtdsl's version": (manifest.trtdsl, __version__),
+        "precision": (manifest.precision, dtype_name(network.precision or torch.float32)),
+        "sizes": tuple(
+            "; ".join(", ".join(f"{n}={':'.join(map(str, r))}" for n, r in dims.items()) for dims in each)
+            for each in sizes
+        ),
+    }
+    found = [
+        f"{what} {then or 'none'} instead of {now or 'none'}" for what, (then, now) in pairs.items() if then != now
+    ]
+    source = None if spec.file is None else hashlib.sha256(spec.file.read_bytes()).hexdigest()
+    if manifest.source is not None and source not in (None, manifest.source.sha256):
+        found.append("lines of the network's file")
+    if manifest.weights is not None and opened is not None and opened.sha256() != manifest.weights.sha256:
+        found.append("weights")
+    return found
 
 
 def content_hash(spec: NetworkSpec, network: Network, config: BuildConfig) -> str:

@@ -4,6 +4,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 from trtdsl.display.view.model import make_model
 
 
@@ -39,7 +40,7 @@ def test_a_call_of_several_layers_opens_to_them():
     x = net.input("x", (2, 3, 4))
     net.output(F.linear(x, net.constant(torch.randn(4, 4)), net.constant(torch.randn(4))), "y")
     model = make_model(net)
-    assert inside(model, "linear") == ["matrix multiply", "elementwise"]
+    assert inside(model, "linear") == ["matrix multiply", "add"]
     call = next(item for item in model["items"] if item["label"] == "linear")
     assert call["category"] == "product" and call["count"] == 4  # two of them are the constants
     assert call["line"] == f"view/test_tree.py:{model['lines'][call['line']]['line']}"
@@ -229,3 +230,13 @@ def test_the_sum_that_ends_a_residual_block_stands_in_it():
     for block in range(2):
         assert inside(model, f"blocks.{block}") == ["a.linear", "relu", "b.linear", "add", "relu"]
     assert no_circle(model)
+
+
+def test_calls_have_the_names_that_the_author_wrote():
+    net = td.Network()
+    x = net.input("x", (2, 6, 4))
+    a, b = x[:, :3], x[:, 3:]
+    c = x[0]
+    net.output(L.elementwise(a, b, "PROD") + c[:3], "y")
+    labels = [item["label"] for item in td.view(net).model["network"]["items"] if item["kind"] == "call"]
+    assert set(labels) == {"x[:, :3]", "x[:, 3:]", "x[0]", "mul", "c[:3]", "add"}

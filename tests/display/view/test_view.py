@@ -122,12 +122,18 @@ def test_another_networks_engine_is_refused(small, monkeypatch):
     assert "no manifest" in td.view("small.py", engine="small.engine", shapes=shapes).note
 
 
-def test_an_engine_of_another_precision_is_noted(small, monkeypatch):
+def test_an_engine_has_its_network_in_its_precision_and_says_what_differs(small, monkeypatch):
     monkeypatch.chdir(small)
     td.build("small.py", "half.engine", precision="fp16", check=False)
-    done = run("small.py", "--engine", "half.engine")
+    view = td.view("small.py", engine="half.engine")
+    assert view.note == "" and view.model["network"]["precision"] == "float16"
+    done = run("small.py", "--engine", "half.engine", "--dim", "N=2:3:4", "--precision", "bf16")
     assert done.exit_code == 0 and "half.engine was built from another state of this network" in done.stderr
-    assert td.view("small.py", engine="half.engine", precision="fp16").note == ""
+    assert "precision float16 instead of bfloat16" in done.stderr
+    assert "sizes " in done.stderr and "lines" not in done.stderr and "version" not in done.stderr
+    Path("small.py").write_text(Path("small.py").read_text().replace("return", "return ", 1) + "\n# a remark\n")
+    note = td.view("small.py", engine="half.engine", dims={"N": (1, 2, 3)}).note
+    assert "lines of the network's file" in note and "precision" not in note
 
 
 def test_integers_of_an_input_are_drawn_and_sizes_are_not():

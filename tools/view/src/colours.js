@@ -68,6 +68,12 @@ export class Check {
     return this.states[index];
   }
 
+  // The greatest error in a box, as its second line has it.
+  note(index) {
+    const errors = this.found(index).map(({ error }) => error).filter((error) => error != null);
+    return errors.length ? `off by ${Math.max(...errors).toExponential(1)}` : "";
+  }
+
   // The comparisons of a box's tensors, the worst first.
   found(index) {
     const inside = [];

@@ -17,6 +17,7 @@ export class Layout {
     this.graph = graph;
     this.open = graph.opened();
     this.aside = false;
+    this.note = null; // what stands in a closed box instead of a shape
     this.cache = new Map();
   }
 
@@ -45,9 +46,10 @@ export class Layout {
     if (item.tensor !== undefined) small = shape(model.tensors[item.tensor]);
     else if (item.kind === "call" || item.kind === "layer") small = this.result(index);
     else small = [item.note, `${item.count} layers`].filter(Boolean).join(" · ");
+    if (this.note) small = this.note(index) || small;
     small = cut(small, SMALL, WIDEST, true);
     const chevron = this.graph.hasInside(index) ? 18 : 0;
-    const w = Math.max(width(title, LABEL) * 1.13 + chevron, width(small, SMALL, true)) + 30;
+    const w = Math.max(width(title, LABEL) * 1.13, width(small, SMALL, true)) + chevron + 30;
     return { w: Math.max(Math.round(w), 64), h: small ? 44 : 30, title, small };
   }
 

@@ -68,6 +68,8 @@ class App {
   mode(name) {
     this.canvas.colour = colouring(name, this.graph, this.check);
     this.canvas.svg.classList.toggle("plain", name !== "kind");
+    this.canvas.layout.note = name === "error" ? (index) => this.check.note(index) : null;
+    this.canvas.layout.cache.clear();
     this.canvas.render();
     this.find("#colour").value = name;
     const present = new Set(this.graph.items.map((item) => item.category));
@@ -151,8 +153,35 @@ class App {
   }
 }
 
+// A page without a model asks for a view that was saved: its JSON, or its page.
+function open(host) {
+  host.innerHTML =
+    `<div class="open"><h2>Open a saved view</h2><p>Choose what <code>trtdsl view NETWORK.py -o view.json</code> wrote, or the HTML page of a view, or drop it here. It stays on this machine.</p>` +
+    `<p><input type="file" accept=".json,.html" aria-label="A saved view"></p><p class="bad" role="alert"></p></div>`;
+  const read = async (file) => {
+    if (!file) return;
+    try {
+      const text = await file.text();
+      const json = text.trimStart().startsWith("{") ? text : new DOMParser().parseFromString(text, "text/html").getElementById("model").textContent;
+      const model = JSON.parse(json);
+      if (model.kind !== "view") throw new Error();
+      document.title = `${model.name} · trtdsl view`;
+      host.ondrop = host.ondragover = null;
+      new App(model, host);
+    } catch {
+      host.querySelector(".bad").textContent = `${file.name} is no view of trtdsl`;
+    }
+  };
+  host.querySelector("input").addEventListener("change", (event) => read(event.target.files[0]));
+  host.ondragover = (event) => event.preventDefault();
+  host.ondrop = (event) => { event.preventDefault(); read(event.dataTransfer.files[0]); };
+}
+
 if (typeof document !== "undefined") {
   const start = performance.now();
-  new App(JSON.parse(document.getElementById("model").textContent), document.getElementById("app"));
+  const model = JSON.parse(document.getElementById("model").textContent);
+  const host = document.getElementById("app");
+  if (model.kind === "view") new App(model, host);
+  else open(host);
   document.documentElement.dataset.milliseconds = Math.round(performance.now() - start);
 }

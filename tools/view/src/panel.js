@@ -46,7 +46,7 @@ export class Panel {
     const whole = graph.items[0];
     const share = (name) => (index && item[name] && whole[name] ? `<small>${percent(item[name] / whole[name])}</small>` : "");
     const intensity = item.flops && item.bytes ? `${(item.flops / item.bytes).toFixed(1)} FLOPs per byte` : "";
-    return `<dl>${row("parameters", item.parameters ? count(item.parameters) + share("parameters") : "")}${row("FLOPs", item.flops ? count(item.flops) + share("flops") : item.flops === null ? "not known" : "")}${row("bytes", item.bytes ? bytes(item.bytes) + share("bytes") : "")}${row("intensity", intensity)}</dl>`;
+    return `<dl>${row("parameters", item.parameters ? count(item.parameters) + share("parameters") : "")}${row("FLOPs", item.flops ? count(item.flops) + share("flops") : item.flops === null ? "not known" : "")}${row("bytes, each<br>layer alone", item.bytes ? bytes(item.bytes) + share("bytes") : "")}${row("intensity", intensity)}</dl>`;
   }
 
   #whole() {
@@ -71,11 +71,12 @@ export class Panel {
       `<header><div class="sort">network</div><h2>${escape(network.name)}</h2><p class="sub">${escape(network.backend)}${network.precision ? ` · ${escape(network.precision)}` : ""} · ${escape(item.count)} layers</p></header>` +
       this.#facts(item, 0) +
       (check ? section("Check", this.#verdict()) : "") +
-      (program ? section("Program", `<p>${escape(program.totals.launches)} launches, ${bytes(program.totals.bytes)} moved, at least ${seconds(program.floor.seconds)} on ${escape(program.floor.device)} <small>(estimate)</small></p><button class="action" data-tab="program">Show the program</button>`) : "") +
+      (program ? section("Program", `<p>${escape(program.totals.launches)} launches, ${bytes(program.totals.bytes)} moved by the fused launches, at least ${seconds(program.floor.seconds)} on ${escape(program.floor.device)} <small>(estimate)</small></p><button class="action" data-tab="program">Show the program</button>`) : "") +
       section("Inputs", long(ends("input"), "inputs")) +
       section("Outputs", long(ends("output"), "outputs")) +
       section("Dimensions", dims && `<table>${dims}</table>`) +
       section("FLOPs by operation", bars) +
+      section("Boxes and lines", `<p class="boxes">${[["module", "module"], ["call", "your call"], ["loop", "loop or branch"], ["end", "input, output"], ["value", "tensor"], ["back", "to the next turn"]].map(([kind, text]) => `<span><i class="${kind}"></i>${text}</span>`).join("")}</p>`) +
       section("Keys", `<p class="keys"><kbd>/</kbd> search <kbd>↵</kbd> open or close <kbd>↑↓←→</kbd> walk <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom <kbd>f</kbd> fill the view <kbd>e</kbd><kbd>a</kbd><kbd>c</kbd> expand, all, collapse <kbd>1</kbd><kbd>2</kbd> tabs <kbd>Esc</kbd> let go</p>`)
     );
   }

@@ -18,6 +18,8 @@ export class Program {
     this.selected = -1;
     this.hazardsOf = this.launches.map(() => []);
     this.hazards.forEach((hazard, index) => hazard.launches.forEach((launch) => this.hazardsOf[launch].push(index)));
+    const said = { stream: (launch) => launch.stream !== this.launches[0].stream, times: (launch) => launch.times !== 1, flops: (launch) => launch.flops, line: (launch) => launch.lines.length };
+    this.columns = COLUMNS.filter(([key]) => !said[key] || this.launches.some(said[key])); // those that say something
     this.most = Math.max(1, ...this.launches.map((launch) => launch.moved));
     this.#link();
     this.#draw();
@@ -68,14 +70,13 @@ export class Program {
     const at = Object.entries(dims).map(([name, size]) => `${escape(name)} = ${escape(size)}`).join(", ");
     const tile = (value, name, note = "") => `<div class="tile"><b>${value}</b><span>${name}</span>${note ? `<small>${note}</small>` : ""}</div>`;
     this.host.innerHTML =
-      `<div class="program"><div class="tiles">` +
+      `<div class="program">${this.notes.length ? `<ul class="notes">${this.notes.map((note) => `<li>${escape(note)}</li>`).join("")}</ul>` : ""}<div class="tiles">` +
       tile(escape(totals.launches.toLocaleString("en")), totals.launches === 1 ? "launch" : "launches", at && `at ${at}`) +
       tile(bytes(totals.bytes), "moved", totals.bytes ? `${percent(totals.rearranged_bytes / totals.bytes)} only rearranged` : "") +
       tile(count(totals.flops), "FLOPs") +
       tile(seconds(floor.seconds), "floor", `on ${escape(floor.device)}, an estimate`) +
       tile(bytes(totals.memory), "activations", `${bytes(totals.constant_bytes)} of constants`) +
       `</div>${this.#timeline()}${this.#hazardList()}<div class="tools"></div><table class="launches"><thead></thead><tbody></tbody></table>` +
-      (this.notes.length ? `<ul class="notes">${this.notes.map((note) => `<li>${escape(note)}</li>`).join("")}</ul>` : "") +
       `<p class="fine">${escape(floor.note)}</p></div>`;
     this.host.addEventListener("click", (event) => this.#clicked(event));
     this.host.addEventListener("keydown", (event) => {
@@ -100,7 +101,7 @@ export class Program {
     const kinds = [...new Set(this.launches.map((launch) => launch.kind))];
     const key = kinds.map((kind) => `<span class="key"><i class="p-${escape(kind)}"></i>${escape(kind)}</span>`).join("");
     const h = streams.length * (lane + 4) - 4;
-    return `<figure class="timeline"><figcaption>${streams.length > 1 ? `${streams.length} streams, ` : ""}launches in order, as wide as their floor<span>${key}</span></figcaption><svg viewBox="0 0 ${w} ${Math.max(h, lane)}" preserveAspectRatio="none" style="height:${Math.max(h, lane) * 1.3}px">${bars.join("")}</svg></figure>`;
+    return `<figure class="timeline"><figcaption>${streams.length > 1 ? `${streams.length} streams, ` : ""}launches in order, as wide as their floor<span>${key}</span></figcaption><svg viewBox="0 0 ${w} ${Math.max(h, lane)}" preserveAspectRatio="none" style="height:${Math.max(h, lane) * 1.3}px">${bars.join("")}</svg><div class="axis">${[0, 0.25, 0.5, 0.75, 1].map((part) => `<span>${part ? seconds(total * part) : "0"}</span>`).join("")}</div></figure>`;
   }
 
   #hazardList() {
@@ -112,7 +113,7 @@ export class Program {
 
   #table() {
     const [column, way] = this.sort;
-    const head = COLUMNS.map(([key, name]) => `<th class="${key}" data-sort="${key}" aria-sort="${key === column ? (way > 0 ? "ascending" : "descending") : "none"}">${name}${key === column ? (way > 0 ? " ↑" : " ↓") : ""}</th>`);
+    const head = this.columns.map(([key, name]) => `<th class="${key}" data-sort="${key}" aria-sort="${key === column ? (way > 0 ? "ascending" : "descending") : "none"}">${name}${key === column ? (way > 0 ? " ↑" : " ↓") : ""}</th>`);
     this.host.querySelector("thead").innerHTML = `<tr>${head.join("")}</tr>`;
     const order = this.launches.map((_, number) => number).filter((number) => !this.filter || this.filter.has(number));
     const value = (number) => {
@@ -123,15 +124,20 @@ export class Program {
     const rows = order.map((number) => {
       const launch = this.launches[number];
       const line = launch.lines[launch.lines.length - 1] || "";
-      return (
-        `<tr data-launch="${number}" tabindex="0" class="${number === this.selected ? "selected" : ""}"><td class="index">${number}</td>` +
-        `<td class="kind"><i class="dot p-${escape(launch.kind)}"></i>${escape(launch.kind)}</td>` +
-        `<td class="name" title="${escape(launch.name)}">${this.hazardsOf[number].length ? `<abbr title="hazard">⚠</abbr> ` : ""}${escape(launch.name)}${launch.epilogue.length ? `<small> + ${escape(launch.epilogue.join(" "))}</small>` : ""}</td>` +
-        `<td class="stream">${escape(launch.stream)}</td><td class="times">${launch.times === 1 ? "" : `×${escape(launch.times)}`}</td>` +
-        `<td class="moved"><i class="p-${escape(launch.kind)}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span></td>` +
-        `<td class="flops">${launch.flops ? count(launch.flops) : ""}</td><td class="floor">${seconds(launch.floor)}</td>` +
-        `<td class="line mono" title="${escape(launch.lines.join(", "))}">${escape(line)}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}</td></tr>`
-      );
+      const cells = {
+        index: number,
+        kind: `<i class="dot p-${escape(launch.kind)}"></i>${escape(launch.kind)}`,
+        name: `${this.hazardsOf[number].length ? `<abbr title="hazard">⚠</abbr> ` : ""}${escape(launch.name)}${launch.epilogue.length ? `<small> + ${escape(launch.epilogue.join(" "))}</small>` : ""}`,
+        stream: escape(launch.stream),
+        times: launch.times === 1 ? "" : `×${escape(launch.times)}`,
+        moved: `<i class="p-${escape(launch.kind)}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span>`,
+        flops: launch.flops ? count(launch.flops) : "",
+        floor: seconds(launch.floor),
+        line: `${escape(line)}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}`,
+      };
+      const titles = { name: launch.name, line: launch.lines.join(", ") };
+      const row = this.columns.map(([key]) => `<td class="${key}${key === "line" ? " mono" : ""}"${titles[key] ? ` title="${escape(titles[key])}"` : ""}>${cells[key]}</td>`);
+      return `<tr data-launch="${number}" tabindex="0" class="${number === this.selected ? "selected" : ""}">${row.join("")}</tr>`;
     });
     this.host.querySelector("tbody").innerHTML = rows.join("");
     this.host.querySelector(".tools").innerHTML = this.filter

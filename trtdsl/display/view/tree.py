@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from ...core.errors import Location
 from ...definition.network import Network
+from ...definition.operation import Operation
 from ...definition.tensor import common_parent
 from ...layers.region import Region
 from .layers import Facts, Layer
@@ -84,6 +88,7 @@ class Tree:
     def _calls(self) -> list[Item]:
         """The author's calls in the order of the definition, each with its layers that stand in one place."""
         groups: dict[tuple[object, ...], list[Layer]] = {}
+        indices = _indices(self.network)
         for layer in self.facts.layers:
             node = layer.node
             call = self.network.calls.get(node.name)
@@ -95,7 +100,7 @@ class Tree:
         for layers in groups.values():
             main = _main(self.network, layers)
             call = self.network.calls.get(main.node.name)
-            label = BOUNDARY.get(main.node.type) or (call.name if call is not None else main.node.type.lower())
+            label = BOUNDARY.get(main.node.type) or _called(main, call, indices)
             scope = _scope_of(self.network, main.node.name, call)
             found.append(Item("call", label, scope=scope, layers=layers))
         return found
@@ -164,6 +169,7 @@ class Tree:
             yield Edge(self.of_layer[maker] if maker >= 0 else self.inputs[handle], item, handle)
 
 
+LONGEST = 28  # characters of an index
 BOUNDARY = {
     "TRIP_LIMIT": "limit", "ITERATOR": "each", "RECURRENCE": "state", "LOOP_OUTPUT": "result", "CONDITION": "if",
     "CONDITIONAL_OUTPUT": "either",
@@ -191,5 +197,47 @@ def _scope_of(network: Network, name: str, call: object) -> str:
     return found[1] or "" if found else getattr(call, "scope", "")
 
 
+OPERATORS = {"SUM": "add", "PROD": "mul"}
+"""torch's names of TensorRT's elementwise operations, where they differ."""
+
+
+def _called(main: Layer, call: Operation | None, indices: Mapping[int, str]) -> str:
+    """What the author wrote: a call by its name, an index as ``x[:, 0]``, an elementwise layer by its operation."""
+    if call is None:
+        return main.node.type.lower()
+    if call.name == "elementwise":
+        return _layer_label(main)
+    return indices.get(id(call)) or str(call.name)
+
+
+def _indices(network: Network) -> dict[int, str]:
+    """The calls that are an index, as they are written: those of a line are in the order in which they stand there."""
+    by_line: dict[Location, list[int]] = {}
+    for call in {id(call): call for call in network.calls.values()}.values():
+        if call.name == "getitem" and call.location is not None:
+            by_line.setdefault(call.location, []).append(id(call))
+    found: dict[int, str] = {}
+    for place, calls in by_line.items():
+        texts = _written_at(place)
+        if texts and len(calls) % len(texts) == 0:
+            found |= {call: texts[number % len(texts)] for number, call in enumerate(calls)}
+    return found
+
+
+def _written_at(place: Location) -> list[str]:
+    """The indices of a line, besides those of sizes."""
+    try:
+        tree = ast.parse(linecache.getline(place.file, place.line).strip().removesuffix(":"))
+    except (SyntaxError, ValueError):  # a part of a longer statement
+        return []
+    found = [each for each in ast.walk(tree) if isinstance(each, ast.Subscript)]
+    found = [each for each in found if getattr(each.value, "attr", "") != "shape"]
+    found.sort(key=lambda each: (each.end_col_offset or 0, each.col_offset))
+    texts = [ast.unparse(each) for each in found]
+    return [text if len(text) <= LONGEST else "[…]" for text in texts]
+
+
 def _layer_label(layer: Layer) -> str:
-    return layer.node.type.lower().replace("_", " ")
+    node = layer.node
+    name: str = node.layer.op.name if node.type in ("ELEMENTWISE", "UNARY") else node.type
+    return OPERATORS.get(name, name.lower().replace("_", " "))

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ...building.up_to_date import is_up_to_date
+from ...building.up_to_date import differences, is_up_to_date
 from ...checking.check import check as run_check
 from ...checking.locate import located
 from ...checking.report import CheckReport
@@ -39,6 +39,7 @@ from .model import SCHEMA, make_model
 from .page import page
 from .programs import program_model
 
+HALF = {"float16": "fp16", "bfloat16": "bf16"}
 INLINE = 620  # pixels of a notebook's height
 
 
@@ -137,6 +138,8 @@ def view(
             raise UsageError(f"{source} is an engine: give the network's file for a check, a build or both tabs")
         return _engine_view(Path(str(source)), dims, shapes, profile, device)
     spec = as_spec(source)
+    if engine is not None and precision is None and is_file(manifest_path(Path(engine))):
+        precision = HALF.get(read_manifest(Path(engine)).precision)  # both tabs show one network
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     tell = progress or untold
     tell("defining the network", 0, 1)
@@ -147,7 +150,7 @@ def view(
         found, note = (Path(engine), "") if engine is not None else _beside(spec, network)
         if found is not None:
             made = program(found, shapes=shapes, profile=profile)
-            note = _fit(made, spec, network, found) if engine is not None else ""
+            note = _fit(made, spec, network, found, weights) if engine is not None else ""
             made = replace(made, notes=(*made.notes, note)) if note else made
     model = make_model(network)
     report = _report(check, spec, network, weights, progress)
@@ -230,7 +233,7 @@ def _beside(spec: NetworkSpec, network: Network) -> tuple[Path | None, str]:
     return None, other
 
 
-def _fit(made: Program, spec: NetworkSpec, network: Network, engine: Path) -> str:
+def _fit(made: Program, spec: NetworkSpec, network: Network, engine: Path, weights: Source | None) -> str:
     """Empty for an engine of this very network, and a note for one of another state of it.
 
     Raises EngineError for an engine of another network: one with another name, or with other inputs or outputs.
@@ -251,9 +254,10 @@ def _fit(made: Program, spec: NetworkSpec, network: Network, engine: Path) -> st
             return ""
     except TrtdslError:  # a manifest that is damaged, or of another version
         pass
+    found = ", ".join(differences(manifest, spec, network, weights)) or "what it imports or is set to"
     return (
-        f"{engine.name} was built from another state of this network (its lines, weights, sizes, precision or "
-        f"versions differ): the program shown is that engine's; {option('build')} builds this network's"
+        f"{engine.name} was built from another state of this network, which differs in {found}: the program shown is "
+        f"that engine's; {option('build')} builds this network's"
     )
 
 
