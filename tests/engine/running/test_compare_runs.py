@@ -34,7 +34,7 @@ def line(text):
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
-    return td.build(spec(), tmp_path_factory.mktemp("engines") / "net.engine", run_check=False).engine
+    return td.build(spec(), tmp_path_factory.mktemp("engines") / "net.engine", check=False).engine
 
 
 def test_an_engine_gives_what_its_network_gives(engine):
@@ -73,7 +73,7 @@ def test_feeds_may_be_given(engine, tmp_path):
 def test_an_integer_input_of_an_engine_needs_a_range(tmp_path):
     inputs = {"ids": td.Input((3,), "int64", (0, 6))}
     embedding = td.network(inputs=inputs)(lambda ids: F.embedding(ids, WEIGHT))
-    built = td.build(embedding, tmp_path / "net.engine", run_check=False).engine
+    built = td.build(embedding, tmp_path / "net.engine", check=False).engine
     with pytest.raises(UsageError, match="say what to feed it"):
         td.compare_runs(built, built)
     assert td.compare_runs(built, built, samples={"ids": (0, 6)}).equal
