@@ -113,7 +113,7 @@ def _unbuilt(node: Node) -> str | None:
 def _attention_input(node: Node) -> Evaluate:
     """The whole attention. The scores, the mask and the normalization are computed in float32 and rounded once.
 
-    Query head h attends to key head ``h // (H / G)``. Assumed: a row whose positions are all masked gives 0; with
+    Query head h attends to key head ``h // (H / G)``. A row whose positions are all masked gives NaN. Assumed: with
     lengths, a causal mask is anchored at the lengths; packed tokens beyond the last length are 0.
     """
     layer, dtype = node.layer.attention, node.dtype
@@ -177,15 +177,15 @@ def _attention_input(node: Node) -> Evaluate:
 
 
 def _weights(scores: torch.Tensor, allowed: torch.Tensor | None, added: torch.Tensor | None) -> torch.Tensor:
-    """What each position contributes; 0 for those that are not allowed."""
+    """What each position contributes: 0 for those that are not allowed, NaN where none is."""
     if added is not None:
         scores = scores + added
     if allowed is not None:
         scores = scores.masked_fill(~allowed, float("-inf"))
-    top = scores.amax(-1, keepdim=True) if scores.shape[-1] else scores.new_zeros((*scores.shape[:-1], 1))
-    powers = scores.sub_(top.masked_fill_(top == float("-inf"), 0.0)).exp_()
-    total = powers.sum(-1, keepdim=True)
-    return powers.div_(total.masked_fill_(total == 0, 1.0))
+    if not scores.shape[-1]:
+        return scores
+    powers = scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+    return powers.div_(powers.sum(-1, keepdim=True))
 
 
 def _items(x: torch.Tensor, form: str, lengths: torch.Tensor | None, batch: int) -> list[torch.Tensor]:

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import DefinitionError
 from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
-from .common import Evaluate, Node, Shape, Shapes, Tensor, count, dtype_name, evaluates, mistakes, operation, torch
+from .common import (
+    DefinitionError,
+    Evaluate,
+    Node,
+    Shape,
+    Shapes,
+    Tensor,
+    count,
+    dtype_name,
+    evaluates,
+    mistakes,
+    operation,
+    torch,
+)
 
 
 @operation

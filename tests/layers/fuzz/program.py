@@ -36,8 +36,6 @@ STEPS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 """The relative steps of the types; results may be a few of them apart."""
 SPECIAL = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, -0.0])
 APART = {
-    "ATTENTION_INPUT": "rows whose keys are all masked, and a single key: docs/engine-evaluated.md",
-    "ATTENTION_OUTPUT": "as ATTENTION_INPUT",
     "KV_CACHE_UPDATE": "the cache that is given and the one that comes out are one memory, which the caller sees to",
     "DYNAMIC_QUANTIZE": "its header is not known",
     "SHAPE": "the engine holds no program",
@@ -360,7 +358,7 @@ def run_many(networks: Iterable[Drawn | None]) -> Iterator[tuple[Drawn, str]]:
         made = [(network, member(network)) for network in batch if network is not None]
         yield from ((network, reason) for network, reason in made if isinstance(reason, str))
         members = [own for _, own in made if isinstance(own, Member)]
-        yield from ((own.drawn, outcome) for own, outcome in run_all([members]))
+        yield from ((own.drawn, outcome) for own, outcome in run_all([members] if members else []))
 
 
 def run(drawn: Drawn) -> str:
