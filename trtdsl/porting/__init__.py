@@ -60,6 +60,10 @@ class Ported:
                 f"its weights are to be in {self.name}.safetensors: "
                 f"{to_write('weights=', '--weights ')}{self.name}.safetensors writes the module's own"
             )
+        if "reference=" not in self.text:
+            lines.append(
+                "it has no reference: give @td.network(reference=…) what makes the module, so that it is checked"
+            )
         lines += [f"it requires {condition}" for condition in self.requirements]
         if self.verdict is not None:
             lines.append(self.verdict.text)
@@ -128,7 +132,7 @@ def write_files(result: Ported, file: Path | None, weights: Path | None, *, forc
 
 
 def port(
-    target: str | Callable[..., torch.nn.Module],
+    target: str | Callable[..., torch.nn.Module] | torch.nn.Module | torch.export.ExportedProgram,
     inputs: Mapping[str, Input | str],
     *,
     dims: Mapping[str, Range] | None = None,
@@ -136,13 +140,17 @@ def port(
     name: str | None = None,
     file: str | os.PathLike[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
+    outputs: Sequence[str] = (),
 ) -> str:
     """The text of a network file for the torch module that ``target`` makes.
 
-    ``target`` is ``"MODULE:NAME"``, ``"FILE.py:NAME"`` or something that can be imported: a class or a function, called
-    with ``arguments``. ``inputs`` has an :class:`~trtdsl.Input` or a text as on the command line (``"N,3,224,224"``,
-    ``"N,T:int64:0:1000"``) for parameters of forward. ``dims`` gives the dimensions ranges or fixed sizes. ``file`` is
-    where the text will stand and ``weights`` where the weights are: paths in the text are relative to the file.
+    ``target`` is ``"MODULE:NAME"``, ``"FILE.py:NAME"`` or something that can be imported: a class, its method
+    (``"transformers:AutoModel.from_pretrained"``) or a function, called with ``arguments``. It may also be an exported
+    program, or a file ``"FILE.pt2"`` of one, or a module, and then the text names no reference. ``inputs`` has an
+    :class:`~trtdsl.Input` or a text as on the command line (``"N,3,224,224"``, ``"N,T:int64:0:1000"``) for parameters
+    of forward. ``dims`` gives the dimensions ranges or fixed sizes. ``file`` is where the text will stand and
+    ``weights`` where the weights are: paths in the text are relative to the file.
+    ``outputs`` names what forward gives, in order; without it they have the names of forward's ``return``.
 
     Raises UsageError where something is not there or not given, UnsupportedError with the line of the torch module
     where what it does depends on values, DefinitionError with the line where it fails.
@@ -153,11 +161,12 @@ def port(
         return {"output": F.linear(input, w.weight, w.bias)}
     <BLANKLINE>
     """
-    return ported(target, inputs, dims=dims, arguments=arguments, name=name, file=file, weights=weights).text
+    more: dict[str, Any] = {"arguments": arguments, "name": name, "file": file, "weights": weights, "outputs": outputs}
+    return ported(target, inputs, dims=dims, **more).text
 
 
 def ported(
-    target: str | Callable[..., torch.nn.Module],
+    target: str | Callable[..., torch.nn.Module] | torch.nn.Module | torch.export.ExportedProgram,
     inputs: Mapping[str, Input | str],
     *,
     dims: Mapping[str, Range] | None = None,
@@ -165,6 +174,7 @@ def ported(
     name: str | None = None,
     file: str | os.PathLike[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
+    outputs: Sequence[str] = (),
     check: bool = False,
     progress: Progress | None = None,
 ) -> Ported:
@@ -190,6 +200,7 @@ def ported(
             )
     trace = traced_at_all_sizes(module, given, tell)
     trace.constants.update(found.drawn(module, trace.weights.values()))
+    trace.name_outputs(outputs)
     written = File(found, trace, given, name, file, weights)
     text, judged = finished(written.text(), written, module, checked=check, tell=tell)
     conditions = [f"{each.text} ({each.place})" for each in trace.requirements]

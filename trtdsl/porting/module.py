@@ -29,6 +29,8 @@ def spec_of(
     module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any], dims: dict[str, Any], name: str | None
 ) -> NetworkSpec:
     """The result of :func:`trtdsl.from_module`."""
+    if isinstance(module, torch.export.ExportedProgram):
+        module = module.module()
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"from_module takes a torch.nn.Module, not a {type(module).__name__}")
     check_traceable(module)
@@ -36,15 +38,14 @@ def spec_of(
     module.register_forward_hook(_numbers_as_tensors)
     given = checked_inputs(module, _specs(module, inputs), dims)
     trace = traced_at_all_sizes(module, given)
-    origin = Origin(lambda: module, None, None, type(module).__name__, {})
-    written = File(origin, trace, given, name, None, None)
+    written = File(Origin.of(module), trace, given, name, None, None)
     if written.missing:
         raise UnsupportedError(
             f"{written.missing[0]} has no counterpart in trtdsl.functional: write what it computes with functions that "
             "dir(trtdsl.functional) lists, or port the module to a file and replace its td.missing",
             location=written.missing_at,
         )
-    spec = executed(written.text(), written.name, {written.maker: lambda: copied(module)})
+    spec = replace(executed(written.text(), written.name, {}), reference=lambda: copied(module))
     drawn = {key: each.sample for key, each in given.inputs.items() if callable(each.sample)}  # no text can name these
     if drawn:
         inputs = {key: replace(each, sample=drawn.get(key, each.sample)) for key, each in spec.inputs.items()}

@@ -16,14 +16,17 @@ from ..core.author import authors_errors, load_module
 from ..core.caller import to_write
 from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import torch
-from ..definition.spec.reference import outside_state
+from ..definition.spec.reference import evaluating, outside_state
 from .calls import Weight
 from .tracing.trace import check_traceable
 
 
 @dataclass(frozen=True)
 class Origin:
-    """``module`` (or ``file``) and ``attribute`` say where ``make`` came from; it is called with ``arguments``."""
+    """``module`` (or ``file``) and ``attribute`` say where ``make`` came from; it is called with ``arguments``.
+
+    An exported program has no attribute; a module that was given as an object has no place.
+    """
 
     factory: Callable[..., Any]
     module: str | None
@@ -33,11 +36,13 @@ class Origin:
 
     @staticmethod
     def find(target: str | Callable[..., Any], arguments: dict[str, Any]) -> Origin:
-        """The origin of MODULE:NAME, FILE.py:NAME or an importable object. Raises UsageError."""
-        if isinstance(target, torch.nn.Module):
-            raise UsageError(
-                "port takes what makes the module (a class, or a function without arguments), not the module"
-            )
+        """The origin of MODULE:NAME, FILE.py:NAME, FILE.pt2, an importable object or a module. Raises UsageError."""
+        if isinstance(target, (torch.nn.Module, torch.export.ExportedProgram)):
+            return Origin.of(target)
+        if isinstance(target, str) and target.endswith(".pt2"):
+            if not Path(target).is_file():
+                raise UsageError(f"no file {target}")
+            return Origin(lambda: torch.export.load(target).module(), None, Path(target), "", {})
         if not isinstance(target, str):
             return Origin._importable(target, arguments)
         place, _, attribute = target.rpartition(":")
@@ -69,6 +74,13 @@ class Origin:
         return Origin(_attribute(found, attribute, place), place, None, attribute, arguments)
 
     @staticmethod
+    def of(module: torch.nn.Module | torch.export.ExportedProgram) -> Origin:
+        """The origin of a module that is there already."""
+        program = isinstance(module, torch.export.ExportedProgram)
+        made = module.module() if program else module
+        return Origin(lambda: made, None, None, "exported" if program else type(module).__name__, {})
+
+    @staticmethod
     def _importable(factory: Callable[..., Any], arguments: dict[str, Any]) -> Origin:
         module, name = getattr(factory, "__module__", None), getattr(factory, "__qualname__", "")
         if module is None or not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not factory:
@@ -78,16 +90,16 @@ class Origin:
 
     def make(self) -> torch.nn.Module:
         """The module, in evaluation mode. Raises DefinitionError with the author's line where that fails."""
-        with authors_errors(doing=f"making {self.attribute}: "):
+        with authors_errors(doing=f"making {self.attribute or self.file}: "):
             module = self.factory(**self.arguments)
         if not isinstance(module, torch.nn.Module):
             raise UsageError(f"{self.attribute} makes a {type(module).__name__}, not a torch.nn.Module")
         check_traceable(module)
-        return module.eval()
+        return evaluating(module)
 
     def drawn(self, module: torch.nn.Module, weights: Iterable[Weight]) -> dict[str, torch.Tensor]:
         """Those of the ``weights`` that the module does not store and that another of its kind has otherwise."""
-        own = {weight.path for weight in weights if not weight.stored}
+        own = {weight.path for weight in weights if not weight.stored} if self.module or self.file else set[str]()
         mine = outside_state(module) if own else {}
         its = outside_state(self.make()) if own & {*mine} else {}
         return {
@@ -101,16 +113,19 @@ class Origin:
         from .passes.functions import snake
 
         named = next((value for key, value in self.arguments.items() if key in ("model_name", "name")), None)
-        if self.attribute in ("Model", "Network", "Net", "model") and self.file is not None:
+        if self.attribute in ("", "Model", "Network", "Net", "model") and self.file is not None:
             named = self.file.stem
-        text = str(named) if isinstance(named, str) else snake(self.attribute)
+        own = type(module).__name__ if "." in self.attribute else self.attribute
+        text = str(named) if isinstance(named, str) else snake(own)
         text = text.split(".")[0].rpartition("/")[2].lower()
         name = "".join(letter if letter.isalnum() else "_" for letter in text)
         return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _attribute(module: Any, name: str, place: str) -> Callable[..., Any]:
-    found = getattr(module, name, None)
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
     if found is None:
         classes = [
             key for key, item in vars(module).items() if isinstance(item, type) and issubclass(item, torch.nn.Module)

@@ -56,7 +56,7 @@ def finished(
     tell(phase, 0, 1)
     try:
         with _importable():
-            spec = executed(text, written.name, {}, shapes.note)
+            spec = executed(text, written.name, {"__file__": str(written.folder / "port.py")}, shapes.note)
         weights = {**module.state_dict(), **written.trace.constants} if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
         network = defined(spec, written.trace.refusal)

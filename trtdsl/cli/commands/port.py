@@ -44,6 +44,9 @@ def port(
         Path | None,
         typer.Option("--weights", metavar="FILE", help="Write the module's own weights there, as safetensors."),
     ] = None,
+    outputs: Annotated[
+        str | None, typer.Option("--outputs", metavar="NAME,…", help="What to call the outputs, in forward's order.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not define and check what is written.")] = False,
 ) -> None:
@@ -65,6 +68,7 @@ def port(
             name=name,
             file=output,
             weights=weights,
+            outputs=[each.strip() for each in outputs.split(",")] if outputs else (),
             check=not no_check,
             progress=progress.step,
         )

@@ -39,6 +39,13 @@ def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -
     return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
 
 
+def evaluating(module: torch.nn.Module) -> torch.nn.Module:
+    """The module in evaluation mode; one of an exported program stays as it was exported."""
+    with contextlib.suppress(NotImplementedError):
+        module.eval()
+    return module
+
+
 def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) -> None:
     """Gives the module these weights; of the network's ``constants`` those that it has as buffers or attributes."""
     state = module.state_dict()

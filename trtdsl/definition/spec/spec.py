@@ -32,7 +32,7 @@ from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
 from ..tuning.precisions import Precisions, open_precision
 from ..weights import Scope, Source, Weights, weights_files
-from .reference import check_forward, check_reference, fill, outside_state
+from .reference import check_forward, check_reference, evaluating, fill, outside_state
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class NetworkSpec:
         with self._reference(values=weights is None) as module:
             if weights is not None:
                 fill(module, weights, self.constants)
-            return module.eval()
+            return evaluating(module)
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
         """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""

@@ -193,6 +193,26 @@ def _anonymous(frame: FrameType) -> bool:
     return code.co_name.startswith("<") or bool(code.co_flags & inspect.CO_GENERATOR) or bool(wraps)
 
 
+def returned_names(forward: Any) -> list[str]:
+    """The variables that a function returns as a tuple; none where its returns differ or are other expressions."""
+    code = getattr(getattr(forward, "__func__", forward), "__code__", None)
+    if code is None:
+        return []
+    line = (code.co_name, code.co_firstlineno)
+    functions = (node for node in _statements(code.co_filename) if isinstance(node, ast.FunctionDef))
+    function = next((f for f in functions if (f.name, min([f, *f.decorator_list], key=_line).lineno) == line), None)
+    returns = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)] if function else []
+    found = {
+        tuple(each.id for each in value.elts if isinstance(each, ast.Name)) if isinstance(value, ast.Tuple) else ()
+        for value in returns
+    }
+    return list(found.pop()) if len(found) == 1 else []
+
+
+def _line(node: ast.expr | ast.stmt) -> int:
+    return node.lineno
+
+
 def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments by the names of forward's parameters; those of ``*args`` by number."""
     try:

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import logging
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
+from .frames import returned_names
 from .guards import GUARDS, Guard, Record
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
@@ -52,6 +53,14 @@ class Trace:
     """Why it is no program without branches; it stands where that with branches cannot be defined."""
     left_out: list[str] = field(default_factory=list)
     """What forward gives that is no output, by the paths under which a check knows it."""
+
+    def name_outputs(self, names: Sequence[str]) -> None:
+        """Calls the results so, in order. Raises UsageError where these are not their names."""
+        values = [leaf for leaf in leaves(self.results) if isinstance(leaf, Value)]
+        if names and (len(names) != len(values) or len({*names}) != len(values)):
+            raise UsageError(f"forward gives {len(values)} tensors, and these names are given: {', '.join(names)}")
+        if names:
+            self.results = dict(zip(names, values))
 
 
 Inputs = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
@@ -141,7 +150,7 @@ def _trace(
                 f"forward gives {dtype_name(leaf.dtype)}{f' ({path})' if path else ''}, which TensorRT does not have: "
                 f"give .to(torch.{dtype_name(narrowed(leaf.dtype))})"
             )
-    results = _outputs(returned, {path: recorder.value(found[path]) for path in found if path not in left_out})
+    results = _outputs(returned, module, {path: recorder.value(found[path]) for path in found if path not in left_out})
     made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried)
     made.guards = list(record.guards)
     made.left_out = list(left_out)
@@ -200,8 +209,11 @@ def _remark(left_out: tuple[str, Any]) -> str:
     return f"forward also gives {kind} ({path}), which is no output of the network"
 
 
-def _outputs(returned: Any, tensors: dict[str, Value]) -> Any:
-    """The results of forward that a check compares: a tensor, tensors by name, or all tensors of a tuple."""
+def _outputs(returned: Any, module: torch.nn.Module, tensors: dict[str, Value]) -> Any:
+    """The results of forward that a check compares: a tensor, tensors by name, or all tensors of a tuple.
+
+    Those of a tuple have the names of the variables that forward returns, where it returns such alone.
+    """
     if isinstance(returned, torch.Tensor):
         return next(iter(tensors.values()))
     if not tensors:
@@ -211,7 +223,11 @@ def _outputs(returned: Any, tensors: dict[str, Value]) -> Any:
         )
     if isinstance(returned, Mapping) or dataclasses.is_dataclass(returned):
         return {path.replace(".", "_"): value for path, value in tensors.items()}
-    return tuple(tensors.values())
+    names = returned_names(module.forward)
+    named = len(names) == len(tensors) == len(returned) and len(
+        {*names, *(f"{name}_out" for name in names)}
+    ) == 2 * len(names)
+    return dict(zip(names, tensors.values())) if named else tuple(tensors.values())
 
 
 def _leaves(returned: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

@@ -83,21 +83,22 @@ class File:
     @property
     def maker(self) -> str:
         """The name that the file has for the class or function of the reference."""
-        attribute = self.target.attribute
-        return f"make_{attribute}" if attribute == self.name else attribute
+        first, *rest = self.target.attribute.split(".")
+        return ".".join([f"make_{first}" if first == self.name else first, *rest])
 
     def _imported(self) -> set[str]:
-        return {self.maker, "reference", *self.given.dims}
+        return {self.maker.partition(".")[0], "program", "reference", *self.given.dims}
 
     def _head(self, body: str) -> list[str]:
         place = self.target.module or (self._relative(self.target.file) if self.target.file is not None else "")
-        origin = f"{place}:{self.target.attribute}".lstrip(":")
+        origin = f"{place}:{self.target.attribute}".strip(":")
         names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         imports = ["import math"] if "math" in names else []
-        others = ["import torch"] if "torch" in names else []
+        imports += ["from pathlib import Path"] if self._is_exported else []
+        others = ["import torch"] if "torch" in names or self._is_exported else []
         if self.target.module is not None:
-            renamed = f" as {self.maker}" if self.maker != self.target.attribute else ""
-            others.append(f"from {self.target.module} import {self.target.attribute}{renamed}")
+            first, maker = (each.partition(".")[0] for each in (self.target.attribute, self.maker))
+            others.append(f"from {self.target.module} import {first}{f' as {maker}' if maker != first else ''}")
         groups = [imports, others, ["import trtdsl as td"]]
         groups[-1] += ["import trtdsl.functional as F"] if "F" in names else []
         dims = [
@@ -110,15 +111,22 @@ class File:
         head += ["\n".join(lines) for lines in groups if lines]
         head += ["\n".join(dims)] if dims else []
         parts = ["\n\n".join(head)]
+        if self._is_exported:
+            parts[0] += f'\n\nprogram = torch.export.load(Path(__file__).parent / "{place}")'
+            parts.append("def reference():\n    return program.module()")
         if self.target.arguments:
             given = [f"{key}={literal(item)}" for key, item in self.target.arguments.items()]
             parts.append("\n".join(["def reference():", *wrapped_call(f"return {self.maker}", given, 4)]))
         return parts
 
+    @property
+    def _is_exported(self) -> bool:
+        return self.target.file is not None and not self.target.attribute
+
     def _reference(self) -> str:
-        if self.target.file is not None:
+        if self.target.file is not None and self.target.attribute:
             return f'"{self._relative(self.target.file)}:{self.target.attribute}"'
-        return "reference" if self.target.arguments else self.maker
+        return "reference" if self.target.arguments or self._is_exported else self.maker
 
     def _relative(self, path: str | os.PathLike[str]) -> str:
         return Path(os.path.relpath(Path(path).resolve(), self.folder.resolve())).as_posix()
@@ -133,7 +141,8 @@ class File:
         if self.main.scoped:
             path = self._relative(self.weights) if self.weights is not None else f"{self.name}.safetensors"
             entries.append(f'weights="{path}",')
-        entries.append(f"reference={self._reference()},")
+        if self.target.module or self.target.file:
+            entries.append(f"reference={self._reference()},")
         unused = self._unused()
         if unused:
             entries.append(f"unused={literal(unused)},")
