@@ -67,8 +67,6 @@ class Contents:
         """The bytes of each constant of a program, by its name.
 
         Those of all ``programs`` of the plan lie in one pool at the end of the file, in the order of their numbers.
-        What fills the pool up to its alignment may stand before it instead: only zeros stand between its constants
-        and behind them.
         """
         sizes = {number: size for program in (*programs, text) for number, size in _numbered(program).items()}
         if set(sizes) != set(range(len(sizes))):
@@ -77,8 +75,6 @@ class Contents:
         end = len(self.data) - FILE_TAIL
         begin = end - -(-whole // 8) * 8
         begin += self._moved(whole, begin) if sizes else 0
-        if not self._padded(begin, end, places, sizes) and self._padded(begin + 4, end, places, sizes):
-            begin += 4
         if begin < 0:
             raise ProgramDamagedError("the plan's constants are not where its program says")
         return {
@@ -86,13 +82,6 @@ class Contents:
             for tensor in text.tensors.values()
             if tensor.constant and tensor.base is None
         }
-
-    def _padded(self, begin: int, end: int, places: Mapping[int, int], sizes: Mapping[int, int]) -> bool:
-        """Whether only zeros stand between the constants of a pool from ``begin`` to ``end``, and behind them."""
-        numbers = sorted(sizes)
-        ends = [begin + places[number] + sizes[number] for number in numbers]
-        starts = [*(begin + places[number] for number in numbers[1:]), end][: len(ends)]
-        return all(low <= high and not any(self.data[low:high]) for low, high in zip(ends, starts, strict=True))
 
     def _moved(self, size: int, begin: int) -> int:
         """How far behind ``begin`` the pool of so many bytes begins.
