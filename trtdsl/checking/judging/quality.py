@@ -76,4 +76,8 @@ def as_budget(given: Any, outputs: Sequence[str]) -> dict[str, SQNR]:
     for name in items:
         if name not in outputs:
             raise UsageError(f"there is no output {name!r} with floating-point values{nearest(str(name), outputs)}")
-    return {name: each if isinstance(each, SQNR) else SQNR(each) for name, each in items.items()}
+    return {name: _as_sqnr(each) for name, each in items.items()}
+
+
+def _as_sqnr(given: Any) -> SQNR:
+    return given if isinstance(given, SQNR) else SQNR(given)
