@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checking.buildable import refuse_obstacles
-from ..checking.judging.quality import SQNR, Outputs, as_budget, decibels
+from ..checking.judging.quality import SQNR, Outputs, Quality, as_budget, decibels
 from ..checking.saved import given_feeds, sizes_of
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable
@@ -35,7 +35,7 @@ from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.graph import Graph
 from ..programs.program import Program
 from ..sizes.profile import Range
-from .precision_search import Assignment, Group, Recording, Search
+from .precision_search import Assignment, Found, Group, Recording, Search
 from .search import Figures
 
 SECONDS = 120.0
@@ -167,28 +167,22 @@ def find_precision(
             recording, low, limits, enough, define, find_device(device), began + seconds, tell, _scale(plain, feeds[0])
         )
         search.measure()
-        found, network, quality = search.run(search.start())
         name = "fp16" if "float16" in low else "bf16"
         policy = spec.define(precision=name, **how)
         tell("building engines", 0, 1)
         fp32, other = (_program(each, device) for each in (spec.define(**how), policy))
-        plain_choice = search.chosen(dict.fromkeys(search.of, "float32"))
-        candidates = [(plain_choice, plain, recording.own, *fp32)]
-        for start in (search.start(), recording.as_autocast(low[0])):
-            found = search.run(start)
-            candidates.append((*found, *_program(found[1], device)))
-            if not other[1].beats(candidates[-1][-1]):
-                break
-        best = candidates[0]
-        for each in candidates[1:]:
-            best = each if not best[-1].beats(each[-1]) else best
-        found, network, quality, program, cost = best
-        notes = []
-        rough = search.quality(policy)
-        if other[1].beats(cost):
-            notes.append(f"{name} costs less, and does not meet the budget: {_decibels(rough.decibels())}")
-        if best is candidates[0]:
-            notes.append("nothing below float32 costs less within the budget")
+        rough, got = search.quality(policy)
+        serves = search.is_enough(rough, got)
+        plain_choice = search.chosen(dict.fromkeys(search.of, "float32")), plain, recording.own
+        found, network, quality, program, cost = best = _best(search, plain_choice, low[0], device, serves, other[1])
+    notes = []
+    if other[1].beats(cost):
+        reason = "meets the budget, too" if serves else "does not meet the budget"
+        notes.append(f"{name} costs less, and {reason}: {_decibels(rough.decibels())}")
+    if best[0] is plain_choice[0]:
+        late = time.perf_counter() - began > seconds
+        more = "; more seconds or fewer samples may find it" if late else ""
+        notes.append(f"nothing below float32 was found that costs less within the budget{more}")
     figures = {"fp32": fp32[1], name: other[1], "found": cost}
     if data is None:
         notes.append(f"measured on {DRAWN}")
@@ -322,6 +316,26 @@ def _program(network: Network, device: str) -> tuple[Program, Figures]:
     program = program_of_plan(compile_engine(network), network)
     floor = floor_of(program, device).seconds
     return program, Figures(program.launch_count, program.bytes, floor, program.memory)
+
+
+def _best(
+    search: Search, plain: Found, low: str, device: str, serves: bool, rough: Figures
+) -> tuple[Assignment, Network, Quality, Program, Figures]:
+    """The cheapest of float32, what the search finds, and, where half precision as autocast has it ``serves`` or costs
+    less than that (``rough``), what begins with autocast's choices."""
+    autocast = search.recording.as_autocast(low)
+    kept = [plain]
+    if serves and (alike := search.evaluated(autocast)) is not None:
+        kept.append(alike)
+    if (own := search.run(search.start())) is not None:
+        kept.append(own)
+    found = [(*each, *_program(each[1], device)) for each in kept]
+    if not serves and rough.beats(found[-1][-1]) and (again := search.run(autocast)) is not None:
+        found.append((*again, *_program(again[1], device)))
+    best = found[0]
+    for each in found[1:]:
+        best = best if best[-1].beats(each[-1]) else each
+    return best
 
 
 def _decibels(found: Mapping[str, float]) -> str:

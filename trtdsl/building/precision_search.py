@@ -12,7 +12,6 @@ from typing import Any
 
 from ..checking.judging.quality import SQNR, Outputs, Quality
 from ..core.dtypes import as_dtype
-from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.precision import FLOAT32, LOW
@@ -29,13 +28,14 @@ LEAST = 1e-9
 SHARE = 0.5
 """The part of the time that sensitivities may take."""
 ROUNDS = 12
-"""The most whole evaluations before the search gives up and says so."""
+"""The most whole evaluations before the search gives up."""
 PRODUCTS = LOW - {"prelu"}
 KERNELS = ("CONVOLUTION", "DECONVOLUTION")
 """Layers that have weights of their own, and take others as operands."""
 Feeds = Mapping[str, "torch.Tensor"]
 Tell = Callable[[str, int, int], None]
 Assignment = dict[SiteKey, str]
+Found = tuple[Assignment, Network, Quality]
 
 
 @dataclass
@@ -306,45 +306,54 @@ class Search:
                 chosen = back
         return {key: chosen[id(group)] for key, group in self.of.items()}
 
-    def run(self, assignment: Assignment) -> tuple[Assignment, Network, Quality]:
-        """From an assignment to one whose whole evaluation stays within the budget."""
+    def run(self, assignment: Assignment) -> Found | None:
+        """From an assignment to one whose whole evaluation stays within the budget; None where there was no time."""
         most = 1.0
         for number in range(ROUNDS):
-            last = number == ROUNDS - 1 or time.perf_counter() > self.deadline
-            assignment = dict.fromkeys(self.of, "float32") if last else self._within(assignment, most)
-            assignment = self.chosen(assignment)
+            if number and time.perf_counter() > self.deadline:
+                return None
+            assignment = self.chosen(self._within(assignment, most))
             self.tell("evaluating the whole network", number, ROUNDS)
-            network, quality, got = self.evaluated(assignment)
-            parts = {name: part / self.limits[name] for name, part in quality.parts().items() if name in self.limits}
-            if all(part <= 1 for part in parts.values()) and (self.enough is None or self.enough(got)):
+            network = self.define(assignment)
+            quality, got = self.quality(network)
+            if self.is_enough(quality, got):
                 return assignment, network, quality
-            if not all(math.isfinite(part) for part in parts.values()) and self._mended(network, assignment):
+            parts = self._parts(quality)
+            if not all(map(math.isfinite, parts.values())) and self._mended(network, assignment):
                 continue
             chosen = {id(group): assignment[group.calls[0].site.key] for group in self.groups}
             predicted = max(self._predicted(chosen).values(), default=0.0)
             worst = max(parts.values(), default=2.0) if self.enough is None else 2.0
             most = min(most, predicted) / max(1.3, min(worst, 8.0))
-        raise UsageError("the network does not meet the budget in float32 either: give a lower one")
+        return None
+
+    def is_enough(self, quality: Quality, got: Sequence[Outputs]) -> bool:
+        """Whether outputs are within the budget."""
+        return all(part <= 1 for part in self._parts(quality).values()) and (self.enough is None or self.enough(got))
+
+    def _parts(self, quality: Quality) -> dict[str, float]:
+        """The noise of each output over what is allowed."""
+        return {name: part / self.limits[name] for name, part in quality.parts().items() if name in self.limits}
+
+    def evaluated(self, assignment: Assignment) -> Found | None:
+        """The network with these dtypes as they are; None where that is not enough."""
+        assignment = self.chosen(assignment)
+        network = self.define(assignment)
+        quality, got = self.quality(network)
+        return (assignment, network, quality) if self.is_enough(quality, got) else None
 
     def chosen(self, assignment: Assignment) -> Assignment:
         """With the author's own choices."""
         return assignment | {key: call.site.lowering for key, call in self.recording.calls.items() if call.site.given}
 
-    def evaluated(self, assignment: Assignment) -> tuple[Network, Quality, list[Outputs]]:
-        """The network with these dtypes, evaluated on all data."""
-        network, got = self.define(assignment), list[Outputs]()
-        return network, self.quality(network, got), got
-
-    def quality(self, network: Network, got: list[Outputs] | None = None) -> Quality:
-        """That of a network on all data; ``got`` takes its outputs."""
-        interpreter, quality = Interpreter(network), Quality()
+    def quality(self, network: Network) -> tuple[Quality, list[Outputs]]:
+        """That of a network on all data, and its outputs."""
+        interpreter, quality, got = Interpreter(network), Quality(), list[Outputs]()
         for each, truth in zip(self.recording.feeds, self.recording.truth, strict=True):
-            found = interpreter(each)
-            quality.add(found, truth)
-            self.evaluations += 1
-            if got is not None:
-                got.append(found)
-        return quality
+            got.append(interpreter(each))
+            quality.add(got[-1], truth)
+        self.evaluations += len(got)
+        return quality, got
 
     def _mended(self, network: Network, assignment: Assignment) -> bool:
         """Forbids the dtype of the first calls that give what is not finite where float32 is; whether there are any."""
