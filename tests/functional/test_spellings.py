@@ -75,7 +75,7 @@ def test_an_argument_that_a_function_does_not_take_is_said_with_the_nearest():
         (lambda x: np.mean(x, axis=1), r"numpy's mean .*write F\.mean"),
         (lambda x: np.expand_dims(x, 0), r"numpy's expand_dims .*write F\.unsqueeze"),
         (lambda x: np.add.reduce(x), r"numpy's add\.reduce .*dir\(trtdsl\.functional\)"),
-        (lambda x: np.convolve(x, x), r"numpy's convolve .*docs/functions\.md"),
+        (lambda x: np.convolve(x, x), r"numpy's convolve .*dir\(trtdsl\.functional\)"),
         (lambda x: np.asarray(x), "a Tensor has no values while the network is written, so numpy cannot"),
         (lambda x: np.array([x, x]), "a Tensor has no values while the network is written"),
         (lambda x: float(x), r"no one value while the network is written.*F\.sqrt"),

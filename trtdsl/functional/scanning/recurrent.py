@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..common import Tensor, operation
+from ..family import family
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..pointwise.arithmetic import add, mul, sub
 from ..products.matmul import linear
@@ -63,29 +66,27 @@ def lstm_cell(
     return h, c
 
 
-@operation
-def rnn_tanh_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+def _rnn_cell(
+    activation: Callable[[Tensor], Tensor],
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> Tensor:
-    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its tanh.
+    return activation(add(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)))
+
+
+rnn_tanh_cell, rnn_relu_cell = family(
+    _rnn_cell,
+    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its {}.
 
     >>> net = td.Network()
     >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
-    >>> F.rnn_tanh_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
+    >>> F.{name}(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
     (N, 2)
-    """
-    return tanh(add(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)))
-
-
-@operation
-def rnn_relu_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
-) -> Tensor:
-    """As :func:`rnn_tanh_cell`, with relu.
-
-    >>> net = td.Network()
-    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
-    >>> F.rnn_relu_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
-    (N, 2)
-    """
-    return relu(add(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)))
+    """,
+    rnn_tanh_cell=(tanh, "tanh"),
+    rnn_relu_cell=(relu, "relu"),
+)

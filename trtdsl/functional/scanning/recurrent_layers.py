@@ -98,39 +98,18 @@ def _one_state(
 
 gru, rnn_tanh, rnn_relu = family(
     _one_state,
-    gru=(
-        ("gru", gru_step),
-        """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
+    """{}: all hidden states and the last ones, as :func:`lstm`.
 
-        >>> net = td.Network()
-        >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-        >>> weights = [net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))]
-        >>> [y.shape for y in F.gru(x, h, weights, False, 1, 0.0, False, False, False)]
-        [(T, N, 2), (1, N, 2)]
-        """,
-    ),
-    rnn_tanh=(
-        ("rnn_tanh", _rnn_step(tanh)),
-        """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
-
-        >>> net = td.Network()
-        >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-        >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
-        >>> F.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)[0].shape
-        (T, N, 2)
-        """,
-    ),
-    rnn_relu=(
-        ("rnn_relu", _rnn_step(relu)),
-        """As :func:`rnn_tanh`, with relu.
-
-        >>> net = td.Network()
-        >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-        >>> weights = [net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))]
-        >>> F.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)[1].shape
-        (1, N, 2)
-        """,
-    ),
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> rows = 6 if "{name}" == "gru" else 2
+    >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
+    >>> [y.shape for y in F.{name}(x, h, weights, False, 1, 0.0, False, False, False)]
+    [(T, N, 2), (1, N, 2)]
+    """,
+    gru=(("gru", gru_step), "Gated recurrent units (torch.nn.GRU)"),
+    rnn_tanh=(("rnn_tanh", _rnn_step(tanh)), "A plain recurrent network (torch.nn.RNN) with tanh"),
+    rnn_relu=(("rnn_relu", _rnn_step(relu)), "A plain recurrent network (torch.nn.RNN) with relu"),
 )
 
 

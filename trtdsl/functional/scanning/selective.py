@@ -100,23 +100,16 @@ class _Projection:
 
     def at(self, loop: L.Loop) -> _Projection:
         """The same at the loop's iteration."""
-        here = object.__new__(_Projection)
-        here.__dict__.update(self.__dict__)
-        here.value = loop.iterator(self.value, self.value.ndim - 1) if self.varies else self.value
-        return here
+        return self.made(loop.iterator(self.value, self.value.ndim - 1)) if self.varies else self
 
     def chunk(self, loop: L.Loop) -> _Projection:
         """The same for the loop's chunk of time."""
-        here = object.__new__(_Projection)
-        here.__dict__.update(self.__dict__)
-        here.value = _chunk(loop, self.value) if self.varies else self.value
-        return here
+        return self.made(_chunk(loop, self.value)) if self.varies else self
 
     def made(self, value: Tensor) -> _Projection:
         """The same of another value."""
         other = object.__new__(_Projection)
-        other.__dict__.update(self.__dict__)
-        other.value = value
+        other.__dict__.update(self.__dict__, value=value)
         return other
 
     def back(self, steps: int) -> _Projection:
@@ -128,27 +121,22 @@ class _Projection:
 
     def spread(self, x: Tensor, time: str) -> Tensor:
         """``x`` (b d, and l) times the projection: with n at the end."""
-        if self.groups is None:
-            own = f"bn{time}" if self.varies else "dn"
-            return einsum(f"bd{time},{own}->bd{time}n", x, self.value)
-        result = einsum(f"bgh{time},bgn{time}->bgh{time}n", self._grouped(x), self.value)
-        return reshape(result, (*x.shape, result.shape[-1]))
+        return self._product(x, time, "", "n")
 
     def times(self, h: Tensor, time: str) -> Tensor:
         """``h`` (b d, perhaps l, n) times the projection."""
-        if self.groups is None:
-            own = f"bn{time}" if self.varies else "dn"
-            return einsum(f"bd{time}n,{own}->bd{time}n", h, self.value)
-        result = einsum(f"bgh{time}n,bgn{time}->bgh{time}n", self._grouped(h), self.value)
-        return reshape(result, h.shape)
+        return self._product(h, time, "n", "n")
 
     def gathered(self, h: Tensor, time: str) -> Tensor:
         """``h`` (b d, perhaps l, n) times the projection, summed over n."""
+        return self._product(h, time, "n", "")
+
+    def _product(self, x: Tensor, time: str, before: str, after: str) -> Tensor:
         if self.groups is None:
             own = f"bn{time}" if self.varies else "dn"
-            return einsum(f"bd{time}n,{own}->bd{time}", h, self.value)
-        result = einsum(f"bgh{time}n,bgn{time}->bgh{time}", self._grouped(h), self.value)
-        return reshape(result, h.shape[:-1])
+            return einsum(f"bd{time}{before},{own}->bd{time}{after}", x, self.value)
+        result = einsum(f"bgh{time}{before},bgn{time}->bgh{time}{after}", self._grouped(x), self.value)
+        return reshape(result, (*x.shape[: x.ndim - len(before)], *result.shape[result.ndim - len(after) :]))
 
     def beside(self, x: Tensor, axis: int) -> Tensor:
         """The values in the dimensions (b, d, t, s, n), time as ``axis`` of them; ``x`` is (b, d, l)."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import L, Network, ShapeError, SizeLike, Tensor, is_static, product, shape_text, torch
+from ..common import L, Network, SizeLike, Tensor, is_static, product, torch
 from ..family import family
 from ..operands import as_tensor, binary, per_axis, stretch, with_last
 from ..shaping.create import counted
+from .extent import check_rank
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 
 
 def _outputs(ndim: int, x: Tensor, output_size: Any) -> list[SizeLike]:
-    if x.ndim not in (ndim + 1, ndim + 2):
-        raise ShapeError(
-            f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1}), not {shape_text(x.shape)}"
-        )
+    check_rank(ndim, x)
     sizes = per_axis(output_size, ndim, "output_size")
     return [x.shape[x.ndim - ndim + axis] if size is None else size for axis, size in enumerate(sizes)]
 
@@ -53,34 +51,22 @@ def _average(ndim: int, input: Tensor, output_size: Any) -> Tensor:
 
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(
     _average,
-    adaptive_avg_pool1d=(
-        1,
-        """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`.
+    """Averages over ``output_size`` windows of the last {}
 
-        >>> F.adaptive_avg_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
-        (N, 3, 5)
-        """,
-    ),
+    >>> F.{name}(td.Network().input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
+    (N, 3)
+    """,
+    adaptive_avg_pool1d=(1, "dimension, as :func:`adaptive_avg_pool2d`."),
     adaptive_avg_pool2d=(
         2,
-        """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+        """two dimensions; None keeps a dimension.
 
         One window: IReduceLayer AVG, or IPoolingLayer after a convolution. Windows of one size: IPoolingLayer.
         Otherwise IMatrixMultiplyLayer with each window's weights, a constant, or computed from the shape where that is
         dynamic.
-
-        >>> F.adaptive_avg_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
-        (N, 3, 1, 3)
         """,
     ),
-    adaptive_avg_pool3d=(
-        3,
-        """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`.
-
-        >>> F.adaptive_avg_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
-        (N, 3, 1, 1, 1)
-        """,
-    ),
+    adaptive_avg_pool3d=(3, "three dimensions, as :func:`adaptive_avg_pool2d`."),
 )
 
 
@@ -126,33 +112,21 @@ def _maximum(ndim: int, input: Tensor, output_size: Any, return_indices: bool = 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(
     _maximum,
-    adaptive_max_pool1d=(
-        1,
-        """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`.
+    """Maxima over ``output_size`` windows of the last {}
 
-        >>> F.adaptive_max_pool1d(td.Network().input("x", ("N", 3, "T")), 5).shape
-        (N, 3, 5)
-        """,
-    ),
+    >>> F.{name}(td.Network().input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
+    (N, 3)
+    """,
+    adaptive_max_pool1d=(1, "dimension, as :func:`adaptive_max_pool2d`."),
     adaptive_max_pool2d=(
         2,
-        """Maxima over ``output_size`` windows of the last two dimensions; None keeps a dimension.
+        """two dimensions; None keeps a dimension.
 
         One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's
         elements and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
-
-        >>> F.adaptive_max_pool2d(td.Network().input("x", ("N", 3, "H", 7)), (1, 3)).shape
-        (N, 3, 1, 3)
         """,
     ),
-    adaptive_max_pool3d=(
-        3,
-        """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`.
-
-        >>> F.adaptive_max_pool3d(td.Network().input("x", ("N", 3, "T", 7, 7)), 1).shape
-        (N, 3, 1, 1, 1)
-        """,
-    ),
+    adaptive_max_pool3d=(3, "three dimensions, as :func:`adaptive_max_pool2d`."),
 )
 
 

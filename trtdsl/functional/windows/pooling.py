@@ -60,32 +60,16 @@ def _power(
 
 lp_pool1d, lp_pool2d, lp_pool3d = family(
     _power,
-    lp_pool1d=(
-        1,
-        """The ``norm_type``-norm of windows of the last dimension, as :func:`lp_pool2d`.
+    """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last {}.
 
-        >>> F.lp_pool1d(td.Network().input("x", ("N", 3, 8)), 2, 2).shape
-        (N, 3, 4)
-        """,
-    ),
-    lp_pool2d=(
-        2,
-        """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last two dimensions.
+    The layers of :func:`pow` and :func:`avg_pool2d`.
 
-        The layers of :func:`pow` and :func:`avg_pool2d`.
-
-        >>> F.lp_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2, 2).shape
-        (N, 3, 4, 4)
-        """,
-    ),
-    lp_pool3d=(
-        3,
-        """The ``norm_type``-norm of windows of the last three dimensions, as :func:`lp_pool2d`.
-
-        >>> F.lp_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2, 2).shape
-        (N, 3, 4, 4, 4)
-        """,
-    ),
+    >>> F.{name}(td.Network().input("x", ("N", 3, 8, 8, 8)[: {key} + 2]), 2, 2).shape[:3]
+    (N, 3, 4)
+    """,
+    lp_pool1d=(1, "dimension"),
+    lp_pool2d=(2, "two dimensions"),
+    lp_pool3d=(3, "three dimensions"),
 )
 
 
