@@ -52,7 +52,7 @@ class FunctionMethods:
         """``beta * input + alpha * outer(vec1, vec2)``: IElementWiseLayers."""
 
     def all(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
-        """Whether all elements over ``dim`` are true: IReduceLayer PROD of zeros and ones, between two
+        """Whether all elements are true over ``dim``: IReduceLayer PROD of zeros and ones, between two
         ICastLayers.
         """
 
@@ -69,7 +69,7 @@ class FunctionMethods:
         """The angle of complex values: the layers of :func:`atan2`."""
 
     def any(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
-        """Whether any element over ``dim`` is true: IReduceLayer SUM of zeros and ones, between two
+        """Whether any element is true over ``dim``: IReduceLayer SUM of zeros and ones, between two
         ICastLayers.
         """
 

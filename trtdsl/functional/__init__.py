@@ -15,7 +15,7 @@ FILES = {
     ".reducing.": "cumulative normalization order reduction sort statistics",
     ".sampling.": "affine_grid grid_sample interpolate",
     ".scanning.": "recurrent recurrent_layers scan selective",
-    ".shaping.": "allocate arrange create join pixel_shuffle reshape tables",
+    ".shaping.": "arrange create join pixel_shuffle reshape tables",
     ".spectral.": "complex_tensor fourier short_time",
     ".windows.": "adaptive convolution pooling",
 }

@@ -147,9 +147,7 @@ from trtdsl.functional.reducing.order import corrcoef as corrcoef
 from trtdsl.functional.reducing.order import cov as cov
 from trtdsl.functional.reducing.order import quantile as quantile
 from trtdsl.functional.reducing.order import renorm as renorm
-from trtdsl.functional.reducing.reduction import all as all
 from trtdsl.functional.reducing.reduction import aminmax as aminmax
-from trtdsl.functional.reducing.reduction import any as any
 from trtdsl.functional.reducing.reduction import count_nonzero as count_nonzero
 from trtdsl.functional.reducing.reduction import equal as equal
 from trtdsl.functional.reducing.reduction import mean as mean
@@ -157,6 +155,7 @@ from trtdsl.functional.reducing.reduction import nanmean as nanmean
 from trtdsl.functional.reducing.reduction import nansum as nansum
 from trtdsl.functional.reducing.reduction import prod as prod
 from trtdsl.functional.reducing.reduction import sum as sum
+from trtdsl.functional.reducing.reduction import sum_to_size as sum_to_size
 from trtdsl.functional.reducing.sort import argsort as argsort
 from trtdsl.functional.reducing.sort import kthvalue as kthvalue
 from trtdsl.functional.reducing.sort import median as median
@@ -171,20 +170,14 @@ from trtdsl.functional.reducing.statistics import vector_norm as vector_norm
 from trtdsl.functional.sampling.affine_grid import affine_grid as affine_grid
 from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_sample
 from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
+from trtdsl.functional.sampling.interpolate import Sizes
 from trtdsl.functional.sampling.interpolate import interpolate as interpolate
-from trtdsl.functional.sampling.interpolate import upsample_bilinear as upsample_bilinear
-from trtdsl.functional.sampling.interpolate import upsample_nearest as upsample_nearest
 from trtdsl.functional.scanning.recurrent import gru_cell as gru_cell
 from trtdsl.functional.scanning.recurrent import lstm_cell as lstm_cell
 from trtdsl.functional.scanning.recurrent_layers import lstm as lstm
 from trtdsl.functional.scanning.scan import associative_scan as associative_scan
 from trtdsl.functional.scanning.scan import linear_recurrence as linear_recurrence
 from trtdsl.functional.scanning.selective import selective_scan as selective_scan
-from trtdsl.functional.shaping.allocate import as_tensor as as_tensor
-from trtdsl.functional.shaping.allocate import empty_strided as empty_strided
-from trtdsl.functional.shaping.allocate import logspace as logspace
-from trtdsl.functional.shaping.allocate import scalar_tensor as scalar_tensor
-from trtdsl.functional.shaping.allocate import sum_to_size as sum_to_size
 from trtdsl.functional.shaping.arrange import channel_shuffle as channel_shuffle
 from trtdsl.functional.shaping.arrange import constant_pad_nd as constant_pad_nd
 from trtdsl.functional.shaping.arrange import diag as diag
@@ -200,14 +193,18 @@ from trtdsl.functional.shaping.arrange import trace as trace
 from trtdsl.functional.shaping.arrange import unfold as unfold
 from trtdsl.functional.shaping.arrange import unfold_dimension as unfold_dimension
 from trtdsl.functional.shaping.create import arange as arange
+from trtdsl.functional.shaping.create import as_tensor as as_tensor
 from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
+from trtdsl.functional.shaping.create import empty_strided as empty_strided
 from trtdsl.functional.shaping.create import eye as eye
 from trtdsl.functional.shaping.create import fill as fill
 from trtdsl.functional.shaping.create import full as full
 from trtdsl.functional.shaping.create import full_like as full_like
 from trtdsl.functional.shaping.create import linspace as linspace
+from trtdsl.functional.shaping.create import logspace as logspace
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
 from trtdsl.functional.shaping.create import new_full as new_full
+from trtdsl.functional.shaping.create import scalar_tensor as scalar_tensor
 from trtdsl.functional.shaping.create import tensor as tensor
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
@@ -1552,6 +1549,20 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     torch.int64
     """
 
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether all elements are true over ``dim``: IReduceLayer PROD of zeros and ones, between two ICastLayers.
+
+    >>> F.all(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    torch.bool
+    """
+
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether any element is true over ``dim``: IReduceLayer SUM of zeros and ones, between two ICastLayers.
+
+    >>> F.any(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    torch.bool
+    """
+
 def var(
     input: Tensor,
     dim: Any = None,
@@ -1609,6 +1620,24 @@ def std_mean(
 
     >>> F.std_mean(td.Network().input("x", (2, 3)), dim=1)[0].shape
     (2,)
+    """
+
+def upsample_nearest(
+    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """As :func:`interpolate` with mode nearest.
+
+    >>> F.upsample_nearest(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+    (N, 3, 5, 5)
+    """
+
+def upsample_bilinear(
+    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """As :func:`interpolate` with mode bilinear and ``align_corners=True``.
+
+    >>> F.upsample_bilinear(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+    (N, 3, 5, 5)
     """
 
 def rnn_tanh_cell(

@@ -7,7 +7,7 @@ from typing import Any
 from ...definition.methods import Dims, Extremes, Selected
 from ..common import L, ShapeError, Tensor, UnsupportedError, as_dtype, operation, shape_text, torch
 from ..family import family
-from ..operands import axes_of, axis_of, binary, choose
+from ..operands import axes_of, axis_of, binary, choose, varargs
 from ..pointwise.arithmetic import maximum, minimum
 from .spatial import reduced_by_order
 
@@ -210,26 +210,21 @@ def top(x: Tensor, k: Any, axis: int, op: str) -> tuple[Tensor, Tensor]:
 # -- truth -------------------------------------------------------------------------------------------------------------
 
 
-@operation
-def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements over ``dim`` are true: IReduceLayer PROD of zeros and ones, between two ICastLayers.
-
-    >>> F.all(td.Network().input("x", (2, 3), "bool"), 1).dtype
-    torch.bool
-    """
+def _truth(op: str, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     flags = L.cast(L.cast(input, torch.bool), torch.int32)
-    return L.cast(_reduce(flags, "PROD", dim, keepdim), torch.bool)
+    return L.cast(_reduce(flags, op, dim, keepdim), torch.bool)
 
 
-@operation
-def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether any element over ``dim`` is true: IReduceLayer SUM of zeros and ones, between two ICastLayers.
+all, any = family(
+    _truth,
+    """Whether {} over ``dim``: IReduceLayer {key} of zeros and ones, between two ICastLayers.
 
-    >>> F.any(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    >>> F.{name}(td.Network().input("x", (2, 3), "bool"), 1).dtype
     torch.bool
-    """
-    flags = L.cast(L.cast(input, torch.bool), torch.int32)
-    return L.cast(_reduce(flags, "SUM", dim, keepdim), torch.bool)
+    """,
+    all=("PROD", "all elements are true"),
+    any=("SUM", "any element is true"),
+)
 
 
 @operation
@@ -253,3 +248,21 @@ def equal(input: Tensor, other: Tensor) -> Tensor:
     if input.shape != other.shape:
         return input.network.constant(torch.tensor(False))
     return all(binary(input, other, "EQUAL"))
+
+
+@operation
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """The sums that undo a broadcast to the shape of ``input``: IReduceLayer SUM.
+
+    >>> F.sum_to_size(td.Network().input("x", (5, 2, 3)), 2, 1).shape
+    (2, 1)
+    """
+    wanted = varargs(size)
+    if not wanted:
+        return sum(input)
+    extra = input.ndim - len(wanted)
+    if extra < 0:
+        raise UnsupportedError(f"sum_to_size: {shape_text(input.shape)} is no broadcast of {shape_text(wanted)}")
+    axes = [axis for axis, length in enumerate(wanted, extra) if length == 1 and input.shape[axis] != 1]
+    x = sum(input, axes, True) if axes else input
+    return sum(x, list(range(extra))) if extra else x

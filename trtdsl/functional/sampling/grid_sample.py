@@ -168,9 +168,17 @@ def gather_taps(x: Tensor, taps: Sequence[Taps], *, apart: bool = True) -> Tenso
     points keep theirs: TensorRT then fuses the whole into one kernel, where a reduction of two dimensions or a reshape
     of the result made it keep the taps in memory.
     """
+    n, c = x.shape[:2]
+    single, pixels = c == 1, product(x.shape[2:])  # one channel needs no transposing
+    table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
+    each = apart and any(len(tap.parts) > 1 for tap in taps)
+    values = (_each_tap if each else _all_taps)(x, table, single, taps)
+    return L.unsqueeze(values, [1]) if single else L.shuffle(values, (0, values.ndim - 1, *range(1, values.ndim - 1)))
+
+
+def _all_taps(x: Tensor, table: Tensor, single: bool, taps: Sequence[Taps]) -> Tensor:
+    """The sum of what one gather reads: (N, *out), with the channels at the end where there are several."""
     sizes, dims = x.shape[2:], len(taps)
-    if apart and all(tap.parts[0][0].shape[-1] == 1 for tap in taps) and any(len(tap.parts) > 1 for tap in taps):
-        return _each_tap(x, taps)
     index = weights = inside = None
     for axis, tap in enumerate(taps):
         position = _spread(tap.positions, axis, dims)
@@ -178,36 +186,23 @@ def gather_taps(x: Tensor, taps: Sequence[Taps], *, apart: bool = True) -> Tenso
         weights = _combined(weights, None if tap.weights is None else _spread(tap.weights, axis, dims), "PROD")
         inside = _combined(inside, None if tap.inside is None else _spread(tap.inside, axis, dims), "AND")
     assert index is not None
-    n, c = x.shape[:2]
-    single = c == 1  # one channel needs no transposing
-    pixels = product(sizes)
-    table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
     out = index.shape[:-dims]
-    if weights is not None:
-        count = product(index.shape[-dims:])
-        index, weights = (L.shuffle(part, reshape=(*out, count)) for part in (index, weights))
-        values = L.cast(L.gather(table, index, 1, num_elementwise_dims=1), torch.float32)
-        factors = weights if single else L.unsqueeze(weights, [weights.ndim])
-        values = L.cast(L.reduce(values * factors, "SUM", [len(out)]), x.dtype)
-    else:
+    if weights is None:
         values = L.gather(table, L.shuffle(index, reshape=out), 1, num_elementwise_dims=1)
-        if inside is not None:
-            values = _masked(L.shuffle(inside, reshape=out if single else (*out, 1)), values)
-    if single:
-        return L.unsqueeze(values, [1])
-    return L.shuffle(values, (0, values.ndim - 1, *range(1, values.ndim - 1)))
+        return values if inside is None else _masked(L.shuffle(inside, reshape=out if single else (*out, 1)), values)
+    count = product(index.shape[-dims:])
+    index, weights = (L.shuffle(part, reshape=(*out, count)) for part in (index, weights))
+    values = L.cast(L.gather(table, index, 1, num_elementwise_dims=1), torch.float32)
+    factors = weights if single else L.unsqueeze(weights, [weights.ndim])
+    return L.cast(L.reduce(values * factors, "SUM", [len(out)]), x.dtype)
 
 
-def _each_tap(x: Tensor, taps: Sequence[Taps]) -> Tensor:
-    """As :func:`gather_taps`: the sum of as many products as a point has neighbours."""
-    sizes, (n, c) = x.shape[2:], x.shape[:2]
-    single = c == 1  # one channel needs no transposing
-    pixels = product(sizes)
-    table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
+def _each_tap(x: Tensor, table: Tensor, single: bool, taps: Sequence[Taps]) -> Tensor:
+    """As :func:`_all_taps`: the sum of as many products as a point has neighbours."""
     total: Tensor | None = None
     for parts in itertools.product(*(tap.parts for tap in taps)):
         index, weight = parts[0]
-        for size, (position, factor) in zip(sizes[1:], parts[1:], strict=True):
+        for size, (position, factor) in zip(x.shape[3:], parts[1:], strict=True):
             index = index * as_tensor(size, x.network, torch.int32) + position
             weight = _combined(weight, factor, "PROD")
         last = index.ndim - 1
@@ -216,10 +211,7 @@ def _each_tap(x: Tensor, taps: Sequence[Taps]) -> Tensor:
             values = values * (L.squeeze(weight, [last]) if single else weight)
         total = values if total is None else total + values
     assert total is not None
-    total = L.cast(total, x.dtype)
-    if single:
-        return L.unsqueeze(total, [1])
-    return L.shuffle(total, (0, total.ndim - 1, *range(1, total.ndim - 1)))
+    return L.cast(total, x.dtype)
 
 
 def _spread(x: Tensor, axis: int, dims: int) -> Tensor:

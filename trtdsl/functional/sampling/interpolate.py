@@ -12,6 +12,7 @@ from ...core.tensors.exact import Rounded
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, channels_last, folding, np, operation, torch
+from ..family import family
 from ..lowerings import AUTO, lowered, way
 from ..operands import as_tensor, stretch
 from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
@@ -372,25 +373,19 @@ def _pool(x: Tensor, axis: int, window: int) -> Tensor:
 # -- relatives ---------------------------------------------------------------------------------------------------------
 
 
-@operation
-def upsample_nearest(
-    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+def _upsampled(
+    how: dict[str, Any], input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """As :func:`interpolate` with mode nearest.
+    return interpolate(input, size, scale_factor, **how)
 
-    >>> F.upsample_nearest(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+
+upsample_nearest, upsample_bilinear = family(
+    _upsampled,
+    """As :func:`interpolate` with mode {}.
+
+    >>> F.{name}(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
     (N, 3, 5, 5)
-    """
-    return interpolate(input, size, scale_factor, mode="nearest")
-
-
-@operation
-def upsample_bilinear(
-    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
-) -> Tensor:
-    """As :func:`interpolate` with mode bilinear and ``align_corners=True``.
-
-    >>> F.upsample_bilinear(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
-    (N, 3, 5, 5)
-    """
-    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+    """,
+    upsample_nearest=({"mode": "nearest"}, "nearest"),
+    upsample_bilinear=({"mode": "bilinear", "align_corners": True}, "bilinear and ``align_corners=True``"),
+)

@@ -13,7 +13,8 @@ from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, torch
 from ..family import family
-from ..operands import align, as_tensor, binary, choose, result_type, stretch, varargs
+from ..operands import align, binary, choose, result_type, stretch, varargs
+from ..operands import as_tensor as _tensor_of
 
 
 def refuse_storage(layout: Any, requires_grad: bool) -> None:
@@ -28,7 +29,7 @@ def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = 
     """A tensor of one value: a constant, or one element stretched by ISliceLayer where that is large or dynamic."""
     if dtype is None and isinstance(value, float):
         dtype = torch.float32
-    scalar = as_tensor(value, network, None if dtype is None else as_dtype(dtype))
+    scalar = _tensor_of(value, network, None if dtype is None else as_dtype(dtype))
     if scalar.numel() != 1:
         raise ShapeError("a tensor is filled with one value")
     for length in size:
@@ -229,7 +230,7 @@ def arange(
     if kind != torch.int64 and not wanted.is_floating_point:
         raise UnsupportedError(f"arange: ints from {start} by {step} over a dynamic size: cast the result of floats")
     delta = network.constant(torch.tensor([step], dtype=kind))
-    return L.cast(L.linspace(network, (number,), as_tensor(start, network, kind), delta, dtype=kind), wanted)
+    return L.cast(L.linspace(network, (number,), _tensor_of(start, network, kind), delta, dtype=kind), wanted)
 
 
 def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike:
@@ -275,9 +276,9 @@ def linspace(
         return network.constant(torch.linspace(numbers[0], numbers[1], steps, dtype=wanted))
     if not wanted.is_floating_point:
         return _whole_steps(network, start, end, steps, wanted)
-    first, last = (as_tensor(value, network, torch.float32) for value in (start, end))
-    index = arange(0, steps) if isinstance(steps, Size) else as_tensor(torch.arange(steps), network)
-    between = binary(as_tensor(steps, network, torch.float32), 1.0, "SUB")
+    first, last = (_tensor_of(value, network, torch.float32) for value in (start, end))
+    index = arange(0, steps) if isinstance(steps, Size) else _tensor_of(torch.arange(steps), network)
+    between = binary(_tensor_of(steps, network, torch.float32), 1.0, "SUB")
     between = binary(between, 1.0, "MAX")
     fraction = binary(L.cast(index, torch.float32), between, "DIV")
     return L.cast(binary(first, binary(fraction, binary(last, first, "SUB"), "PROD"), "SUM"), wanted)
@@ -285,7 +286,7 @@ def linspace(
 
 def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype: torch.dtype) -> Tensor:
     """``trunc(start + (end - start) * index / (steps - 1))`` in integers alone."""
-    first, last = (as_tensor(value, network, torch.int64) for value in (start, end))
+    first, last = (_tensor_of(value, network, torch.int64) for value in (start, end))
     gaps = size_max(steps - 1, 1)
     zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
     index = L.linspace(network, (steps,), zero, one, dtype=torch.int64)
@@ -403,7 +404,7 @@ def tensor(
     if all(isinstance(number, int) for number in numbers if not isinstance(number, Size)):
         row = size_tensor(network, numbers)
     else:
-        row = L.concatenation([L.shuffle(as_tensor(x, network, torch.float32), reshape=(1,)) for x in numbers], 0)
+        row = L.concatenation([L.shuffle(_tensor_of(x, network, torch.float32), reshape=(1,)) for x in numbers], 0)
     return L.shuffle(row if wanted is None else L.cast(row, wanted), reshape=shape)
 
 
@@ -412,7 +413,7 @@ def _row(numbers: list[Any], dtype: torch.dtype | None) -> Tensor:
     network = require_network(*numbers)
     kinds = [x.dtype if isinstance(x, Tensor) else result_type(x) for x in numbers]
     wanted = dtype or functools.reduce(torch.promote_types, kinds)
-    tensors = [as_tensor(x, network, wanted) for x in numbers]
+    tensors = [_tensor_of(x, network, wanted) for x in numbers]
     if any(x.numel() != 1 for x in tensors):
         raise ShapeError("tensor takes Tensors of one element in a list: F.stack takes greater ones")
     return L.concatenation([L.shuffle(x, reshape=(1,)) for x in tensors], 0)
@@ -452,3 +453,81 @@ tril, triu = family(
     tril=(False, "lower triangle of the last two dimensions, zeros above"),
     triu=(True, "upper triangle of the last two dimensions, zeros below"),
 )
+
+
+# -- of single numbers and ranges --------------------------------------------------------------------------------------
+
+
+@operation
+def empty_strided(
+    size: Sequence[SizeLike],
+    stride: Sequence[SizeLike],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
+
+    >>> with td.Network().current():
+    ...     F.empty_strided((2, 3), (3, 1)).shape
+    (2, 3)
+    """
+    return full(size, 0, dtype=dtype or torch.float32, layout=layout, device=device, requires_grad=requires_grad)
+
+
+@operation
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
+
+    >>> with td.Network().current():
+    ...     F.scalar_tensor(3).dtype
+    torch.float32
+    """
+    refuse_storage(layout, requires_grad)
+    return _tensor_of(s, require_network(s), as_dtype(dtype or torch.float32))
+
+
+@operation
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """``data`` as a Tensor: itself, cast to ``dtype``, or a constant of numbers in (nested) lists, as :func:`tensor`.
+
+    >>> net = td.Network()
+    >>> F.as_tensor(net.input("x", ("N",), "int64"), dtype=torch.float32).dtype
+    torch.float32
+    """
+    if isinstance(data, (list, tuple, int, float, Size)):
+        return tensor(data, dtype=dtype)
+    return _tensor_of(data, require_network(data), None if dtype is None else as_dtype(dtype))
+
+
+@operation
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
+
+    >>> with td.Network().current():
+    ...     F.logspace(0, 2, 3).shape
+    (3,)
+    """
+    refuse_storage(layout, requires_grad)
+    wanted = as_dtype(dtype or torch.float32)
+    start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
+    if not any(isinstance(value, (Tensor, Size)) for value in (start, end, steps)):
+        return require_network().constant(torch.logspace(start, end, steps, base, dtype=wanted))
+    if not wanted.is_floating_point:
+        raise UnsupportedError("logspace: integers between computed ends: cast the result of floats")
+    powers = linspace(start, end, steps, dtype=torch.float32)
+    return L.cast(binary(powers.network.constant(float(base)), powers, "POW"), wanted)
