@@ -72,3 +72,11 @@ def test_the_functions_are_those_of_their_stub():
     (names,) = [ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign)]
     assert F.__all__ == sorted(names)
     assert all(callable(getattr(F, name)) for name in names)
+
+
+def test_the_layers_are_those_that_their_page_imports():
+    import trtdsl.layers as L
+
+    page = ast.parse(Path(L.__file__).read_text())
+    names = {alias.asname for node in page.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(L.__all__) == names - {"__getattr__"}

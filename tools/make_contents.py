@@ -171,8 +171,9 @@ def page(room: Path, head: str, also: set[str]) -> str:
     lines = [f"from .{module} import {name} as {name}\n" for module, names in found.items() for name in names]
     if (room / "absent.py").exists():
         lines.append("from .absent import absent as __getattr__  # noqa: F401\n")
-    names = sorted(name for names in found.values() for name in names)
-    text = f"\n__all__ = {names!r}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
+    names = 'sorted(name for name, made in globals().items() if callable(made) and name[0] != "_")'
+    ignored = "# pyright: ignore[reportUnsupportedDunderAll]"
+    text = f"\n__all__ = {names}  {ignored}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
     return formatted(head + "\n" + "".join(lines) + text, room / "__init__.py")
 
 

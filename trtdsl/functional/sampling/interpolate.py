@@ -18,7 +18,7 @@ from ..operands import as_tensor, stretch
 from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
 from .taps import Number, Taps, make_taps, minimum, number, resample
 
-Sizes = SizeLike | Sequence[SizeLike]
+Targets = SizeLike | Sequence[SizeLike]
 
 RANKS = {  # mode -> ranks that torch takes
     "nearest": (3, 4, 5),
@@ -71,7 +71,7 @@ class Change:
 @operation
 def interpolate(
     input: Tensor,
-    size: Sizes | None = None,
+    size: Targets | None = None,
     scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
@@ -82,7 +82,7 @@ def interpolate(
 ) -> Tensor:
     """``input`` (N, C, spatial…) with its spatial dimensions resized to ``size`` or by ``scale_factor``.
 
-    ``size`` has ints and Sizes, so that ``size=other.shape[2:]`` gives another tensor's. ``mode`` is nearest,
+    ``size`` has ints and Targets, so that ``size=other.shape[2:]`` gives another tensor's. ``mode`` is nearest,
     nearest-exact, linear (3 dimensions), bilinear, bicubic (4), trilinear (5) or area. One IResizeLayer where that
     means the same as torch; otherwise the exact elements and weights along each dimension (IGatherLayer, a product,
     IReduceLayer), a pooling for an area of whole elements, or a matrix product for areas and antialiasing where sizes
@@ -143,7 +143,7 @@ def _targets(
             raise ShapeError(f"interpolate: size needs {count} values, not {len(targets)}: {shape_text(targets)}")
         for target in targets:
             if not isinstance(target, (int, Size)) or isinstance(target, bool):
-                raise ShapeError(f"interpolate: sizes are ints and Sizes, not {target!r}")
+                raise ShapeError(f"interpolate: sizes are ints and Targets, not {target!r}")
         scales: list[float | None] = [None] * count
     else:
         factors = list(scale_factor) if isinstance(scale_factor, Sequence) else [scale_factor] * count
@@ -374,7 +374,7 @@ def _pool(x: Tensor, axis: int, window: int) -> Tensor:
 
 
 def _upsampled(
-    how: dict[str, Any], input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+    how: dict[str, Any], input: Tensor, size: Targets | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
     return interpolate(input, size, scale_factor, **how)
 
