@@ -170,7 +170,7 @@ from trtdsl.functional.reducing.statistics import vector_norm as vector_norm
 from trtdsl.functional.sampling.affine_grid import affine_grid as affine_grid
 from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_sample
 from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
-from trtdsl.functional.sampling.interpolate import Sizes
+from trtdsl.functional.sampling.interpolate import Targets
 from trtdsl.functional.sampling.interpolate import interpolate as interpolate
 from trtdsl.functional.scanning.recurrent import gru_cell as gru_cell
 from trtdsl.functional.scanning.recurrent import lstm_cell as lstm_cell
@@ -1623,7 +1623,7 @@ def std_mean(
     """
 
 def upsample_nearest(
-    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+    input: Tensor, size: Targets | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
     """As :func:`interpolate` with mode nearest.
 
@@ -1632,7 +1632,7 @@ def upsample_nearest(
     """
 
 def upsample_bilinear(
-    input: Tensor, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
+    input: Tensor, size: Targets | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
     """As :func:`interpolate` with mode bilinear and ``align_corners=True``.
 
