@@ -17,7 +17,7 @@ COMMANDS = {
     "tune": "build small.py --no-check --tune-seconds 1 -o small.engine --force",
     "check": "check small.py --sizes quick --save check.safetensors",
     "view": "view small.py -o view.html",
-    "inspect": "inspect small.py --svg picture.svg",
+    "drawing": "view small.py -o picture.svg",
     "convert": "weights convert a.pt a.safetensors",
     "derive": "weights derive small.py derived.safetensors",
     "stubs": "stubs small.safetensors -o stub.pyi",

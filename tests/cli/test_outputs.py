@@ -34,7 +34,6 @@ OUTPUTS = {
     ),
     ("check", "save"): (["check", "net.py", "--save", "OUT"], ("net.py", "w.safetensors", "reference.py")),
     ("view", "output"): (["view", "net.py", "-o", "OUT"], ("net.py", "w.safetensors", "reference.py")),
-    ("inspect", "svg"): (["inspect", "net.py", "--svg", "OUT"], ("net.py", "w.safetensors", "reference.py")),
     ("port", "output"): (
         ["port", "reference.py:Model", "--input", "x=N,3,5,5", "--force", "--no-check", "-o", "OUT"],
         ("reference.py",),

@@ -60,11 +60,6 @@ def test_bad_input_is_one_sentence(trtdsl, arguments, code, message):
     assert message in trtdsl("inspect", "small.py", "--program", *arguments, code=code).stderr
 
 
-def test_a_picture(trtdsl, small):
-    trtdsl("inspect", "small.py", "--svg", "small.svg", "-q")
-    assert (small / "small.svg").read_text().startswith("<svg ")
-
-
 def test_compare_run(trtdsl):
     done = trtdsl("compare", "small.py", "small.py", "--run", "--dim", "N=3")
     assert "both give the same, within 0.0001 of an output's greatest value" in done.stdout

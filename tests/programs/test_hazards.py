@@ -119,6 +119,17 @@ def test_an_operand_that_is_padded(program_of):
     assert hazards and "an operand is copied to pad its size 197 to 198" in hazards[0].text
 
 
+def test_a_kernel_that_splits_and_pads_joins_nothing(program_of, constant):
+    def write(net):
+        joined = F.matmul(net.input("x", (4, 197, 192)), constant(net, 192, 3 * 192))
+        q, k, v = joined.reshape(4, 197, 3, 3, 64).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.matmul(F.softmax(F.matmul(q, k.transpose(-1, -2)), -1), v)
+
+    hazards = td.find_hazards(program_of(write))
+    assert any("to pad its size 197 to 198" in hazard.text for hazard in hazards if hazard.name == "padding")
+    assert not any("Keep the parts apart" in hazard.advice for hazard in hazards)
+
+
 def test_a_size_that_may_be_odd_is_padded_and_one_that_is_a_multiple_is_not(program_of):
     H, W = td.Dim("H", min=16, opt=128, max=256), td.Dim("W", min=16, opt=256, max=512)
 

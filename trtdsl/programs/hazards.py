@@ -15,6 +15,8 @@ REARRANGED = 0.05
 """The share of all bytes from which on what one line rearranges is told."""
 WORTH_TELLING = 0.01
 """That of everything else."""
+FEWEST = 8
+"""Up to this size, one more may be another tensor's, as 3 and 4 channels are."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,21 @@ def _padded(program: Program, launch: Launch) -> list[tuple[str, str]]:
     """
     read = [program.tensors[operand.tensor] for operand in launch.reads]
     read = [tensor.dims for tensor in read if not tensor.constant]
-    if "Conc" not in parts(launch.name) or len(read) != 1 or len(launch.writes) != 1:
+    if "Conc" not in parts(launch.name):
         return []
+    if len(read) != 1 or len(launch.writes) != 1:  # of a kernel that takes tensors apart, too
+        written = dict.fromkeys(size for operand in launch.writes for size in program.tensors[operand.tensor].dims)
+        return [(size, made) for size in written for made in written if _is_made_even(size, made)][:1]
     written = program.tensors[launch.writes[0].tensor].dims
     before, after = Counter(read[0]) - Counter(written), Counter(written) - Counter(read[0])
     pairs = [(size, made) for size in before for made in after if _is_padded(size, made)]
     return pairs if len(pairs) == len(before) == len(after) else []
+
+
+def _is_made_even(before: str, after: str) -> bool:
+    if before.isdigit() and after.isdigit():
+        return int(before) % 2 == 1 and int(after) == int(before) + 1 > FEWEST
+    return f"({before} + 1)//2" in after
 
 
 def _is_padded(before: str, after: str) -> bool:

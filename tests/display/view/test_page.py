@@ -385,3 +385,34 @@ def test_the_policy_names_what_the_page_holds():
         digest = base64.b64encode(hashlib.sha256(held.encode()).digest()).decode()
         assert f"{directive} 'sha256-{digest}';" in policy
     assert policy.startswith("default-src 'none'") and "script-src 'unsafe" not in policy
+
+
+def test_a_page_without_a_model_opens_a_view_that_was_saved(browser, tmp_path, small):
+    view, complaints = td.view(small / "small.py"), []
+    (tmp_path / "open.html").write_text(html({"name": "a saved view"}))
+    (tmp_path / "other.json").write_text('{"kind": "check"}')
+    for file in (tmp_path / "view.json", tmp_path / "view.html"):
+        view.save(file)
+        page = browser.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto((tmp_path / "open.html").as_uri())
+        page.locator("input[type=file]").set_input_files(tmp_path / "other.json")
+        page.wait_for_selector("text=other.json is no view of trtdsl")
+        page.locator("input[type=file]").set_input_files(file)
+        page.wait_for_selector("html[data-ready=yes]", state="attached")
+        assert page.title() == "small · trtdsl view" and page.locator(".card.input").count() == 1
+        page.close()
+    assert complaints == []
+
+
+def test_a_program_has_an_axis_and_only_the_columns_that_say_something(show):
+    net = td.Network()
+    net.output(F.relu(net.input("x", (8, 8))), "y")
+    page = show(td.view(net, build=True))
+    page.locator("[data-tab=program]").first.click()
+    assert page.locator(".axis span").count() == 5 and page.locator(".axis span").first.text_content() == "0"
+    assert page.locator(".launches th.stream, .launches th.times").count() == 0  # one stream, each launch once
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('body *')].map((e) => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 12

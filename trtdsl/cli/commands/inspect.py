@@ -51,7 +51,6 @@ Depth = Annotated[
     str | None,
     typer.Option("--depth", metavar="N", help="Fold modules below N names, or all for every layer; as few as fit."),
 ]
-Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the program, too.")]
 Passes = Annotated[bool, typer.Option("--passes", help="Show what passes did with each call, and why they did not.")]
 Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes.")]
 
@@ -74,7 +73,6 @@ def inspect(
     depth: Depth = None,
     passes: Passes = False,
     device: Gpu = DEFAULT,
-    svg: Svg = None,
     profile: Profile = 0,
     shape: Shapes = None,
 ) -> None:
@@ -86,19 +84,14 @@ def inspect(
     move, what of them is only rearranged, a floor under its time, and hazards.
     """
     settings = settings_of(set_)
-    if program or svg is not None:
-        from ...core.files import SVG, check_writable
-        from ...display.picture import write_svg
+    if program:
         from ...display.program import program_text
         from ...programs.hazards import find_hazards
 
         at = _checked(by, sort := sort or "bytes", device)
         with out.progress() as progress:
-            as_named = not settings and lowerings is True and (svg is None or ".py" not in Path(network).name)
+            as_named = not settings and lowerings is True
             source = network if as_named else td.load_spec(network, settings).tuned(lowerings)
-            reads = () if isinstance(source, str) else source.reads(weights)
-            if svg is not None:
-                check_writable(svg, SVG, reads)
             found = td.program(
                 source,
                 dims=dims_of(dim),
@@ -109,8 +102,6 @@ def inspect(
                 backend=backend,
                 progress=progress.step,
             )
-        if svg is not None:
-            write_svg(found, svg, device=device, reads=reads)
         hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
         value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
         width = terminal().width
