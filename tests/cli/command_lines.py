@@ -206,6 +206,7 @@ def make_folder(folder: Path, small: Path) -> None:
     text = b'{"conv.weight":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}'
     (folder / "odd.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(3))
     (folder / "folder").mkdir()
+    shutil.copy(folder / "small.py", folder / "caf\udce9.py")
     (folder / "link").symlink_to("link")
     os.mkfifo(folder / "pipe")
     (folder / "syntax.py").write_text("def (:\n")

@@ -89,6 +89,8 @@ def check(
     """
     if on not in ("interpreter", "program", "engine"):
         raise UsageError(f"on is 'interpreter', 'program' or 'engine', not {on!r}")
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"a seed is a number from 0 to 2**63 - 1, not {str(seed)[:30]}")
     if sum(given is not None for given in (sizes, feeds, against)) > 1:
         raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
     spec = as_spec(source, reference)

@@ -13,16 +13,23 @@ from types import CodeType
 from typing import Any
 
 from .diagnosis import misfits
-from .errors import PACKAGE, DefinitionError, Location, TrtdslError, shown_file
+from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file
 from .lazy import torch
 
 
 def load_module(path: Path) -> Any:
-    """A Python file as a module; its folder is importable meanwhile. Raises DefinitionError when it raises."""
+    """A Python file as a module; its folder is importable meanwhile.
+
+    Raises DefinitionError when it raises, UsageError for a name that is not UTF-8: layers tell their lines by it.
+    """
     import hashlib
 
     path = path.resolve()
-    name = f"trtdsl_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    try:
+        digest = hashlib.sha256(str(path).encode()).hexdigest()
+    except UnicodeEncodeError:
+        raise UsageError(f"layers are called after a network's file, whose name must be UTF-8: {str(path)!a}") from None
+    name = f"trtdsl_file_{path.stem}_{digest[:8]}"
     spec = importlib.util.spec_from_file_location(name, path, loader=_Source(name, str(path)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
