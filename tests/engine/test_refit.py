@@ -12,6 +12,7 @@ import trtdsl as td
 from trtdsl.core.backend import cuda_status, get_backend
 from trtdsl.core.errors import ManifestDamagedError
 from trtdsl.core.reading import as_struct
+from trtdsl.definition.tuning.precisions import Precisions
 from trtdsl.engine.loading.manifest import Refit
 from trtdsl.engine.refit import ROLES, check_against, derive_weights, layer_values, new_values, recipe, structure
 from trtdsl.layers.evaluation import Node
@@ -73,6 +74,19 @@ def test_derived_values_make_the_network_of_the_new_weights(spec, others, tmp_pa
     again = td.interpret(spec.define(weights=others, precision=precision), feeds)
     assert torch.equal(after[name], again[name])
     assert not torch.allclose(before[name], after[name])
+
+
+def test_an_engine_whose_calls_have_a_precision_each_takes_new_weights(spec, others, tmp_path):
+    sites = spec.define(precision=Precisions({})).policy.calls.sites
+    dtypes = {site.key: "float16" if index % 2 else "float32" for index, site in enumerate(sites)}
+    network = spec.define(precision=Precisions(dtypes))
+    facts = facts_of(spec, network, tmp_path / "a.engine")
+    assert {each[5] for each in facts.precisions} == {"float16", "float32"}
+    values = new_values(facts, others, backend=BACKEND, folder=tmp_path, trust_network_file=True)
+    put(network, values)
+    feeds = td.sample_feeds(spec, {"N": 2}, torch.Generator().manual_seed(0))
+    again = td.interpret(spec.define(weights=others, precision=Precisions(dtypes)), feeds)
+    assert all(torch.equal(value, again[name]) for name, value in td.interpret(network, feeds).items())
 
 
 def test_the_file_of_derived_weights_needs_no_network(spec, others, tmp_path):
