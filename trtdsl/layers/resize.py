@@ -122,6 +122,7 @@ def _resize(node: Node) -> Evaluate:
     coefficient, exclude = node.number("cubic_coeff"), layer.exclude_outside
     scales = None if node.has_input(1) else list(layer.scales) or None
     static = None if node.has_input(1) or scales else tuple(layer.shape)
+    sizes = tuple(node.inputs[0].shape)
 
     def positions(length: int, wanted: int, scale: float | None) -> torch.Tensor:
         """Where the result's elements lie; the nearest ones in float32, as the generated kernels compute it."""
@@ -144,10 +145,12 @@ def _resize(node: Node) -> Evaluate:
             raise UnsupportedError(f"layer {node.name!r} (RESIZE): {WITH_BATCH}")
         ratios = scales or [None] * x.ndim
         result = x if mode == "NEAREST" else x.float()
-        # Kernels multiply by weights of 0, too, along axes that keep their size: infinity becomes NaN.
-        finite = mode == "NEAREST" or bool(x.isfinite().all())
+        # From the first axis that may change on, kernels multiply by weights of 0, too: infinity becomes NaN.
+        finite, begun = mode == "NEAREST" or bool(x.isfinite().all()), False
         for axis, (length, target, scale) in enumerate(zip(x.shape, wanted, ratios, strict=True)):
-            if length == target and scale in (None, 1.0) and (finite or axis < x.ndim - _BLENDED[mode]):
+            changes = length != target or scale not in (None, 1.0)
+            begun = begun or changes or sizes[axis] < 0
+            if not changes and (finite or not begun):
                 continue
             where = positions(length, target, scale)
             if mode == "NEAREST":
@@ -167,7 +170,6 @@ _ROUND: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "CEIL": lambda x: torch.ceil(x),
 }
 
-_BLENDED = {"LINEAR": 3, "CUBIC": 2}  # the last axes, which such a layer may resize
 Taps = list[tuple["torch.Tensor", "torch.Tensor"]]  # (index, weight) of each element that counts
 
 
