@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..definition.network import Network
-from ..layers.evaluation import Node
-from ..layers.region import category_of
 
 if TYPE_CHECKING:
+    from ..layers.evaluation import Node
     from .summary import LayerSummary
 
 SORTS = ("order", "bytes", "flops", "parameters")
@@ -105,6 +104,8 @@ def modules_of(network: Network, nodes: Sequence[Node]) -> list[str]:
     A layer without weights has the scope of its first operand, wherever it stands: where nothing of the module is made
     of its result, it is part of what is around the module.
     """
+    from ..layers.region import category_of  # all layers: not for the command line's help
+
     behind: dict[str, set[str]] = {}  # by tensor, the modules that compute with it, or with what is made of it
     found = []
     for node in reversed(nodes):
