@@ -203,5 +203,6 @@ def ported(
     trace.name_outputs(outputs)
     written = File(found, trace, given, name, file, weights)
     text, judged = finished(written.text(), written, module, checked=check, tell=tell)
+    trace.remarks += written.unrolled()
     conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
     return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged, trace.constants)

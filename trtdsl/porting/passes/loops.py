@@ -8,7 +8,7 @@ from typing import Any
 from ..calls import Value
 from ..statements import Copy, Loop, Statement, substitute, uses_of
 from .lists import collect, go_over, joined
-from .rounds import ListRounds, Rounds
+from .rounds import ListRounds, Rounds, carrying
 
 LONGEST = 64  # statements in a loop's body
 
@@ -51,8 +51,8 @@ def _repeated(
     best: tuple[Loop, int, Rounds] | None = None
     for kind in (Rounds, ListRounds):
         for period in range(1, min(LONGEST, len(body) // 2) + 1):
-            if kind is ListRounds and not any(value.hint for value in body[period - 1].results):
-                continue  # its rounds end with what goes into a list
+            if kind is ListRounds and not (carrying(body, period) or any(v.hint for v in body[period - 1].results)):
+                continue  # its rounds end with what goes into a list, or into the next
             rounds = kind(body, period)
             count = 1
             while (count + 1) * period <= len(body) and rounds.round(count):

@@ -7,6 +7,15 @@ from typing import Any
 from ..calls import Value, Weight, alike
 from ..statements import Literal, Loop, Scope, Statement, pattern, uses_of
 
+COUNTED = 4  # rounds that differ in a number are a loop from so many on
+
+
+def carrying(body: list[Statement], period: int) -> bool:
+    """Whether what ends the first round goes into the second, whose last statement is of the same kind."""
+    first, second = body[period - 1], body[2 * period - 1]
+    one = (first.expression.form, first.expression.name) == (second.expression.form, second.expression.name)
+    return one and any(uses_of(body[period : 2 * period], [])[value] for value in first.results)
+
 
 class Rounds:
     """The first ``period`` statements beside later rounds of them."""
@@ -191,7 +200,14 @@ class ListRounds(Rounds):
                 self.collected[first] = values
         numbers = sum(isinstance(item, Literal) for item in self.over)
         lines = self.period + 1 + 2 * len(self.collected)
-        return bool(self.collected) and numbers <= 2 and len(self.over) <= 5 and lines < count * self.period
+        counted = bool(self.carried) and 0 < numbers == len(self.over) and count >= COUNTED
+        listed = bool(self.collected) and any(value.hint for value in self.first[-1].results)
+        return (
+            (listed or (counted and not self.collected))
+            and numbers <= 2
+            and len(self.over) <= 5
+            and lines < count * self.period
+        )
 
     def _goes_through(self) -> bool:
         return bool(self.containers or self.over)

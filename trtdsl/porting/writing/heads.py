@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from ..passes.rounds import COUNTED
 from ..render import Renderer
-from ..statements import Loop
+from ..statements import Literal, Loop
 from .nest import WIDTH
 from .roles import singular
 
@@ -20,7 +22,10 @@ def loop_head(
     if not loop.containers and not loop.over:
         return [f"    for _ in range({loop.count}):"], {}
     variables = [renderer.value(element) for element, _ in loop.over]
-    sources = [renderer.tree(tuple(given) if isinstance(given, list) else given) for _, given in loop.over]
+    sources = [
+        _progression(given) or renderer.tree(tuple(given) if isinstance(given, list) else given)
+        for _, given in loop.over
+    ]
     numbered: dict[str, str] = {}
     for container in loop.containers:
         own = container.rpartition(".")[2]
@@ -38,6 +43,17 @@ def loop_head(
         return [line], numbered
     given = [inner] if len(inner) <= WIDTH else [f"        {each}," for each in sources]
     return [f"    for {', '.join(variables)} in zip(", *given, "    ):"], numbered
+
+
+def _progression(given: Any) -> str:
+    """``range(…)`` for four whole numbers or more of one distance; empty for anything else."""
+    numbers = [each.value for each in given if isinstance(each, Literal)] if isinstance(given, (list, tuple)) else []
+    if len(numbers) < COUNTED or len(numbers) != len(given) or any(type(number) is not int for number in numbers):
+        return ""
+    step = numbers[1] - numbers[0]
+    run = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step or 1)
+    ends = [run.start, run.stop, step][run.start == 0 and step == 1 : 2 if step == 1 else 3]
+    return f"range({', '.join(map(str, ends))})" if list(run) == numbers else ""
 
 
 def _stem(path: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import keyword
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ...checking.judging.structure import OUT
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
-from ...core.errors import UsageError
+from ...core.errors import Location, UsageError
 from ...definition.input import Input
 from ..calls import Value, operations
 from ..given import Given
@@ -24,6 +25,7 @@ from ..tracing.trace import Trace, trivial
 from ..translating.lowering import describe
 from .body import WIDTH, Body, returned, wrapped_call
 
+MANY = 16  # calls of one line in one function, which a remark counts
 IGNORED = "num_batches_tracked"
 
 
@@ -61,6 +63,17 @@ class File:
         ]
         self.missing = [inner.arguments[0].tree.value for inner in unknown]
         self.missing_at = unknown[0].location if unknown else None
+
+    def unrolled(self) -> list[str]:
+        """A remark for each line of the module whose rounds stay written out, with their count."""
+        found: Counter[Location] = Counter()
+        for function in [*self.functions, self.main]:
+            made = (each for statement in flat(function.body) for each in expressions(statement.expression))
+            counts = Counter((each.location, each.form, each.name) for each in made if each.location is not None)
+            for (location, _, _), count in counts.items():
+                found[location] = max(found[location], count)
+        most = [f"{location} ({count} times)" for location, count in found.most_common(3) if count >= MANY]
+        return [f"loops are written out where their rounds differ: {', '.join(most)}"] if most else []
 
     def text(self) -> str:
         """The whole file."""

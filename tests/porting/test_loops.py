@@ -1,0 +1,95 @@
+"""Loops of an author's in Python's numbers: written as loops, or counted in a remark."""
+
+import pytest
+import torch
+
+from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
+from trtdsl.porting import ported
+
+MODULES = """
+import torch
+from torch import nn
+
+
+class Counted(nn.Module):
+    def forward(self, x):
+        y = x
+        for i in range(40):
+            y = torch.sin(y) + x * (i + 2)
+        return y
+
+
+class Gathered(nn.Module):
+    def forward(self, x):
+        out = []
+        for i in range(1, 12, 2):
+            out.append(x[:, i] * 2 + torch.sin(x[:, 0]))
+        return torch.stack(out, 1)
+
+
+class Uneven(nn.Module):
+    def forward(self, x):
+        y = x
+        for i in range(20):
+            y = torch.sin(y) + x * (2 + i * i)
+        return y
+
+
+class Later(nn.Module):
+    def forward(self, x):
+        kept = []
+        for i in range(6):
+            part = torch.sin(x[:, i]) * 2
+            kept.append(part)
+        for j in range(6):
+            x = x + part[:, None] * (j + 2) + kept[j][:, None]
+        return x * kept[2][:, None], part
+"""
+
+APART = """
+import torch
+
+
+class Apart(torch.nn.Module):
+    def forward(self, x):
+        for i in range(40):
+            x = torch.sin(x) if i in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29) else torch.cos(x) + i
+        return x
+"""
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "looping.py").write_text(MODULES)
+    space = {}
+    exec(compile(MODULES, str(tmp_path / "looping.py"), "exec"), space)
+    return space
+
+
+def body(name):
+    result = ported(f"looping.py:{name}", {"x": "N,12"})
+    return result.text[result.text.index("def ") :], result.notes
+
+
+def test_numbers_of_equal_distance_are_a_range(modules):
+    text, notes = body("Counted")
+    assert "    for number in range(2, 41):\n" in text and len(text.split("\n")) < 8 and not notes
+    text, _ = body("Gathered")
+    assert " in range(1, 12, 2):\n" in text, text
+
+
+def test_other_numbers_are_listed(modules):
+    text, notes = body("Uneven")
+    assert "    for number in (2, 3, 6, 11, 18," in text and not notes
+
+
+@pytest.mark.parametrize("name", ["Counted", "Gathered", "Uneven", "Later"])
+def test_every_pass_keeps_their_meaning(modules, name):
+    assert_every_pass_keeps_the_meaning(modules[name](), {"x": torch.rand(3, 12)}, name)
+
+
+def test_rounds_that_stay_written_out_are_counted(modules, tmp_path):
+    (tmp_path / "apart.py").write_text(APART)
+    notes = ported("apart.py:Apart", {"x": "N,12"}).notes
+    assert len(notes) == 1 and notes[0].startswith("loops are written out where their rounds differ: ")
