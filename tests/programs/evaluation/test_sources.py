@@ -2,7 +2,7 @@
 
 import pytest
 
-from trtdsl.core.errors import UnevaluatedProgramError
+from trtdsl.core.errors import ProgramDamagedError, UnevaluatedProgramError
 from trtdsl.programs.evaluation.sources import kernel_of
 
 HEAD = "#undef __HAS_FP8\n#ifdef __HAS_FP16\n#include <cuda_fp16.h>\n#endif\n#include <climits>\nusing number = int;\n"
@@ -60,3 +60,32 @@ def test_before_1_7_the_builtins_end_with_the_last_of_them():
 def test_an_unknown_header_is_refused_by_name(header):
     with pytest.raises(UnevaluatedProgramError, match=f"header {header}"):
         kernel_of("first", f'#include "{header}"\n{HEAD}{LAST}{END}{BODY}')
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('#include_next "/etc/passwd"\n', "#"),
+        ('# include "/etc/passwd"\n', "#"),
+        ('/**/#include "/etc/passwd"\n', "#"),
+        ('%:include "/etc/passwd"\n', "%:"),
+        ('??=include "/etc/passwd"\n', "[?][?]"),
+        ('#inc\\\nlude "/etc/passwd"\n', "#"),
+        ('#define A "/etc/passwd"\n#include A\n', "#"),
+        ('#if __has_include("/etc/passwd")\n#endif\n', "#"),
+        ('_Pragma("GCC dependency \\"/etc/passwd\\"")\n', "_Pragma"),
+        ('__asm__(".incbin \\"/etc/passwd\\"");\n', "__asm__"),
+        ('extern "C" int system(const char*);\n', "extern"),
+        ("__attribute__((constructor)) void first() {}\n", "__attribute__"),
+        ("[[gnu::constructor]] void first() {}\n", r"\[\["),
+    ],
+)
+def test_what_would_name_a_file_or_run_early_is_refused(text, found):
+    for source in (HEAD + LAST + END + text + BODY, text + HEAD + LAST + END + BODY):
+        with pytest.raises((ProgramDamagedError, UnevaluatedProgramError), match=f"has '{found}|NVIDIA's header"):
+            kernel_of("first", source)
+
+
+def test_a_text_stays_in_its_namespace():
+    with pytest.raises(ProgramDamagedError, match="braces in its text that do not match"):
+        kernel_of("first", HEAD + LAST + END + "} int write(int, const void*, int) { return 0; } namespace a {" + BODY)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import shutil
 import struct
 import subprocess
@@ -27,7 +28,8 @@ OPTIONS = (
     "-fpermissive", "-fno-math-errno", "-fno-trapping-math", "-ftree-vectorize",
 )  # fmt: skip
 SECONDS = 600  # of computing that a process of kernels may take
-COMPILING = 300  # seconds for one run of the compiler
+COMPILING = 300  # seconds of computing for one run of the compiler
+COMPILERS_MEMORY = 4 << 30  # bytes
 
 
 @cache
@@ -107,7 +109,7 @@ def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int
         source, made = Path(scratch) / "kernels.cpp", Path(scratch) / "kernels"
         source.write_text(text)
         command = [str(compiler()), *_options(), f"-I{OWN}", str(source), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILING)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=_limit_compiler)
         if done.returncode:
             raise UnevaluatedProgramError(_not_compiled(group, done.stderr))
         os.replace(made, target)
@@ -116,6 +118,13 @@ def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int
             note.write_text(f"{target.name} {number}")
             os.replace(note, cached / _key(kernel))
     return {kernel.name: (target, number) for number, kernel in enumerate(group)}
+
+
+def _limit_compiler() -> None:
+    """What a text may cost before it runs: templates are programs, too."""
+    resource.setrlimit(resource.RLIMIT_CPU, (COMPILING, COMPILING))
+    resource.setrlimit(resource.RLIMIT_AS, (COMPILERS_MEMORY, COMPILERS_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _not_compiled(group: Sequence[Kernel], told: str) -> str:
@@ -130,7 +139,7 @@ def _translation_unit(group: Sequence[Kernel]) -> Iterable[str]:
     builtins = {kernel.builtins for kernel in group}
     if len(builtins) > 1:
         raise UnevaluatedProgramError("the kernels of one engine do not begin alike")
-    yield from builtins
+    yield from ("namespace builtins {", *builtins, "}", "using namespace builtins;")
     headers = dict.fromkeys(header for kernel in group for header in kernel.headers)
     yield from (f'#include "{header}"' for header in headers if header.endswith(".hpp"))
     for number, kernel in enumerate(group):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...core.errors import UnevaluatedProgramError
+from ...core.errors import ProgramDamagedError, UnevaluatedProgramError
 
 BUILTINS_END = re.compile(
     r"/\*__MYELIN_NVRTC_KGEN_BUILTINS_END__\*/|"
@@ -34,6 +34,14 @@ ASSEMBLY = re.compile(r'\basm\s*(?:volatile\s*)?\((?P<inside>(?:"(?:[^"\\]|\\.)*
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 OPERAND = re.compile(r'"[=+&]*\w"\s*\(')
 INTEGER_CAST = re.compile(r"static_cast<(__myln_u?int(?:8|16|32|64))>\(")
+DIRECTIVE = re.compile(
+    r"^\s*#(?:if \d|ifn?def \w+|else|endif|undef \w+|define \w+|pragma unroll)[ \t]*(?://.*)?$", re.MULTILINE
+)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+FOREIGN = re.compile(
+    r"#|%:|\?\?|\\\n|\[\[(?!(?:un)?likely\]\])|\b(?:asm|__asm\w*|extern|__attribute\w*|__declspec|_Pragma|__has_\w+|import|module)\b"
+)
+"""What could name a file, or have code run before the process that runs kernels gave up its rights."""
 BARRIER = re.compile(r"__sync|block_reduction|warp_reduction|tiled_reduction|__shfl")
 
 
@@ -72,8 +80,26 @@ def kernel_of(name: str, source: str) -> Kernel:
             body = shared + variant.replace(match[0], f"__global__ void {name}(", 1)
             headers = tuple(dict.fromkeys(OWN_HEADERS[header] for header in included if header in OWN_HEADERS))
             barrier = BARRIER.search(body) is not None
-            return Kernel(name, _on_host(_without_types(head)), _on_host(INCLUDE.sub("", body)), barrier, headers)
+            texts = [_on_host(_without_types(head)), _on_host(INCLUDE.sub("", body))]
+            for text in texts:
+                _check_enclosed(name, text)
+            return Kernel(name, *texts, barrier, headers)
     raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
+
+
+def _check_enclosed(name: str, text: str) -> None:
+    """Raises ProgramDamagedError for a text that leaves its namespace, or that has what only programs of hosts have."""
+    plain = COMMENT.sub(" ", STRING.sub('""', DIRECTIVE.sub("", text)))
+    foreign = FOREIGN.search(plain)
+    if foreign is not None:
+        raise ProgramDamagedError(f"the kernel {name} has {foreign[0]!r} in its text, which no generated kernel has")
+    depth = 0
+    for brace in re.findall(r"[{}]", plain):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            break
+    if depth:
+        raise ProgramDamagedError(f"the kernel {name} has braces in its text that do not match")
 
 
 def _without_types(head: str) -> str:

@@ -22,10 +22,15 @@ static bool read_all(void* to, size_t size) {
     return true;
 }
 
-int main(int, char** arguments) {
+static char* memory;
+static void* addresses[256];
+static uint64_t offsets[256];
+
+// Before the constructors that a kernel's text may have.
+__attribute__((constructor(101))) static void enclose(int, char** arguments, char**) {
     const int shared = std::atoi(arguments[1]);
     const size_t size = std::strtoull(arguments[2], nullptr, 10), seconds = std::strtoull(arguments[3], nullptr, 10);
-    char* const memory = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0));
+    memory = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0));
     if (memory == MAP_FAILED || stacks() == MAP_FAILED) refuse("no memory");
     close(shared);
     const size_t most = size + (size_t(1) << 30);
@@ -35,9 +40,10 @@ int main(int, char** arguments) {
     setrlimit(RLIMIT_CORE, &none);
     setrlimit(RLIMIT_NOFILE, &none);
     setrlimit(RLIMIT_FSIZE, &none);
-    static void* addresses[256];
-    static uint64_t offsets[256];
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+}
+
+int main() {
     for (Request request; read_all(&request, sizeof request);) {
         if (request.kernel >= kernel_count || request.arguments > 256) refuse("no such kernel");
         const Kernel& kernel = kernels[request.kernel];
