@@ -118,7 +118,8 @@ def _average(x: torch.Tensor, windows: Sequence[Windows], *, exclusive: bool) ->
     for axis, along in enumerate(windows, x.ndim - len(windows)):
         x = along.combined(x, axis, torch.add, 0.0)
     for place, along in enumerate(windows):
-        x.div_(along.counts(exclusive=exclusive).reshape((-1,) + (1,) * (len(windows) - place - 1)))
+        counts = along.counts(exclusive=exclusive).clamp(min=0 if exclusive else 1)
+        x.div_(counts.reshape((-1,) + (1,) * (len(windows) - place - 1)))
     return x
 
 
@@ -133,8 +134,8 @@ mistakes(
 
 @evaluates("POOLING", category="reduction", flops=_flops)
 def _pooling(node: Node) -> Evaluate:
-    """Computed in float32. Assumed: the elements that rounding a size up adds never count in an average, the padding
-    only where it is not excluded; SAME padding is never negative.
+    """Computed in float32. Assumed: the elements that rounding a size up adds never count in an average (of them
+    alone it is 0), the padding only where it is not excluded; SAME padding is never negative.
     """
     layer, dtype = node.layer, node.dtype
     # The subclass's `type` is the pooling type.

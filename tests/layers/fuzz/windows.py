@@ -61,7 +61,7 @@ def pooling(t: Trial) -> Any:
     x = t.input(shape, dtype)
     layer = t.add_pooling_nd(x, getattr(trt.PoolingType, kind), tuple(t.number(1, 3) for _ in range(dims)))
     _window(t, layer, dims, dilates=False)
-    if t.maybe():
+    if t.maybe() and layer.padding_mode != trt.PaddingMode.EXPLICIT_ROUND_UP:  # docs/engine-evaluated.md
         layer.average_count_excludes_padding = False
     if kind == "MAX_AVERAGE_BLEND":
         layer.blend_factor = 0.25
