@@ -351,6 +351,30 @@ FRESH = {
 }
 
 
+def test_a_read_of_what_nothing_wrote_is_named(victim):
+    data, feeds, _ = victim
+    with pytest.raises(ProgramFaultError, match=r"launch 0, .* reads .*, which nothing wrote"):
+        td.evaluate_engine(edited(data, FRESH["a launch is dropped"]), feeds, trust=True)
+
+
+def test_a_launch_on_another_stream_races_where_no_event_orders_it(victim):
+    data, feeds, _ = victim
+
+    def change(text):
+        first, *rest = text.replace("n_streams = 1", "n_streams = 2").split(" stream=0 ")
+        return f"{first} stream=0 {rest[0]} stream=1 {' stream=0 '.join(rest[1:])}"
+
+    with pytest.raises(ProgramFaultError, match=r"launch 1, .* races with launch 0, .*: streams 1 and 0 use one piece"):
+        td.evaluate_engine(edited(data, change), feeds, trust=True)
+
+
+def test_a_tensor_that_reaches_outside_of_its_memory_is_named(victim):
+    data, feeds, _ = victim
+    change = lambda text: re.sub(r'offset=\d+( rank0=0 region="devmem")', r"offset=99999999\1", text, count=1)  # noqa: E731
+    with pytest.raises(ProgramFaultError, match="lies outside of its memory"):
+        td.evaluate_engine(edited(data, change), feeds, trust=True)
+
+
 @pytest.mark.parametrize("change", FRESH.values(), ids=FRESH)
 def test_a_damaged_program_is_caught(victim, change):
     data, feeds, expected = victim
