@@ -149,7 +149,7 @@ def test_auto_takes_a_way_that_is_registered(function):
 def test_each_function_that_takes_a_lowering_has_ways():
     functions = {name: getattr(F, name) for name in dir(F) if inspect.isfunction(getattr(F, name))}
     taking = {name for name, function in functions.items() if "lowering" in inspect.signature(function).parameters}
-    rows = {"einops_einsum": "einsum", "amin": "amax"} | {
+    rows = {"einops_einsum": "einsum", "amin": "amax", "upsample": "interpolate"} | {
         f"{kind}_pool{ndim}d": f"{kind}_pool" for kind in ("avg", "max") for ndim in (1, 2, 3)
     }
     assert {rows.get(name, name) for name in taking} == set(LOWERINGS)
