@@ -21,7 +21,13 @@ import torch
 from cases import BACKEND, RECIPES, outputs_of, trt
 
 from trtdsl.checking.buildable import obstacles
-from trtdsl.core.errors import DefinitionError, ProgramFaultError, UnevaluatedProgramError, UnsupportedError
+from trtdsl.core.errors import (
+    DefinitionError,
+    ProgramFaultError,
+    UnevaluatedProgramError,
+    UnsupportedError,
+    UsageError,
+)
 from trtdsl.engine.loading.loader import read_header
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.programs.evaluation.contents import Contents
@@ -303,7 +309,7 @@ def outcomes(members: Sequence[Member], plan: bytes) -> Iterator[tuple[Member, s
     try:
         feeds = {prefix(i) + name: feed for i, own in enumerate(members) for name, feed in own.chain.feeds.items()}
         found = evaluate(plan, feeds)
-    except (UnevaluatedProgramError, ProgramFaultError) as error:  # by the host's own statements
+    except (UnevaluatedProgramError, ProgramFaultError, UsageError) as error:  # by the host's own statements
         if len(members) > 1:
             yield from run_all(_halves(members))
         else:
