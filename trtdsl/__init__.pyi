@@ -39,6 +39,7 @@ from .core.errors import UsageError as UsageError
 from .core.errors import WeightsError as WeightsError
 from .core.version import __version__ as __version__
 from .definition.input import Input as Input
+from .definition.input import State as State
 from .definition.network import Network as Network
 from .definition.precision import precision as precision
 from .definition.require import require as require
@@ -133,6 +134,7 @@ __all__ = [
     "Scope",
     "ShapeError",
     "Size",
+    "State",
     "Summary",
     "Tensor",
     "Tolerance",

@@ -285,6 +285,13 @@ class Engine:
         modes = self._simulated.trt.TensorIOMode
         return modes.INPUT if name in self._inputs else modes.OUTPUT
 
+    def get_aliased_input_tensor(self, name: str) -> str | None:
+        definition = self._built.definition
+        for layer in map(definition.get_layer, range(definition.num_layers)):
+            if layer.type.name == "KV_CACHE_UPDATE" and layer.get_output(0).name == name:
+                return layer.get_input(0).name
+        return None
+
     def get_tensor_profile_shape(self, name: str, index: int) -> list[tuple[int, ...]]:
         shape = self.get_tensor_shape(name)
         if min(shape, default=0) >= 0 or not self._built.profiles:
@@ -534,8 +541,11 @@ class Context:
             if not self._on_host(name) and min(shape, default=0) >= 0:
                 ranges[name] = (address, address + int(np.prod(shape)) * self.engine._torch_dtype(name).itemsize)
         for name in self.engine._outputs:
+            alias = self.engine.get_aliased_input_tensor(name)
+            if alias is not None and self._addresses[alias] != self._addresses.get(name):
+                violations.append(f"output {name!r} is written where {alias!r} lies, and they have two addresses")
             for other, (low, high) in ranges.items():
-                if name in ranges and name != other and ranges[name][0] < high and low < ranges[name][1]:
+                if name in ranges and other not in (name, alias) and ranges[name][0] < high and low < ranges[name][1]:
                     violations.append(f"output {name!r} and {other!r} share memory")
 
     def _compile(self, shapes: dict[str, tuple[int, ...]]) -> None:

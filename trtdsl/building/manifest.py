@@ -58,6 +58,7 @@ def make_manifest(
         "outputs": _tensor_entries(network.outputs),
         "profiles": profile_entries(network),
         "requirements": network.requirements(),
+        **({"states": network.states} if network.states else {}),
         **plugin_entry(network),
         "weights": None
         if opened is None

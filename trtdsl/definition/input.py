@@ -17,6 +17,8 @@ from ..sizes.size import Size
 if TYPE_CHECKING:
     import torch
 
+NEXT = "next_"
+"""What the name of the output begins with that a run leaves in a state."""
 MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
 
 
@@ -63,3 +65,19 @@ class Input:
             folder = author.parent if author.is_file() and not str(author).startswith(PACKAGE) else Path()
             object.__setattr__(self, "sample", str(folder / sample))
         object.__setattr__(self, "shape", shape)
+
+
+@dataclass(frozen=True)
+class State(Input):
+    """An input that each run hands to the next one: the network's output ``next_NAME``, of the same shape and dtype.
+
+    A cache of keys and values, a hidden state. In every precision the output has the state's dtype. A check feeds drawn
+    values and compares what comes out: what holds of one step from any state holds of all. An engine's
+    :meth:`~trtdsl.Engine.session` keeps states on the GPU, and the manifest names them.
+
+    >>> @td.network(inputs={"x": td.Input((3,)), "sum": td.State((3,))})
+    ... def running(x, sum):
+    ...     return {"next_sum": sum + x}
+    >>> running.define().states
+    {'sum': 'next_sum'}
+    """

@@ -22,7 +22,7 @@ from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Shape, linear, shape_text, substitute
 from ..sizes.size import Atom, Size, SizeLike, value
 from .graph import Graph
-from .input import Input
+from .input import NEXT, Input, State
 from .notebook import network_html
 from .operation import Operation, author_location
 from .precision import Policy, as_precision, is_low
@@ -145,7 +145,10 @@ class Network:
                 raise DefinitionError(f"output {name!r} must be a trtdsl.Tensor, not {kind}")
             if tensor.network is not self:
                 raise UsageError(f"output {name!r} is a tensor of another network")
-            if self.precision is not None and is_low(tensor):  # outputs are float32, whatever ran inside
+            before = next((before for before, after in self.states.items() if after == name), None)
+            if before is not None:
+                tensor = tensor.to(self.inputs[before].dtype)
+            elif self.precision is not None and is_low(tensor):  # outputs are float32, whatever ran inside
                 tensor = tensor.to(torch.float32)
             if tensor.is_constant:
                 self.backend.data_type(tensor.dtype)
@@ -153,6 +156,20 @@ class Network:
         assert call is not None
         self.outputs[name] = tensor
         self.graph.add_output(name, call)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """Of each input that is a :class:`State`, the name of the output that the next run takes for it."""
+        return {name: NEXT + name for name, spec in self.input_specs.items() if isinstance(spec, State)}
+
+    def check_states(self) -> None:
+        """DefinitionError for a state without an output, or with one of another shape."""
+        for name, after in self.states.items():
+            state, found = self.inputs[name], self.outputs.get(after)
+            if found is None:
+                raise DefinitionError(f"the state {name!r} needs an output {after!r}: what the next run takes for it")
+            if found.shape != state.shape:
+                raise DefinitionError(f"the state {name!r} is {shape_text(state.shape)}, and {after!r} {found}")
 
     def exact_values(self) -> Exact:
         """What computes with its constants as they are without rounding; without that record, as they are rounded."""

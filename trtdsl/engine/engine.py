@@ -28,6 +28,7 @@ from .refit import apply, new_values
 from .running.capture import Captured
 from .running.context import Context
 from .running.outputs import check_outputs
+from .running.session import Session, state_shapes
 
 
 def load_engine(
@@ -184,6 +185,17 @@ class Engine:
             index = self.signature.check(views, profile, device=self.device)
             results = context.run(views, kind, asked, index, targets)
         return {name: (out or {}).get(name, results.get(name)) for name in self.signature.outputs}
+
+    def session(self, **sizes: int) -> Session:
+        """Runs that hand the network's states (:class:`~trtdsl.State`) to one another, beginning with zeros.
+
+        ``sizes`` are those of the states' dynamic dimensions: ``engine.session(N=4)``. The manifest names the states.
+
+        Raises UsageError for an engine without states, and for sizes that are missing or not the engine's.
+        """
+        if self.manifest is None or not self.manifest.states:
+            raise UsageError("this engine has no states: declare them as td.State, and load it with its manifest")
+        return Session(self, self.manifest.states, state_shapes(self.manifest, sizes))
 
     def capture(
         self,

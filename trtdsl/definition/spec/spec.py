@@ -136,6 +136,7 @@ class NetworkSpec:
                 with network.operation("output", location=self._place):
                     for name, tensor in outputs.items():
                         network.output(tensor, name)
+                    network.check_states()
                 if calls is not None:
                     calls.check(self.name)
                 network.graph.emit()
@@ -303,7 +304,7 @@ class NetworkSpec:
 
     def _with_dims(self, replaced: Mapping[str, int | Dim]) -> dict[str, Input]:
         return {
-            name: Input(tuple(substitute(size, replaced) for size in spec.shape), spec.dtype, spec.sample)
+            name: type(spec)(tuple(substitute(size, replaced) for size in spec.shape), spec.dtype, spec.sample)
             for name, spec in self.inputs.items()
         }
 

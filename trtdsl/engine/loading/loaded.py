@@ -141,8 +141,11 @@ def read_signature(engine: Any, backend: Backend) -> Signature:
         name = engine.get_tensor_name(index)
         dtype = backend.dtype_name(engine.get_tensor_dtype(name))
         on_host = engine.get_tensor_location(name) == trt.TensorLocation.HOST
-        info = TensorInfo(name, dtype, tuple(engine.get_tensor_shape(name)), on_host)
-        (inputs if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT else outputs)[name] = info
+        is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
+        aliases = not is_input and hasattr(engine, "get_aliased_input_tensor")  # TensorRT has it since KV_CACHE_UPDATE
+        alias = engine.get_aliased_input_tensor(name) if aliases else None
+        info = TensorInfo(name, dtype, tuple(engine.get_tensor_shape(name)), on_host, alias)
+        (inputs if is_input else outputs)[name] = info
     profiles = []
     for index in range(engine.num_optimization_profiles):
         ranges = {}

@@ -201,6 +201,8 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     engine: EngineFile
     requirements: tuple[RequirementEntry, ...] = ()
     config: Config = Config()
+    states: dict[str, str] = {}
+    """Of each input that is a state, the output that the next run takes for it."""
     plugins: tuple[Plugin, ...] = ()
     refit: Refit | None = None
     check: Check = Check()
@@ -216,6 +218,9 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
             for name, info in self.inputs.items():
                 if name not in profile.inputs or len(profile.inputs[name].min) != len(info.shape):
                     raise ValueError(f"profiles[{index}].inputs must have {len(info.shape)} sizes for {name!r}")
+        for name, output in self.states.items():
+            if name not in self.inputs or self.outputs.get(output) != self.inputs[name]:
+                raise ValueError(f"states: {name!r} must be an input that is like the output {output!r}")
         for index, each in enumerate(self.requirements):
             for name, place in each.dims.items():
                 if place.input not in self.inputs or place.axis >= len(self.inputs[place.input].shape):

@@ -28,6 +28,8 @@ class TensorInfo:
     shape: tuple[int, ...]
     on_host: bool = False
     """Whether TensorRT reads it on the CPU: the value of a shape."""
+    alias: str | None = None
+    """Of an output: the input in whose memory TensorRT writes it."""
 
     def __str__(self) -> str:
         sizes = ", ".join("?" if size < 0 else str(size) for size in self.shape)

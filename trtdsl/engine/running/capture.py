@@ -66,7 +66,8 @@ class Captured:
         for ready in {given.ready for given in feeds.values() if given.ready is not None}:
             cuda.order(ready, stream)
         for name, memory in self._inputs.items():
-            cuda.copy(memory.pointer, feeds[name].pointer, feeds[name].size, stream)
+            pointer = self._context.addresses.get(name, memory.pointer)  # an output's, where it overwrites the input
+            cuda.copy(pointer, feeds[name].pointer, feeds[name].size, stream)
 
     def __call__(self, **feeds: Any) -> dict[str, Any]:
         """Runs the graph; see :meth:`run`."""

@@ -24,6 +24,8 @@ class Context:
         self.trt, self._config = loaded.make_context(graphs=graphs, eager=eager)
         self.broken = False
         """Whether a run failed: it is not known what is on its stream."""
+        self.addresses: dict[str, int] = {}
+        """Where the inputs and outputs of the next run lie, by name; those that TensorRT allocates are not there."""
         self._buffers: dict[str, cuda.Memory] = {}
         self._allocators: dict[str, Any] = {}
         self._stream = cuda.Stream()
@@ -95,9 +97,11 @@ class Context:
     ) -> dict[str, Sink]:
         """Sets profile, shapes and addresses for the next run; copies inputs that TensorRT cannot read where they lie.
 
-        ``given`` are arrays for outputs; ``seen`` is the stream in whose order the caller sees the outputs.
+        ``given`` are arrays for outputs; ``seen`` is the stream in whose order the caller sees the outputs. An input
+        that TensorRT overwrites with an output is copied to that one's memory, unless the caller gave its own for it.
         """
         signature = self.loaded.signature
+        overwritten = {info.alias for info in signature.outputs.values()}
         for ready in {view.ready for view in feeds.values() if view.ready is not None}:
             cuda.order(ready, stream)
         with self.loaded.backend.listen() as messages:
@@ -106,7 +110,10 @@ class Context:
                     raise ExecutionError(f"profile {profile} cannot be chosen: {messages.summary()}")
                 self._profile = profile
             for name, fed in feeds.items():
-                self._feed(signature.inputs[name], fed, stream)
+                if not self.trt.set_input_shape(name, fed.shape):
+                    raise ExecutionError(f"TensorRT does not take shape {fed.shape} for input {signature.inputs[name]}")
+                if name not in overwritten:
+                    self._feed(signature.inputs[name], fed, stream)
             try:
                 missing = self.trt.infer_shapes()
             except RuntimeError as error:
@@ -115,9 +122,16 @@ class Context:
                 raise ExecutionError(f"the shapes of {', '.join(missing)} are not known: {messages.summary()}")
             order, sinks = stream if seen is None else seen, {}
             for name, info in signature.outputs.items():
-                into = (given or {}).get(name)
-                shared = into is not None and any(overlap(into, fed) for fed in feeds.values())
+                into, old = (given or {}).get(name), feeds.get(info.alias or "")
+                in_place = into is not None and old is not None and into.pointer == old.pointer
+                others = [fed for fed in feeds.values() if not (in_place and fed is old)]
+                shared = into is not None and any(overlap(into, fed) for fed in others)
                 sinks[name] = self._sink(info, kind, stream, order, into, shared)
+                if old is not None and info.alias is not None:
+                    pointer = self.addresses[name]
+                    if pointer != old.pointer:
+                        cuda.copy(pointer, old.pointer, old.size, stream)
+                    self._set_address(info.alias, pointer)
             return sinks
 
     def execute(self, stream: int) -> None:
@@ -155,8 +169,6 @@ class Context:
             memory = self.buffer(info.name, given.size)
             cuda.copy(memory.pointer, given.pointer, given.size, stream)
             pointer = memory.pointer
-        if not self.trt.set_input_shape(info.name, given.shape):
-            raise ExecutionError(f"TensorRT does not take shape {given.shape} for input {info}")
         self._set_address(info.name, pointer)
 
     def _sink(self, info: TensorInfo, kind: Kind, stream: int, seen: int, given: View | None, shared: bool) -> Sink:
@@ -183,3 +195,4 @@ class Context:
     def _set_address(self, name: str, pointer: int) -> None:
         if not self.trt.set_tensor_address(name, pointer):
             raise ExecutionError(f"TensorRT does not take the address {pointer:#x} for {name!r}")
+        self.addresses[name] = pointer
