@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import make_weights  # noqa: E402
 
 import trtdsl as td  # noqa: E402
-from trtdsl.checking.mutation.mutate import UNSEEN, hunt_of  # noqa: E402
+from trtdsl.checking.mutation.mutate import SURVIVING, hunt_of  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
 
 # name -> the sizes to which a network is limited; the others are changed at all of the sizes of their checks.
@@ -98,13 +98,14 @@ def table(lines: list[dict]) -> str:
         if not own:
             continue
         reasons = Counter(line["reason"] for line in own)
-        caught, unseen = reasons[None], reasons[UNSEEN]
+        caught, unseen = reasons[None], sum(reasons[reason] for reason in SURVIVING)
         at = ", ".join(f"{dim} = {size}" for dim, size in sizes.items()) or "its own"
         whole = "" if len(own) == own[0]["of"] else f" (only {len(own)} of {own[0]['of']} were tried)"
         excused = len(own) - caught - unseen
         seconds = sum(line["seconds"] for line in own)
         rows.append(f"| {name} | {at} | {caught} of {caught + unseen}{whole} | {excused} | {seconds:.0f} |")
-        left += [f"{name}: {line['at']}: {line['type']}: {line['change']}" for line in own if line["reason"] == UNSEEN]
+        survivors = [line for line in own if line["reason"] in SURVIVING]
+        left += [f"{name}: {line['at']}: {line['type']}: {line['change']}: {line['reason']}" for line in survivors]
     head = ["| network | sizes | caught, of decidable | change nothing | processor seconds |", "|---|---|---|---|---|"]
     return "\n".join([*head, *rows, "", *left])
 

@@ -80,14 +80,14 @@ def print_calls(report: CallReport) -> None:
 def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
     """The changes that a check would not see, one a line; with ``verbose`` also those that cannot be seen, and why."""
     for survivor in report.survivors:
-        print_line(f"not seen: {survivor}")
+        print_line(f"not seen, {survivor.reason}: {survivor}")
     for equivalent in report.equivalent if verbose else ():
-        print_line(f"nothing to see, since {equivalent.reason}: {equivalent}")
+        print_line(f"equivalent, since {equivalent.reason}: {equivalent}")
     if report.mutants < report.possible:
         print_line(f"tried {report.mutants} of {report.possible} changes, evenly spread over the network")
     print_line(
         f"{report.network}: the check sees {report.caught} of {report.decidable} changes ({report.score:.1%}); "
-        f"{len(report.equivalent)} more change nothing that could be seen"
+        f"{len(report.equivalent)} more are equivalent"
     )
 
 

@@ -17,6 +17,7 @@ from trtdsl.checking.mutation import mutate
 from trtdsl.checking.mutation.mutants import moved, mutants
 from trtdsl.checking.mutation.mutate import SAME, Expected, mutate_network
 from trtdsl.checking.mutation.sameness import agree, nodes_of
+from trtdsl.core.tensors.exact import Exact
 from trtdsl.interpreter.replay import Replay, same
 
 # Layers that have nothing to change: what they do is their shapes.
@@ -193,12 +194,14 @@ def test_a_bound_that_no_feed_reaches_is_not_excused(limit):
 
 
 def test_agreement_is_rounding_and_no_more():
-    x = torch.tensor([1.0, 2.0, 1e-3])
-    assert agree(x, x * (1 + 1e-7))
-    assert not agree(x, x * (1 + 1e-5))
-    assert not agree(x, x.double())
-    assert not agree(x.int(), x.int() + 1)
-    assert agree(torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0]))
+    x, exact = torch.tensor([1.0, 2.0, 1e-3]), Exact()
+    with exact:
+        rounded = (x / 3).half().float() * 3
+    assert not torch.equal(rounded, x) and agree(exact, rounded, x)
+    assert not agree(exact, x, x * (1 + 1e-7))
+    assert not agree(exact, x, x.double())
+    assert not agree(exact, x.int(), x.int() + 1)
+    assert agree(exact, torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0]))
 
 
 # -- mutants of every layer --------------------------------------------------------------------------------------------
