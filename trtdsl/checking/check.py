@@ -18,7 +18,7 @@ from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source, Weights
-from ..interpreter.feeds import DRAWS, NONFINITE, has_draw, make_feeds
+from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, has_draw, make_feeds
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
@@ -28,6 +28,7 @@ from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.evidence import Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
+from .proof import may_branch
 from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
@@ -224,7 +225,7 @@ class _Run:
         for env in ordered:
             make = lambda alone, env=env: self._drawn(env, "normal", alone, corner=env in corners)  # noqa: E731
             yield Planned(env, "normal", make, quality=env in measured)
-        if SIZES in self.asking and sizes in (None, "auto", "all") and self.network.dims:
+        if SIZES in self.asking and sizes in (None, "auto", "all") and self.network.dims and may_branch(self.spec):
             branches = Branches(self.network, reference.copied, points)
             self.notes |= branches.unreached
             self.expected += len(branches.further)
@@ -232,7 +233,8 @@ class _Run:
                 make = lambda alone, env=env: self._drawn(env, "normal", alone)  # noqa: E731
                 yield Planned(env, "normal", make, quality=False)
         for draw in draws:
-            yield Planned(wide, draw, lambda alone, draw=draw: self._drawn(wide, draw, alone))
+            make = lambda alone, draw=draw: self._drawn(wide, draw, alone)  # noqa: E731
+            yield Planned(wide, draw, make, quality=draw not in ORDINARY)
         if self.asking - {SIZES} and has_draw(self.spec.inputs, NONFINITE):
             yield Planned(wide, NONFINITE, lambda alone: self._drawn(wide, NONFINITE, alone))
 

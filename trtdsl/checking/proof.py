@@ -22,6 +22,8 @@ from ..definition.weights import Source
 from .judging.evidence import as_tolerances
 from .report import SCHEMA
 
+BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.Compare, ast.Match)
+
 
 def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
     """The hash of all that a check of ``spec`` depends on besides the network itself.
@@ -51,6 +53,25 @@ def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
         "weights": opened.sha256() if opened is not None and spec.unused else None,
     }
     return _sha256(json.dumps(facts, sort_keys=True).encode())
+
+
+def may_branch(spec: NetworkSpec) -> bool:
+    """Whether the reference's code, or what it imports, has a branch outside of what makes a module."""
+    reference = _reference(spec)
+    if reference is None:
+        return True
+    files, packages = imported([reference[1]])
+    return bool(packages - {"numpy"}) or any(_has_branch(ast.parse(path.read_bytes())) for path in files)
+
+
+def _has_branch(tree: ast.AST) -> bool:
+    if isinstance(tree, BRANCHES) or (isinstance(tree, ast.Name) and tree.id in ("min", "max", "bool")):
+        return True
+    return any(
+        _has_branch(part)
+        for part in ast.iter_child_nodes(tree)
+        if not (isinstance(part, ast.FunctionDef) and part.name == "__init__")
+    )
 
 
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:

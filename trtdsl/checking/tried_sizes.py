@@ -57,10 +57,13 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
 def for_special_values(network: Network, points: Sequence[Point], sizes: Sizes = None) -> Point:
     """The cheapest size at which every dimension is at least four, or its greatest; of ``sizes`` that are given, one.
 
-    Where a dimension is 1, any over the batch is any of a sample, and the first of equal values is the last.
+    Where a dimension is 1, any over the batch is any of a sample, and the first of equal values is the last. A batch,
+    the dimension that all inputs begin with, is two.
     """
+    first = {str(network.inputs[name].shape[0]) if network.inputs[name].shape else "" for name in network.inputs}
+    least = {name: 2 if first == {name} else SEVERAL for name in network.dims}
     own = [
-        {name: min(high, max(low, SEVERAL)) for name, (low, _, high) in profile.ranges.items()}
+        {name: min(high, max(low, least[name])) for name, (low, _, high) in profile.ranges.items()}
         for profile in network.profiles
     ]
     wide = list(points)

@@ -22,6 +22,7 @@ from ..sizes.size import value
 
 DRAWS = ("normal", "small", "large", "offset", "ties", "sparse")
 """The kinds of values that a check feeds, what they are for each input: see :func:`make_feeds`."""
+ORDINARY = ("ties", "sparse")  # of the size of normal ones: how well a network computes, these do not tell better
 NONFINITE = "nonfinite"
 
 

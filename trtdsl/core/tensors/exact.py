@@ -7,6 +7,8 @@ float16 or under autocast has one exact result, while ``x.dtype``, ``torch.finfo
 
 from __future__ import annotations
 
+import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ NEAREST |= {"_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample
 MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor"}
 OUTSIDE = {"numpy", "__array__", "__dlpack__", "__deepcopy__", "__reduce_ex__", "data_ptr", "storage", "apply_", "map_"}
 """Functions of a tensor that read its memory without an operation."""
+NARROW = 64  # channels, above which torch's own convolution in float64 is as fast
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 # What only moves, selects or compares values: noise is added to none of their results.
 MOVING = STEPS | {
@@ -387,6 +390,7 @@ def _is_hollow(value: torch.Tensor) -> bool:
     return "_hollow" in vars(value)
 
 
+@functools.cache
 def _is_view(func: Any) -> bool:
     """Whether an operation gives a tensor of its operand's memory, and changes nothing in it."""
     if func._schema.is_mutable or func is torch.ops.aten.view.dtype:  # whose values are read
@@ -456,7 +460,7 @@ def _attended(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     weights = torch.softmax(scores, -1)
-    return torch.where(torch.isnan(weights), 0.0, weights) @ v, torch.logsumexp(scores, -1)
+    return torch.where(torch.isnan(weights), 0.0, weights) @ v, scores.amax(-1)  # which only gradients need
 
 
 def _faked(x: Any, scale: Any, zero: Any, *rest: int) -> Any:
@@ -480,23 +484,28 @@ def _best(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = Tr
 
 
 def _convolved(x: Any, kernel: Any, bias: Any, *how: Any) -> Any:
-    """A convolution in float64: by products, where torch's own copies its operand once for each place of the kernel."""
+    """A convolution in float64: by products, where torch's own copies its operand once for each place of the kernel.
+
+    Rows lie behind each other, and a place of the kernel is a distance: what crosses a row's end is cut off.
+    """
     stride, padding, dilation, transposed, _, groups = how
-    count = kernel.shape[2:].numel()
-    flat = x.ndim == 4 and kernel.shape[3] == 1 and padding[1] == 0 and tuple(stride) == (1, 1)
-    if not flat or count == 1 or transposed or groups > 1 or not x.numel():
+    flat = x.ndim == 4 and tuple(stride) == (1, 1) and not transposed and groups == 1 and x.numel()
+    if not flat or kernel.shape[2:].numel() == 1 or (kernel.shape[3] > 1 and x.shape[1] > NARROW):
         return torch.ops.aten.convolution(x, kernel, bias, *how)
-    width, (batch, channels, height, _) = x.shape[3], x.shape
-    padded = torch.nn.functional.pad(x, (0, 0, padding[0], padding[0])).reshape(batch, channels, -1)
-    rows = height + 2 * padding[0] - dilation[0] * (count - 1)
+    across, down = padding[1], padding[0]
+    padded = torch.nn.functional.pad(x, (across, across, down, down))
+    batch, channels, height, width = padded.shape
+    last = tuple(step * (size - 1) for step, size in zip(dilation, kernel.shape[2:], strict=True))
+    rows, columns = height - last[0], width - last[1]
     made = x.new_zeros(batch, kernel.shape[0], rows * width)
     if bias is not None:
         made += bias.reshape(1, -1, 1)
-    for image, sums in zip(padded, made, strict=True):
-        for place in range(count):
-            first = place * dilation[0] * width
-            sums.addmm_(kernel[:, :, place, 0], image[:, first : first + rows * width])
-    return made.reshape(batch, -1, rows, width)
+    count = rows * width - last[1]
+    for image, sums in zip(padded.reshape(batch, channels, -1), made, strict=True):
+        for row, column in itertools.product(*map(range, kernel.shape[2:])):
+            first = row * dilation[0] * width + column * dilation[1]
+            sums[:, :count].addmm_(kernel[:, :, row, column], image[:, first : first + count])
+    return made.reshape(batch, -1, rows, width)[..., :columns].contiguous()
 
 
 INSTEAD = {
