@@ -120,7 +120,8 @@ def deviation(expected: torch.Tensor, moved: Sequence[torch.Tensor]) -> torch.Te
     for other in moved:
         if other.shape != expected.shape:
             return torch.full_like(expected, math.inf)
-        away = torch.where(other == expected, 0.0, (other - expected).abs())
+        same = (other == expected) | (torch.isnan(other) & torch.isnan(expected))
+        away = torch.where(same, 0.0, (other - expected).abs())
         room = torch.maximum(room, away.nan_to_num(math.inf))
     return torch.maximum(room, room.median(-1, keepdim=True).values) if room.numel() and room.ndim else room
 

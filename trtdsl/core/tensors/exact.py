@@ -229,7 +229,7 @@ class Exact:
                 exact = self._evaluated(func, name, wide, args, kwargs)
                 if in_place:
                     return written
-                if any(map(_is_narrow, _tensors(exact))):
+                if any(_is_narrow(x) or x.layout != torch.strided for x in _tensors(exact)):
                     return NotImplemented
                 return _each(exact, lambda x: self._hollow(x, *dtypes) if _wide(x.dtype) else x)
         except (RuntimeError, NotImplementedError, TypeError):
