@@ -88,7 +88,7 @@ def decoding(tmp_path, **dims):
         return {"next_cache": new, "next_sum": sum + rows.reshape(-1, 2).to(torch.float16), "seen": new.sum((1, 2, 3))}
 
     engine = tmp_path / "decoder.engine"
-    td.build(decoder, engine, run_check=False, dims=dims or None)
+    td.build(decoder, engine, check=False, dims=dims or None)
     return td.load_engine(engine)
 
 

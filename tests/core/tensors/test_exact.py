@@ -171,9 +171,9 @@ def test_a_folded_constant_keeps_its_exact_value_in_half():
         weight = torch.tensor([0.1, 0.2, 0.3]) / 3
         return {"y": F.leaky_relu(x * weight, 0.3)}
 
-    net = scaled.define(precision="fp16")
+    net = scaled.define(precision="fp16", exact=True)
     x = -torch.ones(2, 3)
-    exact = Exact(known=net.exact.known)
+    exact = net.exact_values()
     with exact:
         y = Interpreter(net)({"x": x})["y"]
     expected = -0.3 * torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64) / 3

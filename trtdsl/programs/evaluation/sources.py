@@ -80,10 +80,10 @@ def kernel_of(name: str, source: str) -> Kernel:
             body = shared + variant.replace(match[0], f"__global__ void {name}(", 1)
             headers = tuple(dict.fromkeys(OWN_HEADERS[header] for header in included if header in OWN_HEADERS))
             barrier = BARRIER.search(body) is not None
-            texts = [_on_host(_without_types(head)), _on_host(INCLUDE.sub("", body))]
-            for text in texts:
+            declared, defined = _on_host(_without_types(head)), _on_host(INCLUDE.sub("", body))
+            for text in (declared, defined):
                 _check_enclosed(name, text)
-            return Kernel(name, *texts, barrier, headers)
+            return Kernel(name, declared, defined, barrier, headers)
     raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
 
 
