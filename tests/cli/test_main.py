@@ -99,7 +99,7 @@ def test_check_prints_a_table_and_a_sentence(trtdsl):
     assert trtdsl("check", "small.py", "-q").stdout.count("\n") == 1
     assert "equals its torch reference. The network was interpreted on the CPU" in done.stdout
     report = json.loads(trtdsl("check", "small.py", "--json").stdout)
-    assert (report["schema"], report["kind"]) == (2, "check")
+    assert (report["schema"], report["kind"]) == (3, "check")
     assert report["passed"]
     assert report["sizes"] == [{"N": 1}, {"N": 2}, {"N": 3}, {"N": 4}]
     assert report["on"] == "interpreter"
@@ -162,13 +162,17 @@ def test_the_table_of_a_check_fits_80_columns(trtdsl, small, monkeypatch):
 
 
 def test_check_layers_names_the_first_submodule_that_differs(trtdsl, small):
-    assert "submodules have their output in the network" in trtdsl("check", "small.py", "--layers").stdout
+    whole = trtdsl("check", "small.py", "--layers").stdout
+    assert "no call differs: 4 of torch's calls and 2 of 3 submodules have their result in the network" in whole
     edit(small / "small.py", "padding=1)", "padding=1) * 1.001")
     done = trtdsl("check", "small.py", "--layers", code=1)
-    assert re.search(r"first difference: .*small\.py:\d+: layer '.*' differs from module 'bn'", done.stdout)
+    said = (
+        r"first call that differs: mul at .*small\.py:\d+ \(torch: batch_norm at .*reference\.py:\d+\) in module 'bn'"
+    )
+    assert re.search(said, done.stdout)
     report = json.loads(trtdsl("check", "small.py", "--layers", "--json", code=1).stdout)
-    assert report["layers"]["difference"]["module"] == "bn"
-    assert report["layers"]["agreed"] == ["conv"]
+    assert report["calls"]["difference"]["module"] == "bn"
+    assert report["calls"]["modules"] == ["conv"]
 
 
 def test_inspect(trtdsl):

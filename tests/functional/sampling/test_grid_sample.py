@@ -139,14 +139,20 @@ def test_nan_and_infinity(ndim, mode, padding_mode, align_corners, lowering):
 
     Its CPU kernels differ among themselves: bilinear with zeros multiplies a NaN weight by nothing on 4 dimensions, and
     5 dimensions take the last pixel for NaN where 4 take the first. Expected values are of the plain reading: zeros
-    gives 0, border the edge that is nearer (the first for NaN), bicubic NaN.
+    gives 0, border the edge that is nearer (the first for NaN), bicubic NaN. TensorRT's own layer takes NaN for -1, and
+    its kernels multiply what lies outside of the image by infinity.
     """
     x = torch.arange(1.0, 1 + 5 ** (ndim - 2)).reshape(1, 1, *[5] * (ndim - 2))
     for bad, edge in ((float("nan"), -1.0), (float("inf"), 1.0), (float("-inf"), -1.0)):
         point = torch.full((1, *[1] * (ndim - 2), ndim - 2), 0.1)
         point[..., 0] = bad
         got = interpreter(ndim, mode, padding_mode, align_corners, 1, lowering)({"x": x, "grid": point})["y"].item()
-        if mode == "bicubic" and lowering != "native":
+        if lowering == "native" and padding_mode == "zeros":
+            point[..., 0] = -1.0
+            multiplied = mode != "nearest" and np.isinf(bad)
+            first = np.nan if multiplied else reference(x, point, mode, padding_mode, align_corners).item()
+            assert got == pytest.approx(0.0 if mode == "nearest" and np.isinf(bad) else first, rel=1e-5, nan_ok=True)
+        elif mode == "bicubic" and lowering != "native":
             assert np.isnan(got)
             assert np.isnan(reference(x, point, mode, padding_mode, align_corners).item())
         elif padding_mode == "zeros" and mode != "bicubic":

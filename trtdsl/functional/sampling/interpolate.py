@@ -143,7 +143,7 @@ def _targets(
             raise ShapeError(f"interpolate: size needs {count} values, not {len(targets)}: {shape_text(targets)}")
         for target in targets:
             if not isinstance(target, (int, Size)) or isinstance(target, bool):
-                raise ShapeError(f"interpolate: sizes are ints and Targets, not {target!r}")
+                raise ShapeError(f"interpolate: sizes are ints and Sizes, not {target!r}")
         scales: list[float | None] = [None] * count
     else:
         factors = list(scale_factor) if isinstance(scale_factor, Sequence) else [scale_factor] * count
