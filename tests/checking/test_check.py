@@ -55,6 +55,15 @@ def test_the_last_word_of_a_table_is_fed_and_none_beyond_it(draw):
     assert feeds["x"].max() == 2 or draw == "normal"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_offsets_have_both_signs_wherever_there_are_two_rows(seed):
+    """Otherwise a maximum that begins at 0 is that of most rows."""
+    net, inputs = td.Network(), {"x": td.Input((2, 40))}
+    net.add_input("x", inputs["x"])
+    x = make_feeds(inputs, net, {}, torch.Generator().manual_seed(seed), "offset")["x"]
+    assert x.mean(1).sign().unique().tolist() == [-1, 1]
+
+
 def test_where_the_reference_fails_is_said_with_the_values_that_are_not_tried():
     class Asks(torch.nn.Module):
         def forward(self, x):

@@ -10,7 +10,6 @@ UNSEEN = {
     # A row's errors are judged together, and beside great distances (or probabilities of 1) what is small is lost.
     "quality: distances by products",
     "quality: one minus a sigmoid",
-    "quality: erfc by erf",
 }
 UNSEEN_IN_HALVES = UNSEEN | {
     # Where a hundredth of a row is allowed, and values have offsets of up to 30.

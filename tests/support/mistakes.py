@@ -1267,7 +1267,6 @@ quality(
     "a product of many", lambda f, x: x.abs().log().mean(-1).exp(), lambda f, x: x.abs().prod(-1) ** (1 / 64), x=(N, 64)
 )
 quality("one minus a sigmoid", lambda f, x: f.sigmoid(-x), lambda f, x: 1 - f.sigmoid(x), **TOKENS)
-quality("erfc by erf", lambda f, x: f.erfc(x), lambda f, x: 1 - f.erf(x), **TOKENS)
 quality("sinh by exp", lambda f, x: f.sinh(x), lambda f, x: (f.exp(x) - f.exp(-x)) / 2, **TOKENS)
 quality("asinh as it is written", lambda f, x: f.asinh(x), lambda f, x: f.log(x + (x * x + 1).sqrt()), **TOKENS)
 quality(

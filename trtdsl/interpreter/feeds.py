@@ -116,8 +116,8 @@ def _values(
     elif draw in ("small", "large", "offset"):
         spread = _spread((*shape[:-1], 1) if shape else (), generator)
         if draw == "offset":
-            sign = torch.where(torch.rand(spread.shape, generator=generator) < 0.5, -1.0, 1.0)
-            values = values + 3 * (10 if half else 200) ** spread * (sign if spread.numel() > 1 else 1)
+            order = torch.randperm(spread.numel(), generator=generator).reshape(spread.shape)
+            values = values + 3 * (10 if half else 200) ** spread * (1 - 2 * (order % 2))  # both signs
         else:
             values = values * (10 ** (-2 - 5 * spread) if draw == "small" else 30 * (1 if half else 5) ** spread)
     elif draw == NONFINITE and values.numel():

@@ -79,10 +79,12 @@ def test_what_is_computed_exactly_alone_is_what_is_computed_beside(function):
     torch.testing.assert_close(found[0], function(x).to(found[0].dtype), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", [(3, 1), (3, 3), (1, 1), (2, 5)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 1), (3, 2)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_convolution_along_one_axis_is_that_of_torch_in_float64(bias):
-    conv, x = nn.Conv2d(3, 5, (3, 1), padding=(2, 0), dilation=(2, 1), bias=bias), torch.randn(2, 3, 9, 4)
-    exact = Exact()
+def test_a_convolution_is_that_of_torch_in_float64(kernel, stride, bias):
+    conv = nn.Conv2d(3, 5, kernel, stride, padding=(2, 1), dilation=(2, 1), bias=bias)
+    x, exact = torch.randn(2, 3, 9, 700 if kernel[1] == 3 else 7), Exact()
     with torch.no_grad(), exact:
         got = exact.of(conv(x))
     with torch.no_grad():

@@ -25,7 +25,7 @@ NEAREST |= {"_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample
 MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor"}
 OUTSIDE = {"numpy", "__array__", "__dlpack__", "__deepcopy__", "__reduce_ex__", "data_ptr", "storage", "apply_", "map_"}
 """Functions of a tensor that read its memory without an operation."""
-NARROW = 64  # channels, above which torch's own convolution in float64 is as fast
+CACHED = 1 << 17  # numbers in float64, half of what a core keeps near
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 # What only moves, selects or compares values: noise is added to none of their results.
 MOVING = STEPS | {
@@ -484,28 +484,34 @@ def _best(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = Tr
 
 
 def _convolved(x: Any, kernel: Any, bias: Any, *how: Any) -> Any:
-    """A convolution in float64: by products, where torch's own copies its operand once for each place of the kernel.
-
-    Rows lie behind each other, and a place of the kernel is a distance: what crosses a row's end is cut off.
+    """A convolution in float64: by products of parts that stay in the cache, where torch's own copies all places of the
+    kernel at once. A kernel of one column needs no copy: rows lie behind each other, and a place of it is a distance.
     """
     stride, padding, dilation, transposed, _, groups = how
-    flat = x.ndim == 4 and tuple(stride) == (1, 1) and not transposed and groups == 1 and x.numel()
-    if not flat or kernel.shape[2:].numel() == 1 or (kernel.shape[3] > 1 and x.shape[1] > NARROW):
+    plain = tuple(stride) == (1, 1)
+    if x.ndim != 4 or transposed or groups > 1 or not x.numel() or (plain and kernel.shape[2:].numel() == 1):
         return torch.ops.aten.convolution(x, kernel, bias, *how)
-    across, down = padding[1], padding[0]
-    padded = torch.nn.functional.pad(x, (across, across, down, down))
+    padded = torch.nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0])).contiguous()
     batch, channels, height, width = padded.shape
-    last = tuple(step * (size - 1) for step, size in zip(dilation, kernel.shape[2:], strict=True))
-    rows, columns = height - last[0], width - last[1]
-    made = x.new_zeros(batch, kernel.shape[0], rows * width)
+    edges = zip((height, width), dilation, kernel.shape[2:], stride, strict=True)
+    rows, columns = ((size - step * (last - 1) - 1) // by + 1 for size, step, last, by in edges)
+    made = x.new_zeros(batch, kernel.shape[0], rows * columns)
     if bias is not None:
         made += bias.reshape(1, -1, 1)
-    count = rows * width - last[1]
-    for image, sums in zip(padded.reshape(batch, channels, -1), made, strict=True):
-        for row, column in itertools.product(*map(range, kernel.shape[2:])):
-            first = row * dilation[0] * width + column * dilation[1]
-            sums[:, :count].addmm_(kernel[:, :, row, column], image[:, first : first + count])
-    return made.reshape(batch, -1, rows, width)[..., :columns].contiguous()
+    if plain and kernel.shape[3] == 1:
+        for image, sums in zip(padded.reshape(batch, channels, -1), made, strict=True):
+            for row in range(kernel.shape[2]):
+                first = row * dilation[0] * width
+                sums.addmm_(kernel[:, :, row, 0], image[:, first : first + rows * width])
+        return made.reshape(batch, -1, rows, columns)
+    flat = kernel.flatten(1)
+    most = max(CACHED // (flat.shape[1] * columns), 1)
+    steps = (height * width, dilation[0] * width, dilation[1], stride[0] * width, stride[1])
+    for image, first in itertools.product(range(batch), range(0, rows, most)):
+        shape = *kernel.shape[1:], min(most, rows - first), columns
+        places = padded[image, :, first * stride[0] :].as_strided(shape, steps).reshape(flat.shape[1], -1)
+        made[image, :, first * columns : (first + most) * columns].addmm_(flat, places)
+    return made.reshape(batch, -1, rows, columns)
 
 
 INSTEAD = {
