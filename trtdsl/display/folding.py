@@ -21,8 +21,29 @@ FEW = 40
 """Rows that a reader takes in: where there are more layers, modules are folded."""
 
 
+class Totals:
+    """Sums over some layers."""
+
+    layers: Sequence[LayerSummary]
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all weights and constants."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def flops(self) -> int | None:
+        """Floating-point operations of one run; None where those of a layer are not known."""
+        return total(layer.flops for layer in self.layers)
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes moved in one run if no layers were fused; None where those of a layer are not known."""
+        return total(layer.bytes for layer in self.layers)
+
+
 @dataclass(frozen=True)
-class Row:
+class Row(Totals):
     """A layer, or all layers of a module."""
 
     name: str
@@ -56,21 +77,6 @@ class Row:
     def outputs(self) -> str:
         """What it makes: of a module, what its last layer does."""
         return ", ".join(map(str, self.layers[-1].outputs))
-
-    @property
-    def parameters(self) -> int:
-        """Elements of its weights."""
-        return sum(layer.parameters for layer in self.layers)
-
-    @property
-    def flops(self) -> int | None:
-        """None where a layer's are not known."""
-        return total(layer.flops for layer in self.layers)
-
-    @property
-    def bytes(self) -> int | None:
-        """None where a layer's are not known."""
-        return total(layer.bytes for layer in self.layers)
 
     @property
     def times(self) -> str:

@@ -24,7 +24,7 @@ from ..layers.region import REGIONS, Region
 from ..sizes.profile import Range
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, value
-from .folding import modules_of, rows, total
+from .folding import Totals, modules_of, rows
 from .table import as_text, make_table
 
 if TYPE_CHECKING:
@@ -73,33 +73,18 @@ class LayerSummary:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Totals):
     """All layers of a network in the order in which they were added, and their totals."""
 
     network: str
     backend: str
-    layers: list[LayerSummary]
+    layers: Sequence[LayerSummary]
     fallbacks: list[str] = field(default_factory=list)
     """Calls that are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
     passes: list[dict[str, Any]] = field(default_factory=list)
     """What passes did with the author's calls, and why they did nothing."""
     dims: dict[str, int] = field(default_factory=dict)
     """The sizes of the dynamic dimensions that the figures are for."""
-
-    @property
-    def parameters(self) -> int:
-        """Elements of all weights and constants."""
-        return sum(layer.parameters for layer in self.layers)
-
-    @property
-    def flops(self) -> int | None:
-        """Floating-point operations of one run; None where those of a layer are not known."""
-        return total(layer.flops for layer in self.layers)
-
-    @property
-    def bytes(self) -> int | None:
-        """Bytes moved in one run if no layers were fused; None where those of a layer are not known."""
-        return total(layer.bytes for layer in self.layers)
 
     @property
     def unknown(self) -> str:

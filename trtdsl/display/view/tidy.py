@@ -98,9 +98,7 @@ def _keep_modules(box: Item, network: Network) -> None:
     children = []
     for child in box.children:
         _keep_modules(child, network)
-        if child.kind == "module" and not any(
-            belongs(network, layer.node.name, child.scope) for layer in child.all_layers()
-        ):
+        if child.kind == "module" and not _uses(child.all_layers(), child.scope, network):
             for inner in child.children:
                 inner.parent = box
             children += child.children
@@ -227,8 +225,7 @@ def _arrange(
     for leaves in groups:
         copy = _copied(child, leaves)
         assert copy is not None
-        owned = any(belongs(network, layer.node.name, child.scope) for layer in copy.all_layers())
-        made += [copy] if owned else copy.children
+        made += [copy] if _uses(copy.all_layers(), child.scope, network) else copy.children
     for copy in made:
         copy.parent = parent
     parent.children[place : place + 1] = made

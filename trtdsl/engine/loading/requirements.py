@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...sizes.condition import SIGNS
+
 Shape = tuple[int, ...]
 Place = tuple[str, int, int, int]
 """An input's name, one of its axes, and a and b where that is ``a * dimension + b``."""
@@ -18,14 +20,6 @@ ARITHMETIC: dict[str, Callable[..., int]] = {
     "//": operator.floordiv,
     "max": max,
     "min": min,
-}
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
 }
 DEEPEST = 64  # of an expression in a file
 
@@ -48,7 +42,7 @@ class Requirement:
         }
         sign, left, right = self.expression
         try:
-            if COMPARISONS[sign](_value(left, env), _value(right, env)):
+            if SIGNS[sign](_value(left, env), _value(right, env)):
                 return None
         except ZeroDivisionError:
             pass
@@ -69,7 +63,7 @@ def _value(size: Any, env: Mapping[str, int]) -> int:
 
 def checked_expression(given: Any, names: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """A condition read from a file, in the form that a Requirement keeps; None for a value that is no condition."""
-    if not isinstance(given, list) or len(given) != 3 or not isinstance(given[0], str) or given[0] not in COMPARISONS:
+    if not isinstance(given, list) or len(given) != 3 or not isinstance(given[0], str) or given[0] not in SIGNS:
         return None
     left, right = (_checked(size, names, DEEPEST) for size in given[1:])
     return None if left is None or right is None else (given[0], left, right)
