@@ -146,6 +146,12 @@ axis(
 
 # -- epsilons and constants --------------------------------------------------------------------------------------------
 eps = group("epsilons")
+eps(
+    "normalize by 1e-8",
+    lambda f, x: f.normalize(x, dim=-1, eps=1e-12),
+    lambda f, x: f.normalize(x, dim=-1, eps=1e-8),
+    **TOKENS,
+)
 eps("layer_norm 1e-6", lambda f, x: f.layer_norm(x, [8]), lambda f, x: f.layer_norm(x, [8], eps=1e-6), **TOKENS)
 eps("group_norm 1e-6", lambda f, x: f.group_norm(x, 2), lambda f, x: f.group_norm(x, 2, eps=1e-6), **IMAGE)
 eps("rms_norm 1e-5", lambda f, x: f.rms_norm(x, [8], eps=1e-6), lambda f, x: f.rms_norm(x, [8], eps=1e-5), **TOKENS)

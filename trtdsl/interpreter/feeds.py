@@ -36,8 +36,9 @@ def make_feeds(
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
 
     ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` the same
-    times 1e-2 to 1e-7, each row another, ``large`` times 30 to 150, ``offset`` plus or minus 3 to 600 (both 30 at most
-    in half precision), ``ties`` halves from -1.5 to 1.5, ``sparse`` mostly zeros with a part that is all zeros,
+    times 1e-2 to 1e-12 (1e-7 in half precision), each row another, ``large`` times 30 to 150, ``offset`` plus or minus
+    3 to 600 (both 30 at most in half precision), ``ties`` halves from -1.5 to 1.5, ``sparse`` mostly zeros with a part
+    that is all zeros,
     ``nonfinite`` with a NaN in the first row, an infinity in the second, the other one in the third, and a fourth row
     of infinities. For bool: even chances, all False, even, even, all True, one in ten with a part all False. For a
     range: uniform, uniform, its ends, uniform, few values, its low end mostly. A callable and a file have one kind.
@@ -118,8 +119,10 @@ def _values(
         if draw == "offset":
             order = torch.randperm(spread.numel(), generator=generator).reshape(spread.shape)
             values = values + 3 * (10 if half else 200) ** spread * (1 - 2 * (order % 2))  # both signs
+        elif draw == "small":
+            values = values * 10 ** (-2 - (5 if half else 10) * spread)
         else:
-            values = values * (10 ** (-2 - 5 * spread) if draw == "small" else 30 * (1 if half else 5) ** spread)
+            values = values * 30 * (1 if half else 5) ** spread
     elif draw == NONFINITE and values.numel():
         rows = values.reshape(-1, shape[-1] if shape else 1)
         for row, special in zip(rows, (torch.nan, torch.inf, -torch.inf), strict=False):
