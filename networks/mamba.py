@@ -87,7 +87,7 @@ def mamba_130m(input_ids: td.Tensor, w: td.Scope):
     return language_model(input_ids, w)
 
 
-def checkpoint(path: Path, lowering: Literal["auto", "parallel", "chunked", "loop"] = "auto") -> td.NetworkSpec:
+def checkpoint(path: Path, lowering: Literal["auto", "blocks", "chunked", "loop"] = "auto") -> td.NetworkSpec:
     """The network of any checkpoint of the family, checked against a reference of the same configuration."""
     model: Any = mamba.reference_class()
     config = model.configuration(td.Weights(path).shapes)

@@ -19,7 +19,7 @@ def near(got, expected, scale, message):
 
 @kernels
 @pytest.mark.parametrize("channels", [1, 5])
-@pytest.mark.parametrize("lowering", ["gather", "native"])
+@pytest.mark.parametrize("lowering", ["taps", "native"])
 @pytest.mark.parametrize("ndim", [4, 5])
 def test_grid_sample(ndim, lowering, channels):
     torch.manual_seed(0)

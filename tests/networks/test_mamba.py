@@ -96,7 +96,7 @@ def test_the_configuration_is_read_from_the_weights(mamba, tmp_path, tied):
     assert model.configuration(shapes) == config
     path = tmp_path / "model.safetensors"
     save_file(made_up(shapes), path)
-    for lowering in ("parallel", "loop"):
+    for lowering in ("blocks", "loop"):
         spec = module_of(mamba)["checkpoint"](path, lowering)
         assert td.check(spec, dims={"T": (1, 5, 40)}).raise_for_mismatch().passed
 

@@ -168,7 +168,7 @@ def of_sample(task: Facts, runs: int) -> Facts:
     shapes = [(n, c, h, w), (n, h, w, 2)]
     medians = {
         name: engine_time(partial(F.grid_sample, align_corners=False, lowering=name), shapes, runs)
-        for name in ("gather", "native")
+        for name in ("taps", "native")
     }
     reference = partial(torch.nn.functional.grid_sample, align_corners=False)
     return {"what": f"{n} × {c} × {h} × {w}", "medians": medians | torch_time(reference, shapes, runs)}

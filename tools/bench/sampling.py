@@ -136,7 +136,6 @@ WAYS = {
     "GatherElements, exported from torch": functools.partial(exported, gather_elements),
     "four GatherND layers": written("four_gather_nd", four_gather_nd),
     "F.bilinear_sample": written("bilinear", lambda image, at: F.bilinear_sample(image, at, padding_mode="zeros")[0]),
-    'F.grid_sample, "gather"': written("gather", sample("gather")),
     'F.grid_sample, "native"': written("native", sample("native")),
 }
 
@@ -159,7 +158,6 @@ def zoomed(factor, lowering):
 
 
 ZOOMS = {
-    'constant zoom, "gather"': zoomed(0.5, "gather"),
     'constant zoom, "resize" (two products)': zoomed(0.5, "resize"),
     'whole image, "auto" (IResizeLayer)': zoomed(1.0, "auto"),
 }

@@ -39,7 +39,7 @@ def main():
     for longest in (24, 64, 256, 1024):
         states = longest * CHANNELS * STATE * 4
         short = ("pairs",) if longest * states <= 4 * PAIRS else ()
-        for lowering in (*short, "blocks", "parallel", "chunked", "loop"):
+        for lowering in (*short, "blocks", "chunked", "loop"):
             program, plan = measure(longest, lowering)
             cells = [longest, states, lowering, program.launch_count, program.bytes, program.rearranged_bytes]
             cells += [program.memory, len(plan.data), plan.statistics.seconds]

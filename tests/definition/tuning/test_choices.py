@@ -57,7 +57,7 @@ def test_two_functions_on_one_line_are_two_calls():
 def test_a_function_inside_another_has_the_operation_of_the_author():
     net = td.Network()
     u, b = net.input("u", (2, 3, 5)), net.input("b", (2, 4, 5))
-    net.output(F.selective_scan(u, u, net.constant(-torch.ones(3, 4)), b, b, lowering="parallel"), "y")
+    net.output(F.selective_scan(u, u, net.constant(-torch.ones(3, 4)), b, b, lowering="blocks"), "y")
     found = {(key.operation, key.function) for key in keys(net)}
     assert ("selective_scan", "selective_scan") in found and ("selective_scan", "einsum") in found
 

@@ -68,7 +68,7 @@ def points(rng, shape, sizes, mode, padding_mode, align_corners):
     st.lists(st.integers(1, 5), min_size=3, max_size=3),
     st.integers(1, 2),
     st.sampled_from((1, 3)),
-    st.sampled_from(("gather", "native", "auto")),
+    st.sampled_from(("native", "auto")),
     st.integers(0, 2**31),
 )
 def test_dynamic_sizes_and_any_points(case, sizes, out, batch, channels, lowering, seed):
@@ -107,7 +107,7 @@ def test_static_sizes_with_a_grid_fed_or_constant(case, sizes, out, channels, co
     st.sampled_from(CASES),
     st.lists(st.integers(1, 6), min_size=3, max_size=3),
     st.lists(st.integers(1, 6), min_size=3, max_size=3),
-    st.sampled_from(("auto", "taps", "gather", "resize")),
+    st.sampled_from(("auto", "taps", "resize")),
     st.booleans(),
     st.integers(0, 2**31),
 )
@@ -132,7 +132,7 @@ def test_grids_along_the_axes(case, sizes, out, lowering, whole, seed):
     near(got, expected, x)
 
 
-@pytest.mark.parametrize("lowering", ["taps", "gather", "native"])
+@pytest.mark.parametrize("lowering", ["taps", "native"])
 @pytest.mark.parametrize(("ndim", "mode", "padding_mode", "align_corners"), CASES)
 def test_nan_and_infinity(ndim, mode, padding_mode, align_corners, lowering):
     """Outside of the image, as in torch's CUDA kernels.
@@ -164,7 +164,7 @@ def test_nan_and_infinity(ndim, mode, padding_mode, align_corners, lowering):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-@pytest.mark.parametrize("lowering", ["taps", "gather", "native"])
+@pytest.mark.parametrize("lowering", ["taps", "native"])
 def test_half_precision_computes_coordinates_in_float32(mode, dtype, lowering):
     """Half precision cannot tell the columns of a wide image apart; float32 coordinates can."""
     x = torch.randn(1, 2, 3, 900).to(dtype)
@@ -237,7 +237,7 @@ def test_resize_lowering_gives_its_reason():
     + [{"align_corners": True}],
     ids=str,
 )
-@pytest.mark.parametrize("lowering", ["taps", "gather", "native"])
+@pytest.mark.parametrize("lowering", ["taps", "native"])
 def test_each_argument_matters(changed, lowering):
     base = {"mode": "bilinear", "padding_mode": "zeros", "align_corners": False}
     x, grid = torch.randn(1, 2, 5, 6), torch.randn(1, 4, 4, 2)
@@ -291,7 +291,7 @@ def samples():
                 yield sample.input.detach(), grid.detach(), modes[mode], PADDINGS[padding], align_corners
 
 
-@pytest.mark.parametrize("lowering", ["taps", "gather", "native"])
+@pytest.mark.parametrize("lowering", ["taps", "native"])
 def test_torch_opinfo_samples(lowering):
     seen = 0
     for x, grid, *case in samples():

@@ -36,7 +36,7 @@ def grid_sample(
     whatever the dtype. A point that is NaN counts as outside (border and reflection: 0), save that bicubic gives NaN.
 
     ``lowering``: "taps" reads each of a point's neighbours with its own IGatherLayer, channels last, and sums them with
-    their weights; "gather" reads all with one; "resize" is one IResizeLayer, or a matrix product per dimension, for a
+    their weights; "resize" is one IResizeLayer, or a matrix product per dimension, for a
     constant grid along the axes; "native" is IGridSampleLayer; "auto" is IResizeLayer where it means the same,
     otherwise "taps".
 
@@ -82,7 +82,7 @@ class _Sampling:
 
 @way("grid_sample", "taps", "an IGatherLayer for each of a point's neighbours")
 def _by_taps(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
-    return gather_taps(x, how.taps(x), apart=True)
+    return gather_taps(x, how.taps(x))
 
 
 @way(
@@ -95,11 +95,6 @@ def _by_resizing(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
     if how.transformation is not None:
         return resized_by_layer(x, how.points(), how.mode, how.transformation)
     return separable(x, how.points(), how.mode, how.padding_mode, how.align)
-
-
-@way("grid_sample", "gather", "one IGatherLayer for all neighbours")
-def _by_one_gather(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
-    return gather_taps(x, how.taps(x), apart=False)
 
 
 @way(
@@ -159,67 +154,34 @@ def _pixels(grid: Tensor, axis: int, size: SizeLike, align: bool) -> Tensor:
     return (point * number(size, grid.network) - 1.0) * 0.5
 
 
-def gather_taps(x: Tensor, taps: Sequence[Taps], *, apart: bool = True) -> Tensor:
-    """The weighted sum of the taps' pixels: (N, C, *sizes) and taps of shape (N, *out, T) to (N, C, *out).
+def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
+    """The weighted sum of the taps' pixels: (N, C, *sizes) and taps of shape (N, *out, 1) to (N, C, *out).
 
-    An IGatherLayer for each tap where they are ``apart``, because a kernel of one layer that reads all taps computes
-    their indices again for each, with branches. Otherwise one reads all taps of a point: index and weight of a
-    combination are those of its dimensions, combined by broadcasting. All combinations lie along one dimension, and the
-    points keep theirs: TensorRT then fuses the whole into one kernel, where a reduction of two dimensions or a reshape
-    of the result made it keep the taps in memory.
+    An IGatherLayer for each combination of taps: a kernel of one layer that reads all of them computes their indices
+    again for each, with branches.
     """
     n, c = x.shape[:2]
     single, pixels = c == 1, product(x.shape[2:])  # one channel needs no transposing
     table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
-    each = apart and any(len(tap.parts) > 1 for tap in taps)
-    values = (_each_tap if each else _all_taps)(x, table, single, taps)
-    return L.unsqueeze(values, [1]) if single else L.shuffle(values, (0, values.ndim - 1, *range(1, values.ndim - 1)))
 
+    def by_point(value: Tensor) -> Tensor:
+        return L.squeeze(value, [value.ndim - 1]) if single else value
 
-def _all_taps(x: Tensor, table: Tensor, single: bool, taps: Sequence[Taps]) -> Tensor:
-    """The sum of what one gather reads: (N, *out), with the channels at the end where there are several."""
-    sizes, dims = x.shape[2:], len(taps)
-    index = weights = inside = None
-    for axis, tap in enumerate(taps):
-        position = _spread(tap.positions, axis, dims)
-        index = position if index is None else index * as_tensor(sizes[axis], x.network, torch.int32) + position
-        weights = _combined(weights, None if tap.weights is None else _spread(tap.weights, axis, dims), "PROD")
-        inside = _combined(inside, None if tap.inside is None else _spread(tap.inside, axis, dims), "AND")
-    assert index is not None
-    out = index.shape[:-dims]
-    if weights is None:
-        values = L.gather(table, L.shuffle(index, reshape=out), 1, num_elementwise_dims=1)
-        return values if inside is None else _masked(L.shuffle(inside, reshape=out if single else (*out, 1)), values)
-    count = product(index.shape[-dims:])
-    index, weights = (L.shuffle(part, reshape=(*out, count)) for part in (index, weights))
-    values = L.cast(L.gather(table, index, 1, num_elementwise_dims=1), torch.float32)
-    factors = weights if single else L.unsqueeze(weights, [weights.ndim])
-    return L.cast(L.reduce(values * factors, "SUM", [len(out)]), x.dtype)
-
-
-def _each_tap(x: Tensor, table: Tensor, single: bool, taps: Sequence[Taps]) -> Tensor:
-    """As :func:`_all_taps`: the sum of as many products as a point has neighbours."""
-    total: Tensor | None = None
+    total = inside = None
     for parts in itertools.product(*(tap.parts for tap in taps)):
         index, weight = parts[0]
         for size, (position, factor) in zip(x.shape[3:], parts[1:], strict=True):
             index = index * as_tensor(size, x.network, torch.int32) + position
             weight = _combined(weight, factor, "PROD")
-        last = index.ndim - 1
-        values = L.cast(L.gather(table, L.squeeze(index, [last]), 1, num_elementwise_dims=1), torch.float32)
+        values = L.gather(table, L.squeeze(index, [index.ndim - 1]), 1, num_elementwise_dims=1)
         if weight is not None:
-            values = values * (L.squeeze(weight, [last]) if single else weight)
+            values = L.cast(values, torch.float32) * by_point(weight)
         total = values if total is None else total + values
     assert total is not None
-    return L.cast(total, x.dtype)
-
-
-def _spread(x: Tensor, axis: int, dims: int) -> Tensor:
-    """(…, T) to (…, 1, T, 1) with T at ``axis`` of ``dims`` trailing dimensions."""
-    if dims == 1:
-        return x
-    lead = x.ndim - 1
-    return L.unsqueeze(x, [lead + place for place in range(dims) if place != axis])
+    for tap in taps:
+        inside = _combined(inside, tap.inside, "AND")
+    total = L.cast(total if inside is None else _masked(by_point(inside), total), x.dtype)
+    return L.unsqueeze(total, [1]) if single else L.shuffle(total, (0, total.ndim - 1, *range(1, total.ndim - 1)))
 
 
 def _combined(a: Tensor | None, b: Tensor | None, op: str) -> Tensor | None:

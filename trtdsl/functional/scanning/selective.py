@@ -49,10 +49,10 @@ def selective_scan(
 
     ``lowering="pairs"`` computes every y from all steps before it, in kernels that keep no h, as long as length *
     length * dim * state is at most 16,777,216. ``"blocks"`` keeps h at the end of every fourth step, and computes y
-    from those and from the steps between; ``"parallel"`` computes h for all t at once, as :func:`linear_recurrence`, in
-    values of (batch, dim, length, state); ``"chunked"`` is an ILoop over chunks of 64 steps, each of which is computed
-    so from the last h of the one before; ``"loop"`` an ILoop that holds one h. ``"auto"`` is "pairs" where it can be,
-    "chunked" where the length may be greater than 1024, otherwise "blocks".
+    from those and from the steps between; ``"chunked"`` is an ILoop over chunks of 64 steps, each of which is computed
+    at once from the last h of the one before, as :func:`linear_recurrence` computes h; ``"loop"`` an ILoop that holds
+    one h. ``"auto"`` is "pairs" where it can be, "chunked" where the length may be greater than 1024, otherwise
+    "blocks".
 
     Raises ShapeError naming the label whose sizes disagree, UnsupportedError as :func:`linear_recurrence`.
 
@@ -260,18 +260,6 @@ def _sums_after(step: Tensor) -> tuple[Tensor, Tensor]:
 
 def _by_channel(A: Tensor, ndim: int) -> Tensor:
     return L.unsqueeze(A, [0, *range(2, ndim - 1)])
-
-
-@way("selective_scan", "parallel", "all states at once, as F.linear_recurrence")
-def _selective_parallel(
-    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
-) -> tuple[Tensor, Tensor | None]:
-    h = passes(Decays(delta, _by_channel(A, 4)), B.spread(mul(delta, u), "l"), 2)
-    last = None
-    if return_last_state:
-        start = (0, 0, u.shape[2] - 1, 0)
-        last = L.squeeze(L.slice(h, start, (*h.shape[:2], 1, h.shape[3])), [2])
-    return C.gathered(h, "l"), last
 
 
 @way("selective_scan", "chunked", "ILoop over chunks of 64 steps")
