@@ -48,6 +48,8 @@ LATER = {
     # attributes of those layers, and of a quantize layer that has blocks
     *("causal_kind", "key_value_form", "key_value_lengths", "query_form", "query_lengths", "update_form"),
     *("update_lengths", "block_shape"),
+    # loaded.py asks whether the engine has it
+    "get_aliased_input_tensor",
     # BuildConfig.validate
     *("TilingOptimizationLevel", "tiling_optimization_level"),
 }

@@ -182,9 +182,9 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             except AttributeError:
                 _refuse_others_than_tensors(function, args, kwargs)
                 raise
-            except TypeError as error:
-                if _is_of_call(error, function):
-                    raise _with_signature(error, function, follows) from None
+            except TypeError:
+                if wrong := _not_bound(function, args, kwargs, follows):
+                    raise TypeError(wrong) from None
                 raise
         current = network.current_operation
         if current is not None:  # the call of a lowering: the author's call names the layers
@@ -201,9 +201,9 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             except AttributeError:
                 _refuse_others_than_tensors(function, arguments, options)
                 raise
-            except TypeError as error:
-                if _is_of_call(error, function):
-                    raise _with_signature(error, function, follows) from None
+            except TypeError:
+                if wrong := _not_bound(function, args, kwargs, follows):
+                    raise TypeError(wrong) from None
                 raise
 
     return call
@@ -217,16 +217,17 @@ def _refuse_others_than_tensors(function: Callable[..., Any], args: Sequence[Any
             raise DefinitionError(text, location=author_location())
 
 
-def _is_of_call(error: TypeError, function: Callable[..., Any]) -> bool:
-    """Whether it says that the call's arguments are not the function's."""
-    return str(error).startswith(f"{function.__name__}() ")
-
-
-def _with_signature(error: TypeError, function: Callable[..., Any], follows: bool) -> TypeError:
-    """The error with the function's arguments, in one line."""
-    parameters = inspect.signature(function).parameters.values()
-    taken = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
-    return TypeError(f"{'F' if follows else 'L'}.{error}; it takes ({taken})")
+def _not_bound(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], follows: bool
+) -> str | None:
+    """How a call's arguments are not the function's, with those that it takes; None where they are."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        taken = ", ".join(str(each.replace(annotation=each.empty)) for each in signature.parameters.values())
+        return f"{'F' if follows else 'L'}.{function.__name__}(): {error}; it takes ({taken})"
+    return None
 
 
 def _as_torch_names(function: Callable[..., Any], names: frozenset[str], given: Mapping[str, Any]) -> dict[str, Any]:
