@@ -288,17 +288,19 @@ def imports_of(function: Function, *, method: bool = False) -> set[str]:
         for node in ast.walk(annotation)
         if isinstance(node, ast.Name) and not hasattr(builtins, node.id)
     }
-    return {line for name in names for line in [import_of(name, function)]}
+    return {f"from {home_of(name, function.file)} import {name}\n" for name in names}
 
 
-def import_of(name: str, function: Function) -> str:
-    """The line that imports a name as the function's own file does, or from that file where the name is its own."""
-    package = ("trtdsl", *function.file.relative_to(PACKAGE).parent.parts)
-    for node in ast.walk(function.tree):
+def home_of(name: str, file: Path) -> str:
+    """The module that a name in a file of the package comes from, through the modules that hand it on."""
+    package = ("trtdsl", *file.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and name in {alias.asname or alias.name for alias in node.names}:
             base = package[: len(package) - node.level + 1] if node.level else ()
-            return f"from {'.'.join([*base, *([node.module] if node.module else [])])} import {name}\n"
-    return f"from {'.'.join([*package, function.file.stem])} import {name}\n"
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            source = (PACKAGE.parent / module.replace(".", "/")).with_suffix(".py")
+            return home_of(name, source) if source.is_file() and PACKAGE in source.parents else module
+    return ".".join([*package, file.stem])
 
 
 def formatted(text: str, path: Path) -> str:

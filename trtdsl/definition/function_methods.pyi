@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trtdsl.definition.methods import Dims, Extremes, Selected
-from trtdsl.functional.common import Tensor
+from trtdsl.definition.tensor import Tensor
 from trtdsl.sizes.size import SizeLike
 
 NAMES: tuple[str, ...]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trtdsl.definition.methods import Dims
-from trtdsl.functional.common import Tensor
+from trtdsl.definition.tensor import Tensor
 from trtdsl.functional.detection.boxes import box_area as box_area
 from trtdsl.functional.detection.boxes import box_convert as box_convert
 from trtdsl.functional.detection.boxes import box_iou as box_iou
