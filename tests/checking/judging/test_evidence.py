@@ -109,3 +109,14 @@ def test_a_sum_in_half_that_overflows_is_refused_for_its_quality():
     ours = checked(lambda x: F.exp(x) / F.exp(x).sum(1, keepdim=True), lambda x: torch.softmax(x, 1))
     outputs = [output for case in ours.cases for output in case.outputs if not output.passed]
     assert outputs and all(output.truth == "quality" for output in outputs)
+
+
+def test_what_cancels_among_great_elements_passes_beside_rows_a_billion_times_smaller():
+    turns = torch.arange(4).double() * torch.pi  # float64 has no π, and so not 0 for its sine
+    waves = torch.stack([torch.arange(1.0, 5.0), turns.sin().float()], 1)
+
+    def theirs(x):
+        return torch.stack([x @ torch.arange(1.0, 5.0), torch.zeros_like(x[:, 0])], 1)
+
+    assert checked(lambda x: x @ waves, theirs, shape=(6, 4)).passed
+    assert not checked(lambda x: x @ (waves + 1e-7), theirs, shape=(6, 4)).passed

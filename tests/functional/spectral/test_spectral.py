@@ -158,3 +158,8 @@ def test_bad_calls(call, message):
     x = td.Network().input("x", ("N", td.Dim("T", min=4, opt=8, max=16)))
     with pytest.raises((td.TrtdslError, AttributeError), match=message):
         call(x)
+
+
+def test_waves_are_exact_at_quarters_of_a_turn():
+    made = evaluate(lambda x: F.view_as_real(F.rfft(x)), torch.tensor([[1.0, 3.0, 5.0, 7.0]]))
+    assert made.tolist() == [[[16, 0], [-4, 4], [-4, 0]]]

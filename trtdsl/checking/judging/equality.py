@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,11 +99,25 @@ def describe(output: OutputComparison) -> str:
 def allowed(expected: torch.Tensor, limit: float, given: float | None) -> torch.Tensor:
     """How far each element may be off in exact arithmetic; ``given`` is a floor of the author's."""
     size = expected.abs()
-    known = size[torch.isfinite(size) & (size > 0)]
-    typical = min(float(known.median()), 1e30) if known.numel() else 0.0
+    typical = _typical(size)
     size = torch.where(torch.isfinite(size), size, 0.0)
     room = limit * (size + (LEAST if limit < ROUNDED else 1.0) * typical)  # what is rounded is so by what it is among
     return room if given is None else torch.maximum(room, given * (size + typical))
+
+
+def _typical(size: torch.Tensor) -> torch.Tensor:
+    """The size that the elements have among which each is: all, its sample, and so on to its row; the greatest of them.
+
+    What cancels is as far off as what it is among, and rows may be of very different sizes.
+    """
+    if not size.numel():
+        return size
+    known = torch.where(torch.isfinite(size) & (size > 0), size, math.nan)
+    among = [known.reshape(*size.shape[:axis], -1).nanmedian(-1).values for axis in range(max(size.ndim, 1))]
+    found = [
+        each.reshape(*each.shape, *[1] * (size.ndim - each.ndim)).nan_to_num(0.0).clamp(max=1e30) for each in among
+    ]
+    return functools.reduce(torch.maximum, found)
 
 
 def excess(got: torch.Tensor, expected: torch.Tensor, room: torch.Tensor) -> torch.Tensor:

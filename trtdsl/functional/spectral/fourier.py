@@ -22,7 +22,9 @@ def waves(rows: int, columns: int, length: int, sign: int) -> tuple[torch.Tensor
     """``exp(sign · 2πi · j · k / length)`` for j < rows and k < columns, as cosines and sines in float32."""
     turns = torch.outer(torch.arange(rows, dtype=torch.int64), torch.arange(columns, dtype=torch.int64)) % length
     angles = turns.to(torch.float64) * (2 * math.pi / length)
-    return angles.cos().float(), (sign * angles.sin()).float()
+    quarters = turns * 4 % length == 0  # whose values are 0 and 1, which π in float64 misses
+    cosines, sines = (torch.where(quarters, values.round(), values) for values in (angles.cos(), angles.sin()))
+    return cosines.float(), (sign * sines).float()
 
 
 def mirrored(length: int) -> torch.Tensor:
