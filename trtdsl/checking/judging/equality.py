@@ -115,7 +115,7 @@ def _typical(size: torch.Tensor) -> torch.Tensor:
     known = torch.where(torch.isfinite(size) & (size > 0), size, math.nan)
     among = [known.reshape(*size.shape[:axis], -1).nanmedian(-1).values for axis in range(max(size.ndim, 1))]
     found = [
-        each.reshape(*each.shape, *[1] * (size.ndim - each.ndim)).nan_to_num(0.0).clamp(max=1e30) for each in among
+        each.reshape((*each.shape, *[1] * (size.ndim - each.ndim))).nan_to_num(0.0).clamp(max=1e30) for each in among
     ]
     return functools.reduce(torch.maximum, found)
 
