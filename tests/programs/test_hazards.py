@@ -157,3 +157,31 @@ def test_a_scale_in_every_convolution_is_told_once(program_of, constant):
 
     hazards = [hazard for hazard in td.find_hazards(program_of(write)) if hazard.name == "a scale not folded"]
     assert sum(len(hazard.launches) for hazard in hazards) == 3
+
+
+def quantized(channels, batch, axis):
+    """Two convolutions in int8; weights have a scale for each channel of ``axis``, or one for all."""
+
+    def narrow(x):
+        return F.dequantize(F.quantize(x, 0.03), 0.03, dtype=x.dtype)
+
+    def write(net):
+        x = net.input("x", (batch, channels, 28, 28), "float16")
+        for _ in range(2):
+            codes = torch.randint(-127, 127, (channels, channels, 3, 3)).to(torch.int8)
+            scale = torch.full((channels,), 1e-3) if axis == 0 else torch.tensor(1e-3)
+            weight = F.dequantize(net.constant(codes), net.constant(scale), dtype=torch.float16, axis=axis)
+            x = F.relu(F.conv2d(narrow(x), weight, padding=1))
+        return x
+
+    return write
+
+
+def test_int8_that_costs_more_than_half_precision_and_writes_what_it_need_not(program_of):
+    small, large = (program_of(quantized(*sizes, None)) for sizes in ((16, 2), (256, 16)))
+    wide = program_of(quantized(256, 16, 0))
+    assert {"int8 costs more than fp16 here", "requantized in a launch of its own"} <= found(small)
+    assert found(large) & {"int8 costs more than fp16 here", "wrote float32"} == set()
+    assert "wrote float32" in found(wide)
+    (hazard,) = [each for each in td.find_hazards(small) if each.name == "int8 costs more than fp16 here"]
+    assert hazard.line.startswith("programs/test_hazards.py:") and "µs for" in hazard.text

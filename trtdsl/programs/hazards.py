@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from .devices import DEFAULT, DEVICES, seconds
 from .graph import Graph, described
 from .launches import parts
 from .program import Launch, Program
@@ -76,6 +77,16 @@ LOOPS = "a launch per loop step"
 LOOP = (
     "Take out of the loop what does not depend on the step before: the products of all steps are one. A recurrence "
     "that is linear in its state can be a scan: chunked or parallel."
+)
+
+WROTE = "a product in {} writes float32"
+ONE_SCALE = (
+    "Give its weight one scalar scale, of float32, and multiply what it gives by the channels' own: a scale for each "
+    "channel (axis=) makes the builder write float32. td.find_precision does so."
+)
+FEWER = (
+    "No product writes int8 or fp8 in TensorRT-RTX 1.7: what is quantized pays another launch, which great products "
+    "alone win back. td.find_precision leaves the others in float16."
 )
 
 Found = tuple[str, Launch, int, str, str]
@@ -290,7 +301,11 @@ def _constants(program: Program, graph: Graph) -> Iterable[Found]:
 def _scale_not_folded(program: Program, graph: Graph) -> Iterable[Found]:
     """A multiplication by one number a channel, next after a convolution with constant weights."""
     for launch in program.launches:
-        if launch.kind != "convolution" or not any(_is_constant(program, operand.tensor) for operand in launch.reads):
+        if (
+            launch.kind != "convolution"
+            or launch.dtype == "int8"
+            or not any(_is_constant(program, operand.tensor) for operand in launch.reads)
+        ):
             continue
         if launch.epilogue[:2] == ("Mul", "Add") and _scale_and_shift(program, launch):
             channels = program.tensors[launch.writes[0].tensor].shape[1]
@@ -322,8 +337,34 @@ def _scale_and_shift(program: Program, launch: Launch) -> bool:
     return sum(tensor.constant and tensor.shape == channels for tensor in read) >= 2
 
 
+def _quantized(program: Program, graph: Graph) -> Iterable[Found]:
+    """What a product in int8 or fp8 costs besides: builders have none that writes what it reads."""
+    device = DEVICES[DEFAULT]
+    for launch in program.launches:
+        narrow = launch.dtype.partition("_")[0]
+        if launch.kind not in ("product", "convolution") or narrow not in ("int8", "float8") or not launch.writes:
+            continue
+        made = program.tensors[launch.writes[0].tensor]
+        if made.dtype == "float32":
+            yield "wrote float32", launch, launch.writes[0].bytes // 2 * launch.times, WROTE.format(narrow), ONE_SCALE
+        behind = [each for each in graph.consumers(launch) if each.kind == "pointwise"]
+        for reader in behind:
+            if any(program.tensors[operand.tensor].dtype.startswith(narrow) for operand in reader.writes):
+                text = f"what a product in {narrow} gives is requantized in a launch of its own"
+                yield "requantized in a launch of its own", reader, reader.bytes * reader.times, text, FEWER
+        moved = 2 * sum(operand.bytes for operand in launch.reads[:2]) + 2 * math.prod(made.shape)
+        flops = launch.flops or 0
+        half = max(moved / device.bandwidth, flops / device.half, device.overhead)
+        now = sum(seconds(each, device, tf32=program.tf32) / each.times for each in (launch, *behind[:1]))
+        if now > half:
+            text = f"{narrow} costs more than fp16 here: {now * 1e6:.1f} µs for {half * 1e6:.1f} on the {device.name}"
+            yield f"{narrow} costs more than fp16 here", launch, launch.bytes * launch.times, text, FEWER
+
+
 CHECKS: tuple[Callable[[Program, Graph], Iterable[Found]], ...] = (
-    _rearranging, _unfused_epilogue, _attention, _casts, _loops, _constants, _scale_not_folded
+    _rearranging, _unfused_epilogue, _attention, _casts, _loops, _constants, _scale_not_folded,
+    _quantized,
 )  # fmt: skip
 LEAST = {LOOPS: 0.0, "attention not fused": 0.0, "a scale not folded": 0.0}
+LEAST |= {f"{narrow} costs more than fp16 here": 0.0 for narrow in ("int8", "float8")}
 """Told whatever it moves: it costs launches."""
