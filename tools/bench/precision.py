@@ -1,6 +1,6 @@
 """What `td.find_precision` finds for networks of the gallery: SQNR, launches, bytes, floor, and the seconds it takes.
 
-    python tools/bench/precision.py [NAME …] [--budget 45] [--seconds N] [--device rtx-4090]
+    python tools/bench/precision.py [NAME …] [--budget 45] [--allow fp16,int8] [--seconds N] [--device rtx-4090]
 
 The data are two samples of one element each, drawn as a check draws them, since most weights of the gallery are drawn:
 figures of SQNR say how the search works, and nothing of trained networks. Programs are those of the sizes that each
@@ -31,7 +31,7 @@ HEADS = (
     "launches",
     "bytes moved",
     "floor, ms",
-    "calls in float16, bfloat16, float32",
+    "calls in int8, float16, bfloat16, float32",
 )
 
 
@@ -46,6 +46,7 @@ def found(spec, weights, options, folder):
     report = td.find_precision(
         spec,
         data=samples(spec),
+        allow=options.allow.split(","),
         budget=options.budget,
         device=options.device,
         seconds=options.seconds,
@@ -57,7 +58,7 @@ def found(spec, weights, options, folder):
     for name, figures in report.figures.items():
         calls = ""
         if name == "found":
-            calls = ", ".join(str(dtypes.count(each)) for each in ("float16", "bfloat16", "float32"))
+            calls = ", ".join(str(dtypes.count(each)) for each in ("int8", "float16", "bfloat16", "float32"))
             name = f"found, in {report.seconds:.0f} s by {report.evaluations} evaluations"
             decibels = report.decibels["found"]
         else:
@@ -73,6 +74,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--budget", type=float, default=45.0)
+    parser.add_argument("--allow", default="fp16,bf16")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--device", default="rtx-4090")
     options = parser.parse_args()

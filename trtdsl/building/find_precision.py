@@ -25,6 +25,7 @@ from ..definition.network import Network
 from ..definition.precision import as_precision
 from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ..definition.spec.spec import NetworkSpec
+from ..definition.tuning.choices import SiteKey
 from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump
 from ..definition.tuning.precisions import SUFFIX, Precisions
 from ..definition.weights import Source
@@ -120,7 +121,13 @@ def find_precision(
 
     ``data`` is what :func:`check` takes as ``feeds``, or an iterable of such mappings, of Tensors or of tuples in the
     order of the inputs, of which the first 32 are taken; without it values are drawn, which says little of real ones.
-    ``allow`` has the low dtypes. ``budget`` is the least SQNR in decibels, of every output or by output
+    ``allow`` has the low dtypes. With ``"int8"`` convolutions and products with a constant weight, and the sums behind
+    them, compute in int8, in float16 around, where the device wins by it: activations are quantized by a scale for each
+    tensor, found on the data by the method (greatest value, percentile, least squares, entropy) that gives the outputs
+    the least noise, weights by a scale for each channel that is multiplied after the product. Builders requantize in a
+    launch of its own, so small products stay in float16, and grouped convolutions always do.
+
+    ``budget`` is the least SQNR in decibels, of every output or by output
     (``{"logits": td.SQNR(45)}``); with ``metric``, a function of the network's and the exact outputs of a sample that
     is greater the better they are, it is the least mean of that. ``output`` is where the file goes, by default beside
     the weights, or else the network's file. The other arguments are those of :func:`build`.
@@ -151,8 +158,8 @@ def find_precision(
     backend = backend if isinstance(backend, Backend) else get_backend(backend)
     how: dict[str, Any] = {"weights": weights, "dims": dims, "backend": backend}
 
-    def define(assignment: Assignment) -> Network:
-        return spec.define(precision=Precisions(assignment), **how)
+    def define(precisions: Precisions) -> Network:
+        return spec.define(precision=precisions, **how)
 
     with cancellable():
         tell("defining the network", 0, 1)
@@ -167,6 +174,7 @@ def find_precision(
             recording, low, limits, enough, define, find_device(device), began + seconds, tell, _scale(plain, feeds[0])
         )
         search.measure()
+        search.calibrate(search.start())
         name = "fp16" if "float16" in low else "bf16"
         policy = spec.define(precision=name, **how)
         tell("building engines", 0, 1)
@@ -174,7 +182,9 @@ def find_precision(
         rough, got = search.quality(policy)
         serves = search.is_enough(rough, got)
         plain_choice = search.chosen(dict.fromkeys(search.of, "float32")), plain, recording.own
-        found, network, quality, program, cost = best = _best(search, plain_choice, low[0], device, serves, other[1])
+        best = _best(search, plain_choice, low[0], device, serves, other[1])
+        chosen, network, quality, program, cost = best
+        found = search.precisions(chosen)
     notes = []
     if other[1].beats(cost):
         reason = "meets the budget, too" if serves else "does not meet the budget"
@@ -198,7 +208,7 @@ def find_precision(
         "device": device,
         "figures": {key: asdict(value) for key, value in figures.items()},
     }
-    variant = Variant(spec.case(dims, Precisions(found)), tuple(map(Tuned.of, sites)), measured)
+    variant = Variant(spec.case(dims, found), tuple(map(Tuned.of, sites)), measured)
     label_of = f"{backend.name} {backend.version}"
     tuning = Tuning(spec.name, label_of, __version__, (variant,), "precision")
     write_atomically(target, dump(tuning))
@@ -211,7 +221,7 @@ def find_precision(
         allow=low,
         decibels={key: each.decibels() for key, each in all_decibels.items()},
         figures=figures,
-        lines=_lines(search, found, fp32[0], program, device),
+        lines=_lines(search, found.tuned, fp32[0], program, device),
         notes=tuple(notes),
         evaluations=search.evaluations,
         seconds=time.perf_counter() - began,
@@ -223,11 +233,13 @@ def find_precision(
 def _allowed(allow: Sequence[str]) -> tuple[str, ...]:
     """The low dtypes by torch's names. UsageError for another, and for none."""
     given = (allow,) if isinstance(allow, str) else tuple(allow)
-    found = [as_precision(each) for each in given]
-    names = tuple(dict.fromkeys(dtype_name(each) for each in found if each is not None))
+    found = [as_precision(each) for each in given if each != "int8"]
+    names = dict.fromkeys(dtype_name(each) for each in found if each is not None)
+    if "int8" in given:
+        names = dict.fromkeys(("float16", *names, "int8"))  # which float16 is around
     if not names:
-        raise UsageError(f"allow has dtypes below float32, 'fp16' or 'bf16', not {allow!r}")
-    return names
+        raise UsageError(f"allow has dtypes below float32, 'fp16', 'bf16' or 'int8', not {allow!r}")
+    return tuple(names)
 
 
 def samples(spec: NetworkSpec, network: Network, data: Any) -> tuple[list[dict[str, torch.Tensor]], str]:
@@ -329,6 +341,8 @@ def _best(
         kept.append(alike)
     if (own := search.run(search.start())) is not None:
         kept.append(own)
+    if own is not None and "int8" in own[0].values():
+        kept += search.with_less_int8(own[0])
     found = [(*each, *_program(each[1], device)) for each in kept]
     if not serves and rough.beats(found[-1][-1]) and (again := search.run(autocast)) is not None:
         found.append((*again, *_program(again[1], device)))
@@ -346,7 +360,9 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _lines(search: Search, found: Assignment, before: Program, after: Program, device: str) -> tuple[LineReport, ...]:
+def _lines(
+    search: Search, found: Mapping[SiteKey, str], before: Program, after: Program, device: str
+) -> tuple[LineReport, ...]:
     """The author's lines in their order, with what their calls cost."""
     seconds = [
         Graph(program).seconds(floor_of(program, device).launches, Graph(program).lines) for program in (before, after)

@@ -16,9 +16,11 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.precision import FLOAT32, LOW
 from ..definition.tuning.choices import Site, SiteKey
+from ..definition.tuning.precisions import Precisions
+from ..interpreter.calibration import METHODS, Seen
 from ..interpreter.interpret import Interpreter
 from ..layers.convolution import parameters_of
-from ..layers.evaluation import Evaluate, Node
+from ..layers.evaluation import Evaluate, Node, Shapes, kind
 from ..programs.devices import Device
 
 MARGIN = 2.0
@@ -30,6 +32,7 @@ SHARE = 0.5
 ROUNDS = 12
 """The most whole evaluations before the search gives up."""
 PRODUCTS = LOW - {"prelu"}
+QUANTIZED = ("CONVOLUTION", "MATRIX_MULTIPLY", "ELEMENTWISE")
 KERNELS = ("CONVOLUTION", "DECONVOLUTION")
 """Layers that have weights of their own, and take others as operands."""
 Feeds = Mapping[str, "torch.Tensor"]
@@ -49,10 +52,34 @@ class Call:
     """Of its operands, results and what it computes in between."""
     elements: dict[str, int] = field(default_factory=dict)
     """Of its tensors that are not constant, by name."""
+    work: int = 0
+    """Floating-point operations of its product."""
+    made: int = 0
+    """Elements of its product."""
+    operands: tuple[str, ...] = ()
+    """The tensors that it would take in int8."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it multiplies with a weight that may be int8."""
+        return "int8" in self.site.ways and self.site.key.function in PRODUCTS
 
     def fits(self, dtype: str) -> bool:
-        """Whether its values stay within a dtype's range."""
-        return self.greatest * MARGIN <= torch.finfo(as_dtype(dtype)).max
+        """Whether its values stay within a dtype's range; in int8, within that of the float16 around it."""
+        if dtype == "int8" and not (self.is_product and self.operands):
+            return False
+        return self.greatest * MARGIN <= torch.finfo(as_dtype("float16" if dtype == "int8" else dtype)).max
+
+    def gain(self, device: Device, scale: float) -> float:
+        """Seconds that its product wins in int8 over float16: it is faster, and needs a launch behind it that scales,
+        and quantizes for the next one."""
+        taken, made = (scale * n for n in (sum(self.elements[name] for name in self.operands), self.made))
+
+        def seconds(moved: float, rate: float) -> float:
+            return max(moved / device.bandwidth, self.work * scale / rate, device.overhead)
+
+        narrow = seconds(taken + 2 * made, device.int8) + seconds(3 * made, math.inf)
+        return seconds(2 * taken + 2 * made, device.half) - narrow
 
 
 @dataclass
@@ -74,8 +101,12 @@ class Group:
         return not any(call.site.given for call in self.calls)
 
     def saves(self, dtype: str) -> float:
-        """Bytes that it saves in a dtype."""
-        return self.bytes * (1 - as_dtype(dtype).itemsize / 4)
+        """Bytes that it saves in a dtype; one of int8 has float16 around its product."""
+        return self.bytes * (1 - as_dtype("float16" if dtype == "int8" else dtype).itemsize / 4)
+
+    def gain(self, device: Device, scale: float) -> float:
+        """Seconds that its products win in int8 over float16."""
+        return sum(call.gain(device, scale) for call in self.calls if call.is_product)
 
 
 class Recording:
@@ -88,6 +119,9 @@ class Recording:
         self.calls = {site.key: Call(site, sources[site.key]) for site in network.policy.calls.sites}
         self.sites = {name: call.site for name, call in network.calls.items() if call.site is not None}
         """The call of each layer."""
+        self.seen: dict[str, Seen] = {}
+        """The values of the tensors that calls take that may be in int8."""
+        self._scales: dict[tuple[str, str], float] = {}
         self._rounded: Collection[SiteKey] = ()
         self._dtype = torch.float32
         self._records = True
@@ -126,6 +160,8 @@ class Recording:
                         call.greatest = max(call.greatest, float(greatest.nan_to_num(0.0)))
                         if varying:
                             call.elements[name] = max(call.elements.get(name, 0), x.numel())
+                if "int8" in call.site.ways and node.type in QUANTIZED:
+                    self._watch(call, node, operands, made)
                 return results
             if key not in self._rounded:
                 return evaluate(*operands)
@@ -135,6 +171,21 @@ class Recording:
             return self._round(results)
 
         return watched
+
+    def _watch(self, call: Call, node: Node, operands: Sequence[Any], made: Sequence[Any]) -> None:
+        """Notes what a call in int8 would take."""
+        taken = [(name, x) for name, x in zip(node.needs, operands, strict=False) if name in call.elements]
+        shapes = Shapes([tuple(x.shape) for x in operands], [tuple(x.shape) for x in made])
+        if call.is_product:
+            if node.type == "ELEMENTWISE" or (node.type == "CONVOLUTION" and node.layer.num_groups > 1):
+                return  # what is behind the product; grouped ones stay in float16
+            taken, call.made = taken[:1], made[0].numel()
+            call.work = max(call.work, kind(node).flops(node, shapes))
+        elif any(self.sites.get(self.interpreter.makers.get(name, "")) == call.site.key for name, _ in taken):
+            return  # a part of it
+        call.operands = tuple(name for name, _ in taken)
+        for name, x in taken:
+            self.seen.setdefault(name, Seen()).add(x)
 
     def _round(self, x: Any) -> Any:
         """A value in float32 that the dtype has."""
@@ -173,6 +224,12 @@ class Recording:
             self._rounded = ()
         return quality.parts()
 
+    def scale(self, name: str, method: str) -> float:
+        """That of a tensor in int8."""
+        if (name, method) not in self._scales:
+            self._scales[name, method] = self.seen[name].scale(method)
+        return self._scales[name, method]
+
     def as_autocast(self, low: str) -> Assignment:
         """The dtypes that autocast's lists give the calls."""
         found: Assignment = {}
@@ -192,7 +249,7 @@ class Search:
         allow: Sequence[str],
         budget: Mapping[str, SQNR],
         enough: Callable[[Sequence[Outputs]], bool] | None,
-        define: Callable[[Assignment], Network],
+        define: Callable[[Precisions], Network],
         device: Device,
         deadline: float,
         tell: Tell,
@@ -200,7 +257,8 @@ class Search:
     ):
         self.device, self.scale = device, scale  # by which tensors of the program are greater than those of the data
         self.recording, self.allow, self.enough = recording, allow, enough
-        self.define, self.deadline, self.tell = define, deadline, tell
+        self.deadline, self.tell = deadline, tell
+        self._define, self.method, self.least_gain = define, "max", 0.0
         self.limits = {name: each.part for name, each in budget.items()}
         self.groups = recording.groups()
         self.of = {call.site.key: group for group in self.groups for call in group.calls}
@@ -215,6 +273,40 @@ class Search:
         self.unmeasured = 0
         """Groups that there was no time to evaluate alone."""
 
+    def define(self, assignment: Assignment) -> Network:
+        """The network in which each call has what its group is assigned."""
+        return self._define(self.precisions(assignment))
+
+    def precisions(self, assignment: Assignment) -> Precisions:
+        """The dtype of each call, with scales: in a group of int8 its products and sums are so, and others in float16.
+
+        A sum takes what a product has quantized; a tensor has one scale.
+        """
+        calls = self.recording.calls
+        taken = {name for key, call in calls.items() if self._is_narrow(assignment, call) for name in call.operands}
+        dtypes, scales = dict(assignment), {}
+        for key, call in calls.items():
+            if assignment[key] == "int8":
+                steps = [self.recording.scale(name, self.method) if name in taken else 0.0 for name in call.operands]
+                dtypes[key] = "int8" if any(steps) else "float16"
+                if any(steps):
+                    scales[key] = tuple(steps)
+        return Precisions(dtypes, scales)
+
+    def _is_narrow(self, assignment: Assignment, call: Call) -> bool:
+        return assignment[call.site.key] == "int8" and call.is_product
+
+    def calibrate(self, assignment: Assignment) -> None:
+        """Chooses the method that gives the network with these dtypes the least noise."""
+        if "int8" not in assignment.values():
+            return
+        noise = {}
+        for number, self.method in enumerate(METHODS):
+            self.tell("calibrating", number, len(METHODS))
+            parts = self._parts(self.quality(self.define(assignment))[0])
+            noise[self.method] = max(parts.values(), default=0.0)
+        self.method = min(noise, key=lambda method: noise[method])
+
     def measure(self) -> None:
         """The noise of each group alone in each dtype, the largest groups first, as long as there is time."""
         feeds, began = len(self.recording.feeds), time.perf_counter()
@@ -223,7 +315,7 @@ class Search:
             (group, dtype)
             for group in sorted((group for group in self.groups if group.is_open), key=lambda group: -group.bytes)
             for dtype in self.allow
-            if all(call.fits(dtype) for call in group.calls)
+            if self._may(group, dtype)
         ]
         left: list[tuple[Group, str]] = []
         for index, (group, dtype) in enumerate(tried):
@@ -232,7 +324,11 @@ class Search:
                 left.append((group, dtype))
                 continue
             start = time.perf_counter()
-            group.noise[dtype] = self.recording.noise(group, dtype, feeds)
+            if dtype == "int8":
+                alone = {key: dtype if other is group else "float32" for key, other in self.of.items()}
+                group.noise[dtype] = self.quality(self.define(self.chosen(alone)), feeds)[0].parts()
+            else:
+                group.noise[dtype] = self.recording.noise(group, dtype, feeds)
             self.evaluations += feeds
             if (time.perf_counter() - start) * (len(tried) - index) > until - time.perf_counter():
                 feeds = max(1, feeds // 2)
@@ -243,6 +339,13 @@ class Search:
             }
         self.unmeasured = len({id(group) for group, _ in left})
 
+    def _may(self, group: Group, dtype: str) -> bool:
+        """Whether values fit a dtype, and one of int8 wins something."""
+        if dtype == "int8":
+            low = all(call.fits("float16") for call in group.calls)
+            return low and any(call.fits(dtype) for call in group.calls) and group.gain(self.device, self.scale) > 0
+        return all(call.fits(dtype) for call in group.calls)
+
     def start(self) -> Assignment:
         """Every call in the dtype that saves most, of those whose range its values fit."""
         return {key: self._possible(group)[0] for key, group in self.of.items()}
@@ -252,7 +355,14 @@ class Search:
         if not group.is_open:
             return [group.calls[0].site.lowering]
         kept = [dtype for dtype in self.allow if math.isfinite(self._worst(group, dtype))]
-        return [*sorted(kept, key=lambda dtype: (-group.saves(dtype), self._worst(group, dtype))), "float32"]
+        if "int8" in kept and group.gain(self.device, self.scale) <= self.least_gain:
+            kept.remove("int8")
+        return [*sorted(kept, key=lambda dtype: (self._saved(group, dtype), self._worst(group, dtype))), "float32"]
+
+    def _saved(self, group: Group, dtype: str) -> float:
+        """Seconds by which a dtype is above float32, alone: less than 0 where it wins."""
+        won = group.gain(self.device, self.scale) if dtype == "int8" else 0.0
+        return -group.saves(dtype) * self.scale / self.device.bandwidth - won
 
     def _worst(self, group: Group, dtype: str) -> float:
         """The noise of a group over what is allowed, of the output where that is most; infinite if it is not to be."""
@@ -265,8 +375,8 @@ class Search:
 
     def _seconds(self, group: Group, dtype: str, chosen: Mapping[int, str]) -> float:
         """What a group costs in a dtype: its bytes, and a cast for each neighbour that has another one."""
-        casts = sum(chosen[id(self.of[key])] != dtype for key in self.neighbours[id(group)])
-        return -group.saves(dtype) * self.scale / self.device.bandwidth + casts * self.device.overhead
+        casts = sum(chosen[id(self.of[key])] != dtype for key in self.neighbours[id(group)]) * (dtype != "int8")
+        return self._saved(group, dtype) + casts * self.device.overhead
 
     def _predicted(self, chosen: Mapping[int, str]) -> dict[str, float]:
         """The noise of each output over what is allowed, as the sum of the groups'."""
@@ -327,6 +437,25 @@ class Search:
             most = min(most, predicted) / max(1.3, min(worst, 8.0))
         return None
 
+    def with_less_int8(self, assignment: Assignment) -> list[Found]:
+        """The networks in which only the half, the quarter of the groups are in int8 that win most by it, and none."""
+        gains = sorted(
+            group.gain(self.device, self.scale) for group in self.groups if self._has_int8(group, assignment)
+        )
+        found = []
+        for place in dict.fromkeys((len(gains) // 2, len(gains) * 3 // 4, len(gains))):
+            if time.perf_counter() > self.deadline:
+                break
+            self.least_gain = gains[place - 1] if place else 0.0
+            less = {key: self._possible(group)[0] for key, group in self.of.items()}
+            if (each := self.run(less)) is not None:
+                found.append(each)
+        self.least_gain = 0.0
+        return found
+
+    def _has_int8(self, group: Group, assignment: Assignment) -> bool:
+        return assignment[group.calls[0].site.key] == "int8"
+
     def is_enough(self, quality: Quality, got: Sequence[Outputs]) -> bool:
         """Whether outputs are within the budget."""
         return all(part <= 1 for part in self._parts(quality).values()) and (self.enough is None or self.enough(got))
@@ -346,10 +475,10 @@ class Search:
         """With the author's own choices."""
         return assignment | {key: call.site.lowering for key, call in self.recording.calls.items() if call.site.given}
 
-    def quality(self, network: Network) -> tuple[Quality, list[Outputs]]:
-        """That of a network on all data, and its outputs."""
+    def quality(self, network: Network, feeds: int | None = None) -> tuple[Quality, list[Outputs]]:
+        """That of a network on all data, or so many samples of it, and its outputs."""
         interpreter, quality, got = Interpreter(network), Quality(), list[Outputs]()
-        for each, truth in zip(self.recording.feeds, self.recording.truth, strict=True):
+        for each, truth in zip(self.recording.feeds[:feeds], self.recording.truth, strict=feeds is None):
             got.append(interpreter(each))
             quality.add(got[-1], truth)
         self.evaluations += len(got)

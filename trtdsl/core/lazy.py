@@ -57,7 +57,7 @@ else:
 
 # The one place where a room knows of the rooms above it. Tensor and Size call functions of trtdsl.functional, a spec
 # that another process gets loads its file, a size asks what is proven about sizes, a condition asks the network that
-# is being written for what it requires, and a graph runs the passes.
+# is being written for what it requires, a graph runs the passes, and a precision quantizes operands.
 F: Any = LazyModule("trtdsl.functional")
 network_files: Any = LazyModule("trtdsl.definition.spec.load")
 conditions: Any = LazyModule("trtdsl.sizes.condition")
@@ -65,6 +65,7 @@ proofs: Any = LazyModule("trtdsl.sizes.proof")
 fractions: Any = LazyModule("trtdsl.functional.pointwise.fraction")
 complexes: Any = LazyModule("trtdsl.functional.spectral.complex_tensor")
 passes: Any = LazyModule("trtdsl.functional.passes")
+quantization: Any = LazyModule("trtdsl.functional.pointwise.quantization")
 
 CURRENT_NETWORK: ContextVar[Any] = ContextVar("trtdsl_network", default=None)
 """The network that is being written: that of functions that take no Tensor."""
@@ -79,5 +80,6 @@ __all__ = [
     "np",
     "passes",
     "proofs",
+    "quantization",
     "torch",
 ]

@@ -69,7 +69,10 @@ class Operation:
     Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
     """
 
-    __slots__ = ("_before", "_call", "_outer", "location", "name", "network", "precision", "scope", "site", "within")
+    __slots__ = (
+        *("_before", "_call", "_outer", "location", "name"),
+        *("network", "precision", "quantized", "scope", "site", "within"),
+    )
 
     def __init__(
         self,
@@ -89,6 +92,8 @@ class Operation:
         """What the calls inside follow of autocast's lists."""
         self.site: SiteKey | None = None
         """What names it where each call of the network has a precision of its own."""
+        self.quantized = False
+        """Whether its constant weight becomes int8."""
         self._call = call
         self._outer: Any = None  # a stack: the operation that was current before, whether it listens, and the rest
 

@@ -6,15 +6,16 @@ function in neither runs in the dtype of its operands; several of them are promo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError
-from ..core.lazy import CURRENT_NETWORK, torch
+from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from .tensor import Tensor
-from .tuning.choices import Choices, Site, SiteKey
+from .tuning.choices import Site, SiteKey
+from .tuning.precisions import Precisions
 
 if TYPE_CHECKING:
     from .operation import Operation
@@ -114,6 +115,9 @@ WIDEST = frozenset(
         "tensordot",
     }
 )
+INT8 = frozenset({"conv1d", "conv2d", "conv3d", "linear", "matmul"})
+"""Functions that compute in int8 where a precision says so: of one operand and a constant weight, with float16 around.
+A sum of two operands takes what such calls quantize."""
 COMPOSED = frozenset({"multi_head_attention_forward"})
 """Functions of which torch's own is made of others in these lists: the parts follow them."""
 
@@ -194,7 +198,7 @@ class Policy:
 
     __slots__ = ("autocast", "blocks", "calls", "sources")
 
-    def __init__(self, autocast: torch.dtype | None = None, calls: Choices | None = None):
+    def __init__(self, autocast: torch.dtype | None = None, calls: Precisions | None = None):
         self.autocast, self.calls = autocast, calls
         self.blocks: list[torch.dtype] = []
         self.sources: dict[SiteKey, set[SiteKey | None]] = {}
@@ -215,29 +219,47 @@ class Policy:
         computed = [x for x in _tensors((args, kwargs)) if not x.is_constant]
         if not computed:
             return args, kwargs
-        wanted = None
+        wanted, scales = None, ()
         if not function.__module__.startswith(FOLLOWING):
             wanted = self.blocks[-1] if self.blocks else None
             if self.calls is not None and call.location is not None and not call.network.bodies:
-                wanted = self._of_call(self.calls, call, call.location, wanted, args, kwargs)
+                wanted, scales = self._of_call(self.calls, call, call.location, wanted, args, kwargs)
         if wanted is None:
             dtypes = {x.dtype for x in computed}
             in_loop = self.calls is not None and function.__module__ == CONTROL  # what is carried keeps its dtype
             wanted = torch.float32 if in_loop or len(dtypes) > 1 else dtypes.pop()
-        return _cast(args, wanted), _cast(kwargs, wanted)
+        narrow = {id(x): _quantized(x, scale) for x, scale in zip(computed, scales, strict=False) if scale}
+        return _cast(args, wanted, narrow), _cast(kwargs, wanted, narrow)
 
     def _of_call(
-        self, calls: Choices, call: Operation, location: Location, given: torch.dtype | None, args: Any, kwargs: Any
-    ) -> torch.dtype:
-        """The dtype of a call of a network whose calls have one each."""
+        self, calls: Precisions, call: Operation, location: Location, given: torch.dtype | None, args: Any, kwargs: Any
+    ) -> tuple[torch.dtype, tuple[float, ...]]:
+        """The dtype of a call of a network whose calls have one each, and the scales of its operands in int8."""
         key = calls.key(location.file, call.within, call.name, call.name)
-        names = _dtypes()
         asked = calls.wanted(key) or "float32" if given is None else dtype_name(given)
-        shapes = tuple((x.shape, x.dtype) for x in _tensors((args, kwargs)))
+        tensors = _tensors((args, kwargs))
+        varying = [x for x in tensors if not x.is_constant]
+        weights = [x.ndim for x in tensors[1:2] if x.is_constant]
+        product = call.name in INT8 and len(varying) == 1 and weights > [2 if call.name.startswith("conv") else 1]
+        product = product and (call.name.startswith("conv") or weights == [2])
+        ways = ("float32", "float16", "bfloat16", *["int8"] * (product or (call.name == "add" and len(varying) == 2)))
+        scales = calls.scales.get(key, ()) if asked == "int8" else ()
+        if asked == "int8" and (asked not in ways or len(scales) != len(varying)):
+            asked, scales = "float32", ()  # which the file does not say: another network's
+        shapes = tuple((x.shape, x.dtype) for x in tensors)
         place = calls.claim()
-        calls.take(place, Cast(key, location, shapes, ("float32", "float16", "bfloat16"), asked, given is not None))
+        calls.take(place, Cast(key, location, shapes, ways, asked, given is not None, scales))
         call.site, self.sources[key] = key, _sources(args, kwargs)
-        return names[asked]
+        call.quantized = product and bool(scales)
+        return torch.float16 if scales else _dtypes()[asked], scales
+
+
+def _quantized(x: Tensor, scale: float) -> Tensor:
+    """A value rounded to int8, in float16: once for all calls that take it so."""
+    cache = x.network.cache
+    if ("int8", x, scale) not in cache:
+        cache["int8", x, scale] = quantization.rounded(x.to(torch.float16), scale)
+    return cache["int8", x, scale]
 
 
 def is_low(x: Any) -> bool:
@@ -293,9 +315,11 @@ def _is_plain(dtype: torch.dtype) -> bool:
     return dtype in (torch.float32, torch.float16, torch.bfloat16)
 
 
-def _cast(tree: Any, dtype: torch.dtype) -> Any:
+def _cast(tree: Any, dtype: torch.dtype, instead: Mapping[int, Tensor] = {}) -> Any:
     if isinstance(tree, dict):
-        return {name: _cast(part, dtype) for name, part in tree.items()}
+        return {name: _cast(part, dtype, instead) for name, part in tree.items()}
     if type(tree) in (tuple, list):
-        return type(tree)(_cast(part, dtype) for part in tree)
+        return type(tree)(_cast(part, dtype, instead) for part in tree)
+    if id(tree) in instead:
+        return instead[id(tree)]
     return tree.to(dtype) if isinstance(tree, Tensor) and _is_plain(tree.dtype) else tree

@@ -96,7 +96,7 @@ def recipe(
         "precision": None if followed is None else PRECISIONS[dtype_name(followed)],
         "dims": {name: given if isinstance(given, int) else list(given) for name, given in (dims or {}).items()},
         "lowerings": [[*site.key, site.lowering] for site in network.choices.sites if site.differs],
-        "precisions": [] if calls is None else [[*site.key, site.lowering] for site in calls.sites],
+        "precisions": [] if calls is None else [[*site.key, site.lowering, site.scales] for site in calls.sites],
         "structure_sha256": structure(network),
         "values_sha256": values_hash(layer_values(network)),
         "weights": names,
@@ -170,7 +170,8 @@ def new_values(
         lowerings, precisions = (
             {SiteKey(*each[:5]): each[5] for each in given} for given in (facts.lowerings, facts.precisions)
         )
-        precision = Precisions(precisions) if precisions else facts.precision
+        scales = {SiteKey(*each[:5]): each[6] for each in facts.precisions}
+        precision = Precisions(precisions, scales) if precisions else facts.precision
         defined = (
             _spec(facts, folder, network, trust_network_file)
             .tuned(Choices(lowerings))

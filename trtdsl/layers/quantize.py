@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.tensors.exact import beside
 from .base import add_layer, adds, normalize_axis
 from .cast import convert
 from .common import ShapeError, Tensor, UnsupportedError, as_dtype, dtype_name, mistakes, operation, torch
@@ -14,13 +15,20 @@ from .evaluation import Evaluate, Node, evaluates
 
 @operation
 def quantize(
-    x: Tensor, scale: Tensor, dtype: Any = "int8", axis: int | None = None, block_shape: Sequence[int] | None = None
+    x: Tensor,
+    scale: Tensor,
+    dtype: Any = "int8",
+    axis: int | None = None,
+    block_shape: Sequence[int] | None = None,
+    *,
+    meant: bool = False,
 ) -> Tensor:
     """``clamp(round(x / scale))`` in a narrow dtype, rounding half to even: one IQuantizeLayer.
 
     ``dtype`` is int8, float8_e4m3fn, int4 or float4_e2m1fn_x2. ``scale`` (positive) is a scalar, or has one value for
     each index of ``axis``, or has the rank of ``x`` with one value per block (``block_shape``). TensorRT multiplies by
-    the reciprocal, in the dtype of ``x``.
+    the reciprocal, in the dtype of ``x``. With ``meant`` the network means ``x / scale``, and its rounding counts as a
+    matter of quality, as that of float16 does.
 
     Raises UnsupportedError for a scale that is computed, of another axis than the last.
 
@@ -28,7 +36,7 @@ def quantize(
     >>> quantize(net.input("x", (2, 3)), net.constant(0.5)).dtype
     torch.int8
     """
-    return _add("add_quantize", x, scale, dtype, axis, block_shape)
+    return _add("add_quantize", x, scale, dtype, axis, block_shape, meant)
 
 
 @operation
@@ -45,7 +53,13 @@ def dequantize(
 
 
 def _add(
-    method: str, x: Tensor, scale: Tensor, dtype: Any, axis: int | None, block_shape: Sequence[int] | None
+    method: str,
+    x: Tensor,
+    scale: Tensor,
+    dtype: Any,
+    axis: int | None,
+    block_shape: Sequence[int] | None,
+    meant: bool = False,
 ) -> Tensor:
     if axis is None and scale.ndim == 1 and x.ndim != 1:
         raise ShapeError("a scale per channel needs axis=")
@@ -58,7 +72,8 @@ def _add(
     block = None if block_shape is None else tuple(block_shape)
     add = adds(method, x.network.backend.data_type(as_dtype(dtype)), axis=place, block_shape=block)
     # Never folded: the builder needs to see where a network is quantized.
-    return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False)
+    finish = (lambda layer, name: x.network.numbers.setdefault(name, {}).update(meant=1.0)) if meant else None
+    return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False, finish=finish)
 
 
 def int4_constant(values: Tensor) -> Tensor:
@@ -139,7 +154,7 @@ def _quantize(node: Node) -> Evaluate:
     """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
     rounded. The other types: a quotient in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values.
     """
-    axis, dtype = node.layer.axis, node.logical_dtype
+    axis, dtype, meant = node.layer.axis, node.logical_dtype, "meant" in node.numbers
 
     def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
         _refuse_zero_point(zero)
@@ -147,7 +162,8 @@ def _quantize(node: Node) -> Evaluate:
             return narrow(x.float() / spread(scale.float(), x.shape, axis), dtype)
         steps = x * spread(scale.to(x.dtype), x.shape, axis).reciprocal()
         high, low = x.new_tensor(127.0), x.new_tensor(-128.0)
-        return convert(extreme("MAX", extreme("MIN", steps, high), low).round(), dtype)
+        made = convert(extreme("MAX", extreme("MIN", steps, high), low).round(), dtype)
+        return beside(made, lambda exact: exact, steps) if meant else made
 
     return evaluate
 

@@ -12,6 +12,7 @@ from ...core.lazy import torch
 from ...core.tensors.exact import Exact
 from .equality import LIMIT, NOISY, ROUNDED, OutputComparison, Tolerance, allowed, described, deviation, excess, judge
 from .isolate import Reference
+from .quality import Quality
 from .structure import Leaves, Other, leaves, match
 
 RUNS = 3  # with noise, after a difference in exact arithmetic
@@ -26,6 +27,8 @@ class Rules:
 
     tolerances: Mapping[str | None, Tolerance] = field(default_factory=dict)
     leave_out: tuple[str, ...] = ()
+    decibels: Mapping[str, float] = field(default_factory=dict)
+    """The least SQNR of outputs that are computed in int8, in place of a tolerance."""
 
     def of(self, output: str) -> Tolerance:
         """The tolerance of an output."""
@@ -94,7 +97,7 @@ class Evidence:
         knows = meaning and exact is not None and (exact.has(got) or not got.is_floating_point())
         alike = got.shape == own.shape and got.dtype == own.dtype and got.numel()
         if truth is None or truth.shape != got.shape or not knows or not alike:
-            return judge(name, got, own, truth, tolerance=tolerance, precision=self.precision)
+            return self._quality(name, got, own, truth)
         assert self.exact is not None
         truth = truth if got.is_floating_point() else truth.double()
         mine = self.exact.of(got) if got.is_floating_point() else got.double()
@@ -118,11 +121,21 @@ class Evidence:
         # What noise excuses is no error of the precision.
         aside = torch.where((mine == truth) | ~torch.isfinite(mine - truth), 0.0, truth - mine)
         moved = (got.double() + aside).to(got.dtype) if bool(aside.any()) else got
-        result = judge(name, moved, own, truth, tolerance=tolerance, precision=self.precision)
-        if not result.passed and self.moved is not None and got.is_floating_point():
+        result = self._quality(name, moved, own, truth)
+        if not result.passed and name not in self.rules.decibels and self.moved is not None and got.is_floating_point():
             own = self._as_sensitive(name, own, truth, tolerance)
-            result = judge(name, moved, own, truth, tolerance=tolerance, precision=self.precision)
+            result = self._quality(name, moved, own, truth)
         return replace(result, truth="meaning" if result.passed else "quality", meaning=_greatest(mine, truth))
+
+    def _quality(self, name: str, got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor | None) -> OutputComparison:
+        """How well an output is computed."""
+        least = self.rules.decibels.get(name)
+        if least is None or not got.is_floating_point() or got.shape != own.shape:
+            return judge(name, got, own, truth, tolerance=self.rules.of(name), precision=self.precision)
+        quality, true = Quality(), own.double() if truth is None else truth
+        quality.add({name: got}, {name: true})
+        over = 10 ** ((least - quality.decibels()[name]) / 20)
+        return described(name, got, own, true, torch.full_like(true, over > 1, dtype=torch.bool), over, "quality")
 
     def _as_sensitive(self, name: str, own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
         """torch's result, as far off as noise of the network's precision in each operation makes the exact one.

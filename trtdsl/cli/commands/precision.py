@@ -31,7 +31,9 @@ def precision(
         Path | None,
         typer.Option("--data", metavar="FOLDER", help="INPUT.npy files, or folders with these; drawn values without."),
     ] = None,
-    allow: Annotated[str, typer.Option("--allow", metavar="DTYPES", help="The low dtypes.")] = "fp16,bf16",
+    allow: Annotated[
+        str, typer.Option("--allow", metavar="DTYPES", help="The low dtypes: fp16, bf16, int8.")
+    ] = "fp16,bf16",
     budget: Annotated[
         list[str] | None,
         typer.Option("--budget", metavar="[OUTPUT=]45dB", help="The least SQNR; 40dB by default. Repeatable."),

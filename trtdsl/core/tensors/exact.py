@@ -114,14 +114,14 @@ class Exact:
             if value is not None and value.numel() == tensor.numel():
                 value = value.reshape(tensor.shape).clone()
             else:
-                value = tensor.detach().resolve_conj().resolve_neg().to(_wide(tensor.dtype), copy=True)
+                value = tensor.detach().resolve_conj().resolve_neg().to(_wide(tensor.dtype) or torch.float64, copy=True)
         self.keep(tensor, value)
         return value
 
     def widened(self, value: Any) -> Any:
         """What an operation is given or gives, with exact values in place of the tensors that have some."""
         if isinstance(value, torch.Tensor):
-            return self.of(value) if _is_floating(value) else value
+            return self.of(value) if _is_floating(value) or self._is_quantized(value) else value
         if isinstance(value, torch.dtype):
             return _wide(value) or value
         if self.numbers and type(value) is float:
@@ -133,6 +133,10 @@ class Exact:
     def keep(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
         """Gives a tensor its exact value."""
         vars(tensor)["_exact"] = self, value
+
+    def _is_quantized(self, tensor: torch.Tensor) -> bool:
+        """Whether these are the rounded steps of exact values."""
+        return tensor.dtype == torch.int8 and self.has(tensor)
 
     def settle(self, tensor: torch.Tensor) -> None:
         """Keeps the exact value of a tensor under its address, which must stay; only where it is another one."""
@@ -319,7 +323,7 @@ class Exact:
             if func._schema.is_mutable:
                 return _each(plain, lambda x: self.of(x) if _is_floating(x) else x)
             try:
-                wide = _each(args, lambda x: self.of(x) if _is_floating(x) else x.double())
+                wide = _each(args, lambda x: self.of(x) if _is_floating(x) or self._is_quantized(x) else x.double())
                 how = {key: self.widened(value) for key, value in kwargs.items()}
                 if not any(True for _ in _tensors(args)) and any(arg.name == "dtype" for arg in func._schema.arguments):
                     how["dtype"] = _wide(next(x.dtype for x in _tensors(plain) if _is_floating(x)))

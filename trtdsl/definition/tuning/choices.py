@@ -42,6 +42,8 @@ class Site(NamedTuple):
     lowering: str
     given: bool
     """Whether the author named the way."""
+    scales: tuple[float, ...] = ()
+    """With which its operands are quantized, one for each that is not constant; 0 for one that is not."""
 
     @property
     def wins(self) -> bool:

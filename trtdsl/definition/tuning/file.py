@@ -74,11 +74,12 @@ class Tuned:
     """Where it stood; for the reader alone."""
     operands: tuple[str, ...]
     lowering: str
+    scales: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, site: Site) -> Tuned:
         """The call as it was defined."""
-        return cls(site.key, site.location.line if site.location else 0, site.operands, site.lowering)
+        return cls(site.key, site.location.line if site.location else 0, site.operands, site.lowering, site.scales)
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,8 @@ def dump(tuning: Tuning) -> bytes:
 
 
 def _call(call: Tuned, chosen: str) -> dict[str, Any]:
-    return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), chosen: call.lowering}
+    scales = {"scales": list(call.scales)} if call.scales else {}
+    return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), chosen: call.lowering, **scales}
 
 
 CHOSEN = {"tuning": "lowering", "precision": "dtype"}
@@ -256,7 +258,8 @@ class CallEntry(Struct, forbid_unknown_fields=True):
     line: Int
     operands: tuple[Text, ...]
     lowering: Text = ""
-    dtype: Literal["float32", "float16", "bfloat16", ""] = ""
+    dtype: Literal["float32", "float16", "bfloat16", "int8", ""] = ""
+    scales: tuple[Annotated[float, Meta(ge=0)], ...] = ()
 
     @property
     def key(self) -> SiteKey:
@@ -313,7 +316,10 @@ def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
     variants = (
         Variant(
             Case(each.precision, each.inputs, each.dims, each.settings),
-            tuple(Tuned(call.key, call.line, call.operands, call.lowering or call.dtype) for call in each.calls),
+            tuple(
+                Tuned(call.key, call.line, call.operands, call.lowering or call.dtype, call.scales)
+                for call in each.calls
+            ),
             each.measured,
         )
         for each in file.variants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,32 @@ from .choices import Choices, SiteKey
 from .file import Variant, read_tuning
 
 SUFFIX = ".precision.json"
+DECIBELS = 20.0
 FIND = "`trtdsl precision` finds another"
 
 
 class Precisions(Choices):
-    """The dtypes of a network's calls, by their keys; without any, all compute in float32."""
+    """The dtypes of a network's calls, by their keys; without any, all compute in float32.
 
-    def __init__(self, dtypes: Mapping[SiteKey, str], file: Path | None = None, variant: Variant | None = None):
+    ``scales`` has those of the operands that calls in int8 quantize.
+    """
+
+    def __init__(
+        self,
+        dtypes: Mapping[SiteKey, str],
+        scales: Mapping[SiteKey, tuple[float, ...]] | None = None,
+        file: Path | None = None,
+        variant: Variant | None = None,
+    ):
         super().__init__(dtypes)
-        self.file, self.variant = file, variant
+        self.scales, self.file, self.variant = scales or {}, file, variant
 
     def fresh(self) -> Precisions:
         """What is asked for, without the calls."""
-        return Precisions(self.tuned, self.file, self.variant)
+        return Precisions(self.tuned, self.scales, self.file, self.variant)
 
     def __str__(self) -> str:
-        text = json.dumps([[*key, dtype] for key, dtype in self.tuned.items()])
+        text = json.dumps([[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()])
         return f"each call its own ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
     def check(self, network: str) -> None:
@@ -37,6 +47,17 @@ class Precisions(Choices):
         reason = None if self.variant is None else self.variant.difference(self.sites, "network", "dtypes")
         if reason is not None:
             raise UsageError(f"{self.file or 'the precision'} does not fit {network}: {reason}; {FIND}")
+
+    def decibels(self, outputs: Iterable[str]) -> dict[str, float]:
+        """The least SQNR by which the outputs of a network in int8 are judged: the budget; none of another network.
+
+        With a budget of another kind it is what was measured, less one, and without any :data:`DECIBELS`.
+        """
+        if not any(site.scales for site in self.sites):
+            return {}
+        measured = {} if self.variant is None else self.variant.measured
+        budget, sqnr = (facts if isinstance(facts := measured.get(key), dict) else {} for key in ("budget", "sqnr"))
+        return {name: float(budget.get(name) or (sqnr.get(name) or DECIBELS + 1) - 1) for name in outputs}
 
     def to_json(self) -> dict[str, Any]:
         """As the manifest has it: the file, how many calls have which dtype, and what was measured on which data."""
@@ -69,4 +90,5 @@ def open_precision(given: Any, network: str) -> Any:
     if len(found.variants) != 1:
         raise UsageError(f"{path} is no precision: it has {len(found.variants)} variants and not one; {FIND}")
     (variant,) = found.variants
-    return Precisions(variant.choices(), path, variant)
+    scales = {call.key: call.scales for call in variant.calls if call.scales}
+    return Precisions(variant.choices(), scales, path, variant)

@@ -142,7 +142,7 @@ class Refit(Struct, frozen=True, kw_only=True):
     precision: str | None = None
     identical: bool = False
     lowerings: tuple[tuple[str, str, str, str, int, str], ...] = ()
-    precisions: tuple[tuple[str, str, str, str, int, str], ...] = ()
+    precisions: tuple[tuple[str, str, str, str, int, str, tuple[float, ...]], ...] = ()
     settings: dict[str, bool | int | float | str | dict[str, str] | None] | None = None
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.tensors.exact import beside
 from ..common import L, ShapeError, Tensor, UnsupportedError, as_dtype, dtype_name, operation, shape_text, torch
 
 NARROW = ("int8", "float8_e4m3fn", "int4")
@@ -64,6 +65,32 @@ def dequantize(
     if dtype_name(input.dtype) == "int4":
         blocks = None  # TensorRT-RTX takes blocks of int4 by the scale's shape alone
     return L.dequantize(input, scale, wide, axis=axis, block_shape=blocks)
+
+
+def rounded(x: Tensor, scale: float) -> Tensor:
+    """``x`` as int8 has it, in its own dtype: IQuantizeLayer, IDequantizeLayer.
+
+    A network that computes in int8 by its precision means ``x`` itself: what is rounded off belongs to its quality.
+    """
+    step = x.network.constant(torch.tensor(scale), x.dtype)
+    return L.dequantize(L.quantize(x, step, meant=True), step, x.dtype)
+
+
+def weight_in_int8(kernel: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """A constant weight as int8 has it with one scale, and the factor of each index of ``axis`` behind its product.
+
+    Builders write float32 behind a product whose weight has a scale for each channel, and the weight's own dtype behind
+    one with a single float32 scale.
+    """
+    others = [dim for dim in range(kernel.ndim) if dim != axis]
+    values = kernel.data.float()
+    steps = (values.abs().amax(others) / 127).clamp(min=torch.finfo(torch.float32).tiny)
+    broad = steps.reshape([-1 if dim == axis else 1 for dim in range(kernel.ndim)])
+    codes = beside((values / broad).round().to(torch.int8), torch.div, kernel.data, broad)
+    most = steps.max()
+    factors, network = steps / most, kernel.network
+    narrow = Tensor(network, kernel.shape, torch.int8, data=codes, weight_names=kernel.weight_names)
+    return L.dequantize(narrow, network.plain_constant(most, ()), kernel.dtype), network.plain_constant(factors, ())
 
 
 def _narrow(dtype: Any) -> torch.dtype:

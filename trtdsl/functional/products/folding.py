@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ...definition.network import Network
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import Call, L, Shape, torch
 from ..lowerings import Choice
+from ..pointwise.quantization import weight_in_int8
 from .fusion import made_of, scaled_weight, values_of
 
 
@@ -208,12 +210,39 @@ def deferred(
 
     ``facts`` are those of :class:`Weighted`.
     """
-    constant = kernel.data is not None and (bias is None or bias.data is not None)
     operation = input.network.current_operation
+    if is_in_int8(input.network):
+        add = functools.partial(in_int8, add, **facts)
+    constant = kernel.data is not None and (bias is None or bias.data is not None)
     if input.data is not None or not constant or input.dtype != kernel.dtype or operation is None:
         return add(kernel, bias)
     source = Weighted(add, input, kernel, bias, **facts)
     return Product(operation, source, order).tensor(shape, input.dtype, "a product")
+
+
+def is_in_int8(network: Network) -> bool:
+    """Whether the author's call that is lowered has a weight that becomes int8."""
+    return network.current_operation is not None and network.current_operation.quantized
+
+
+def in_int8(
+    add: Callable[[Tensor, Tensor | None], Tensor],
+    kernel: Tensor,
+    bias: Tensor | None,
+    *,
+    axis: int,
+    channel: int,
+    pointwise: bool = False,
+) -> Tensor:
+    """A product with its weight in int8, then the scale of each channel and the bias."""
+    narrow, factors = weight_in_int8(kernel, axis)
+    result = add(narrow, None)
+    wide = [-1 if dim == channel % result.ndim else 1 for dim in range(result.ndim)]
+    shape = tuple(factors.shape[0] if size < 0 else size for size in wide)
+    result = L.elementwise(result, L.shuffle(L.cast(factors, result.dtype), reshape=shape), "PROD")
+    if bias is None:
+        return result
+    return L.elementwise(result, L.shuffle(bias, reshape=shape) if bias.ndim == 1 else bias, "SUM")
 
 
 class Found(NamedTuple):

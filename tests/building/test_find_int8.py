@@ -1,0 +1,119 @@
+"""`td.find_precision` with int8: its meaning, its scales, what it costs, and where it is left alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+from trtdsl.definition.tuning.precisions import Precisions
+
+made = torch.Generator().manual_seed(0)
+KERNELS = [torch.randn(64, 64, 3, 3, generator=made) / 24 for _ in range(3)]
+KERNELS[1] *= torch.logspace(-3, 0, 64).reshape(-1, 1, 1, 1)  # a scale for each channel
+BIASES = [torch.randn(64, generator=made) for _ in range(3)]
+IN, OUT = torch.randn(64, 128, generator=made) / 8, torch.randn(64, 128, generator=made) / 11
+X = torch.randn(4, 64, 56, 56, generator=made)
+
+
+class Blocks(torch.nn.Module):
+    def forward(self, x):
+        conv = torch.nn.functional.conv2d
+        x = torch.relu(conv(x, KERNELS[0], BIASES[0], padding=1))
+        x = x + torch.relu(conv(x, KERNELS[1], BIASES[1], padding=1))
+        x = torch.relu(conv(torch.max_pool2d(x, 2), KERNELS[2], BIASES[2], padding=1))
+        return torch.nn.functional.linear(torch.relu(x.flatten(2).mT @ IN), OUT)
+
+
+@td.network(inputs={"x": td.Input((4, 64, 56, 56))}, reference=Blocks)
+def blocks(x):
+    x = F.relu(F.conv2d(x, KERNELS[0], BIASES[0], padding=1))
+    x = x + F.relu(F.conv2d(x, KERNELS[1], BIASES[1], padding=1))
+    x = F.relu(F.conv2d(F.max_pool2d(x, 2), KERNELS[2], BIASES[2], padding=1))
+    return {"y": F.linear(F.relu(x.flatten(2).mT @ IN), OUT)}
+
+
+def everything(spec, scale):
+    """All calls in int8 that may be, the others in float16."""
+    sites = spec.define(precision=Precisions({})).policy.calls.sites
+    dtypes = {site.key: "int8" if "int8" in site.ways else "float16" for site in sites}
+    narrow = [site for site in sites if "int8" in site.ways]
+    return Precisions(dtypes, {site.key: (scale,) * (2 if site.key.function == "add" else 1) for site in narrow})
+
+
+def test_convolutions_products_and_sums_in_int8_mean_what_the_module_does():
+    precision = everything(blocks, 0.04)
+    network = blocks.define(precision=precision)
+    dtypes = [site.lowering for site in network.policy.calls.sites]
+    assert dtypes.count("int8") == 6
+    report = td.check(blocks, precision=precision)
+    assert report.passed and any("--feeds" in line or "feeds=" in line for line in report.unproven)
+    given = td.check(blocks, precision=precision, feeds={"x": X})
+    assert given.passed and 20 < given.cases[0].outputs[0].snr_db < 45
+    coarse = td.check(blocks, precision=everything(blocks, 1.0), feeds={"x": X})
+    assert not coarse.passed
+
+
+def test_one_tensor_is_quantized_once_and_channels_keep_their_digits():
+    network = blocks.define(precision=everything(blocks, 0.04))
+    definition = network.definition
+    types = [definition.get_layer(index).type.name for index in range(definition.num_layers)]
+    assert types.count("QUANTIZE") == 6  # x, relu, relu, the pool's result, and both operands of the linear products
+    one = torch.nn.functional.conv2d(X, KERNELS[1])
+    net = td.Network(precision=single(0.04))
+    with net.current():
+        net.output(conv(net.input("x", X.shape)), "y")
+    got = td.interpret(net, {"x": X})["y"]
+    noise = ((got - one).square().mean((0, 2, 3)) / one.square().mean((0, 2, 3))).log10() * 10
+    assert float(noise.max()) < -30  # with one scale for all, the least channel would be lost
+
+
+def conv(x):
+    return F.conv2d(x, KERNELS[1])
+
+
+def single(scale):
+    net = td.Network(precision=Precisions({}))
+    with net.current():
+        conv(net.input("x", X.shape))
+    (site,) = net.policy.calls.sites
+    return Precisions({site.key: "int8"}, {site.key: (scale,)})
+
+
+def test_the_search_takes_int8_where_it_wins_within_the_budget(tmp_path):
+    path = tmp_path / "blocks.precision.json"
+    report = td.find_precision(blocks, data=[{"x": X}], allow=("fp16", "int8"), budget=30, output=path)
+    assert report.figures["found"].floor_seconds < 0.9 * report.figures["fp16"].floor_seconds
+    assert 30 <= report.decibels["found"]["y"] < 50
+    assert any("int8" in line.dtypes for line in report.lines)
+    calls = json.loads(path.read_text())["variants"][0]["calls"]
+    assert any(call["dtype"] == "int8" and call["scales"] for call in calls)
+    assert td.check(blocks, precision=path, feeds={"x": X}).passed
+    high = td.find_precision(blocks, data=[{"x": X}], allow=("fp16", "int8"), budget=60, output=path)
+    assert not any("int8" in line.dtypes for line in high.lines)
+
+
+@td.network(inputs={"x": td.Input((1, 8, 16, 16))})
+def small(x):
+    return {"y": F.relu(F.conv2d(x, KERNELS[0][:8, :8]))}
+
+
+def test_what_int8_does_not_make_faster_is_left_in_half_precision(tmp_path):
+    path = tmp_path / "small.precision.json"
+    data = [torch.randn(1, 8, 16, 16)]
+    report = td.find_precision(small, data=data, allow=("fp16", "int8"), budget=20, output=path)
+    assert not any("int8" in line.dtypes for line in report.lines)
+
+
+@pytest.mark.parametrize("scales", [(), (0.04, 0.04)], ids=["none", "two"])
+def test_a_file_whose_scales_do_not_fit_is_refused(scales, tmp_path):
+    path = tmp_path / "small.precision.json"
+    td.find_precision(small, data=[torch.randn(1, 8, 16, 16)], budget=20, output=path)
+    facts = json.loads(path.read_text())
+    facts["variants"][0]["calls"][0] |= {"dtype": "int8", "scales": list(scales)}
+    path.write_text(json.dumps(facts))
+    with pytest.raises(td.UsageError, match="does not fit small"):
+        small.define(precision=path)
