@@ -29,9 +29,8 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("lowering", ["matmul", "row_major"])
 @pytest.mark.parametrize(("equation", "dims", "constants"), ROWS, ids=[row[0] for row in ROWS])
-def test_equations(equation, dims, constants, lowering):
+def test_equations(equation, dims, constants):
     torch.manual_seed(0)
     operands = [torch.randn([size if isinstance(size, int) else 3 for size in shape]) for shape in dims]
     net = td.Network()
@@ -39,7 +38,7 @@ def test_equations(equation, dims, constants, lowering):
         net.constant(operand) if index in constants else net.input(f"x{index}", shape)
         for index, (operand, shape) in enumerate(zip(operands, dims, strict=True))
     ]
-    net.output(F.einsum(equation, *inputs, lowering=lowering), "y")
+    net.output(F.einsum(equation, *inputs), "y")
     feeds = {f"x{index}": operand for index, operand in enumerate(operands) if index not in constants}
     executed = engine_of(net)(feeds)["y"]
     assert_close(executed, torch.einsum(equation.replace("d_in", "d"), *operands))

@@ -1,6 +1,7 @@
 """Ways of functions of F that are no better in any context, or show few bytes and poor arithmetic: for comparison."""
 
 import math
+from string import ascii_lowercase
 
 import torch
 
@@ -95,3 +96,11 @@ def multiplied_out(equation, *operands):
         total = x if total is None else L.elementwise(total, x, "PROD")
     axes = range(len(parsed.output), len(order))
     return L.reduce(total, "SUM", axes) if summed else total
+
+
+def by_einsum_layer(equation, *operands):
+    """An einsum as one IEinsumLayer."""
+    parsed = parse(equation, [operand.ndim for operand in operands])
+    letters = dict(zip(dict.fromkeys(label for term in parsed.terms for label in term), ascii_lowercase))
+    *terms, output = ("".join(letters[label] for label in term) for term in (*parsed.terms, parsed.output))
+    return L.einsum(f"{','.join(terms)}->{output}", *operands)

@@ -19,7 +19,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "bench")]
 
-from compared import multiplied_out  # noqa: E402
+from compared import by_einsum_layer, multiplied_out  # noqa: E402
 
 import trtdsl as td  # noqa: E402
 import trtdsl.functional as F  # noqa: E402
@@ -60,10 +60,8 @@ def define(equation, shapes, constants, lowering):
         for index, shape in enumerate(shapes)
     ]
     with net.current():
-        if lowering == "broadcast":
-            net.output(multiplied_out(equation, *operands), "y")
-        else:
-            net.output(F.einsum(equation, *operands, lowering=lowering), "y")
+        made = {"matmul": F.einsum, "native": by_einsum_layer, "broadcast": multiplied_out}[lowering]
+        net.output(made(equation, *operands), "y")
     return net
 
 

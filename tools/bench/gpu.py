@@ -151,9 +151,13 @@ def of_einsum(task: Facts, runs: int) -> Facts:
 
     import trtdsl.functional as F
 
+    sys.path.insert(0, str(Path(__file__).parent))
+    from compared import by_einsum_layer
+
     equation, *shapes = EINSUMS[task["index"]]
     medians = {
-        name: engine_time(partial(F.einsum, equation, lowering=name), shapes, runs) for name in ("matmul", "native")
+        name: engine_time(partial(made, equation), shapes, runs)
+        for name, made in (("matmul", F.einsum), ("native", by_einsum_layer))
     }
     what = f"`{equation}` {' × '.join(map(str, shapes))}"
     return {"what": what, "medians": medians | torch_time(partial(torch.einsum, equation), shapes, runs)}

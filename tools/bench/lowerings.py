@@ -219,7 +219,10 @@ COMPARED = {
     "linear and gelu": {
         "convolution": lambda x: F.gelu(compared.linear_by_convolution(x, constant(x, 768, 192), constant(x, 768))),
     },
-    "einsum of a graph": {"broadcast": lambda x: graph_product(x, compared.multiplied_out)},
+    "einsum of a graph": {
+        "native": lambda x: graph_product(x, compared.by_einsum_layer),
+        "broadcast": lambda x: graph_product(x, compared.multiplied_out),
+    },
 }
 
 

@@ -3,8 +3,8 @@
     python tools/bench/tune.py [NAME …] [--seconds N] [--precision fp16] [--naive]
 
 Each network is tuned at the sizes that it is tuned for, and the tuned definition is checked against torch. ``--naive``
-begins with the lowerings that a plain port would take: einsums in row-major order, IParametricReLULayer, batch norms as
-layers. No file is written; no GPU is needed. Weights that are not in the repository are made by tools/make_weights.py.
+begins with the lowerings that a plain port would take: IParametricReLULayer, batch norms as layers. No file is written;
+no GPU is needed. Weights that are not in the repository are made by tools/make_weights.py.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from trtdsl.core.author import load_module  # noqa: E402
 from trtdsl.core.backend import get_backend  # noqa: E402
 
 NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "slowfast", "crnn", "raft_small")
-NAIVE = {"einsum": "row_major", "prelu": "layer", "batch_norm": "scale"}
+NAIVE = {"prelu": "layer", "batch_norm": "scale"}
 HEADS = ("network", "calls", "engines", "seconds", "launches", "bytes moved", "floor, ms", "kept", "check")
 
 

@@ -20,100 +20,30 @@ from .tuning.precisions import Precisions
 if TYPE_CHECKING:
     from .operation import Operation
 
-LOW = frozenset(
-    {
-        "addbmm",
-        "addmm",
-        "addmv",
-        "addr",
-        "baddbmm",
-        "bmm",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "einops_einsum",
-        "einsum",
-        "gru",
-        "gru_cell",
-        "linear",
-        "lstm",
-        "lstm_cell",
-        "matmul",
-        "mm",
-        "multi_dot",
-        "mv",
-        "prelu",
-        "rnn_relu",
-        "rnn_relu_cell",
-        "rnn_tanh",
-        "rnn_tanh_cell",
-        "scaled_dot_product_attention",
-    }
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LOW = _names(
+    """
+    addbmm addmm addmv addr baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    einops_einsum einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot mv prelu rnn_relu rnn_relu_cell
+    rnn_tanh rnn_tanh_cell scaled_dot_product_attention
+    """
 )
-FLOAT32 = frozenset(
-    {
-        "acos",
-        "asin",
-        "binary_cross_entropy_with_logits",
-        "cdist",
-        "cosh",
-        "cosine_embedding_loss",
-        "cosine_similarity",
-        "cumprod",
-        "cumsum",
-        "dist",
-        "exp",
-        "expm1",
-        "group_norm",
-        "hinge_embedding_loss",
-        "kl_div",
-        "l1_loss",
-        "layer_norm",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "log_softmax",
-        "mse_loss",
-        "multi_margin_loss",
-        "nll_loss",
-        "norm",
-        "normalize",
-        "pdist",
-        "poisson_nll_loss",
-        "pow",
-        "prod",
-        "reciprocal",
-        "renorm",
-        "rsqrt",
-        "sinh",
-        "smooth_l1_loss",
-        "soft_margin_loss",
-        "softmax",
-        "softmin",
-        "softplus",
-        "sum",
-        "tan",
-        "triplet_margin_loss",
-        "vector_norm",
-    }
+FLOAT32 = _names(
+    """
+    acos asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity cumprod cumsum
+    dist exp expm1 group_norm hinge_embedding_loss kl_div l1_loss layer_norm log log10 log1p log2 log_softmax
+    mse_loss multi_margin_loss nll_loss norm normalize pdist poisson_nll_loss pow prod reciprocal renorm rsqrt sinh
+    smooth_l1_loss soft_margin_loss softmax softmin softplus sum tan triplet_margin_loss vector_norm
+    """
 )
-WIDEST = frozenset(
-    {
-        "addcdiv",
-        "addcmul",
-        "atan2",
-        "bilinear",
-        "cross",
-        "dot",
-        "grid_sample",
-        "index_put",
-        "scatter_add",
-        "tensordot",
-    }
+WIDEST = _names(
+    """
+    addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot
+    """
 )
 INT8 = frozenset({"conv1d", "conv2d", "conv3d", "linear", "matmul"})
 """Functions that compute in int8 where a precision says so: of one operand and a constant weight, with float16 around.

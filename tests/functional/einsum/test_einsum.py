@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import assert_close, layer_types
 from support.einsum_cases import Case, cases
@@ -12,7 +12,6 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.engine.compiling.compiler import compile_engine
 
 
 def emitted(net):
@@ -20,7 +19,7 @@ def emitted(net):
     return [name for name in layer_types(net) if name != "CONSTANT"]
 
 
-def build(equation, operands, *, dims=None, constants=(), lowering="matmul", function=F.einsum):
+def build(equation, operands, *, dims=None, constants=(), function=F.einsum):
     """The network of one einsum; ``dims`` are the input shapes where they are not the operands' own."""
     net = td.Network()
     inputs = [
@@ -30,7 +29,7 @@ def build(equation, operands, *, dims=None, constants=(), lowering="matmul", fun
         for index, operand in enumerate(operands)
     ]
     arguments = (*inputs, equation) if function is F.einops_einsum else (equation, *inputs)
-    net.output(function(*arguments, lowering=lowering), "y")
+    net.output(function(*arguments), "y")
     return net
 
 
@@ -49,27 +48,15 @@ def whole_numbers(shapes, dtype=torch.float32, seed=0):
 # -- all that torch takes ----------------------------------------------------------------------------------------------
 
 
-def exactly_torch(case: Case, lowering: str) -> None:
+@settings(max_examples=1500, deadline=None)
+@given(cases())
+def test_random_equations(case: Case) -> None:
     operands = whole_numbers(case.shapes)
     expected = torch.einsum(case.equation, *operands)
     constants = [index for index, constant in enumerate(case.constants) if constant]
-    got = run(case.equation, operands, dims=case.dims, constants=constants, lowering=lowering)
+    got = run(case.equation, operands, dims=case.dims, constants=constants)
     assert got.shape == expected.shape
     assert torch.equal(got, expected)
-
-
-@settings(max_examples=1500, deadline=None)
-@given(cases())
-def test_random_equations(case):
-    exactly_torch(case, "matmul")
-
-
-@settings(max_examples=200, deadline=None)
-@given(cases())
-def test_random_equations_by_the_native_layer(case):
-    # The layer itself does not broadcast labelled dimensions of size 1.
-    assume(all(size != 1 for shape in case.shapes for size in shape))
-    exactly_torch(case, "native")
 
 
 @settings(max_examples=1500, deadline=None)
@@ -224,18 +211,6 @@ def test_the_forms_that_brought_people_here(equation, dims, constants, layers):
     assert emitted(fixed) == layers.split()
 
 
-def test_the_engine_of_the_graph_convolution_needs_less_than_the_native_layer():
-    n, t = td.Dim("N", min=1, opt=4, max=8), td.Dim("T", min=10, opt=100, max=150)
-    x, adjacency = torch.empty(4, 3, 16, 100, 18), torch.randn(3, 18, 18)
-    needed = {
-        lowering: compile_engine(
-            build("nkctv,kvw->nctw", [x, adjacency], dims=[(n, 3, 16, t, 18), None], constants=[1], lowering=lowering)
-        ).statistics.activation_memory
-        for lowering in ("matmul", "native")
-    }
-    assert needed["matmul"] <= needed["native"] * 1.05
-
-
 def test_dynamic_sizes_in_every_place():
     dims = [("B", "I", "K", "I"), ("B", "K", "J")]
     operands = [torch.randn(2, 4, 5, 4), torch.randn(2, 5, 3)]
@@ -294,14 +269,11 @@ def test_one_clear_error_with_the_authors_line(equation, shapes, error, message)
 def test_unsupported_arguments_are_refused():
     net = td.Network()
     x = net.input("x", (2, 3))
-    n = net.input("n", (2, 3), "int32")
     with pytest.raises(
         td.UnsupportedError,
-        match="einsum: unknown lowering 'fast'; there are auto, merged, matmul, row_major, native",
+        match="einsum: unknown lowering 'fast'; there are auto, merged, matmul",
     ):
         F.einsum("ij->i", x, lowering="fast")
-    with pytest.raises(td.UnsupportedError, match="IEinsumLayer takes no integers"):
-        F.einsum("ij->i", n, lowering="native")
     with pytest.raises(td.DefinitionError, match="from 0 to 51"):
         F.einsum(x, [0, 52])
     with pytest.raises(td.DefinitionError, match="a list of label numbers"):

@@ -26,10 +26,6 @@ way(
 way("einsum", "matmul", "a plan of matrix products in the order in which the operands lie in memory")(
     _late("as_they_lie")
 )
-way("einsum", "row_major", "the plan for operands that lie in memory as their dimensions are written")(
-    _late("as_written")
-)
-way("einsum", "native", "one IEinsumLayer", unless=_late("why_not_native"))(_late("native"))
 
 
 @operation
@@ -42,8 +38,7 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
 
     ``lowering="matmul"``, the default, emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer
     PROD and IReduceLayer SUM, with an IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints
-    the plan. ``"row_major"`` plans as if all operands lay in memory in the order of their dimensions. ``"native"`` is
-    one IEinsumLayer. Sums in another order than torch's have NaN elsewhere where an operand is infinite.
+    the plan. Sums in another order than torch's have NaN elsewhere where an operand is infinite.
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from string import ascii_lowercase
 from typing import Any
 
 from ...definition.operation import Operation, require_network
@@ -46,10 +45,7 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     sizes = label_sizes(equation, [tensor.shape for tensor in tensors])
     call = tensors[0].network.current_operation
     assert call is not None
-    choice, no_layer = Choice("einsum", lowering, *tensors), why_not_native(*tensors, equation=equation, merge=None)
-    if no_layer is not None:
-        choice.refuse({"native": no_layer})
-    contraction = Contraction(call, equation, tensors, choice)
+    contraction = Contraction(call, equation, tensors, Choice("einsum", lowering, *tensors))
     if all(tensor.is_constant for tensor in tensors):
         return contraction.lower()
     scope = next((tensor.scope for tensor in tensors if not tensor.is_constant), "")
@@ -87,16 +83,9 @@ def merged(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
 
 
 def as_they_lie(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
-    return _planned(equation, tensors, [_order(tensor) for tensor in tensors])
-
-
-def as_written(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
-    return _planned(equation, tensors, [None for _ in tensors])
-
-
-def _planned(equation: Equation, tensors: Sequence[Tensor], orders: Sequence[Order | None]) -> Tensor:
     shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
     integers = not tensors[0].dtype.is_floating_point
+    orders = [_order(tensor) for tensor in tensors]
     return emit(_plan(tensors[0].network, equation, shapes, constants, integers, orders), tensors)
 
 
@@ -132,28 +121,6 @@ def _static_plan(
     orders: tuple[Order | None, ...],
 ) -> EinsumPlan:
     return make_plan(equation, shapes, constants, integers=integers, orders=orders)
-
-
-def why_not_native(*tensors: Tensor, equation: Equation, merge: Merge) -> str | None:
-    """Why IEinsumLayer cannot express an equation; None where it can."""
-    if not all(tensor.dtype.is_floating_point for tensor in tensors):
-        return "IEinsumLayer takes no integers and no bool"
-    labels = {label for labels in equation.terms for label in labels}
-    if len(labels) > len(ascii_lowercase):
-        return f"IEinsumLayer has {len(ascii_lowercase)} labels, not {len(labels)}"
-    return None
-
-
-def native(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
-    """One IEinsumLayer."""
-    label_sizes(equation, [tensor.shape for tensor in tensors])
-    labels = list(dict.fromkeys(label for labels in equation.terms for label in labels))
-    letters = dict(zip(labels, ascii_lowercase, strict=False))
-    left, right = (
-        ",".join("".join(letters[label] for label in term) for term in terms)
-        for terms in (equation.terms, [equation.output])
-    )
-    return L.einsum(f"{left}->{right}", *tensors)
 
 
 def _dtype(equation: Equation, tensors: Sequence[Tensor]) -> torch.dtype:
