@@ -94,11 +94,39 @@ class Function(NamedTuple):
         return [*self.node.args.posonlyargs, *self.node.args.args]
 
 
+def parsed(file: Path) -> ast.Module:
+    """A file's statements, where a function under ``@finished(LAST, after=…)`` has the parameters of LAST, too."""
+    tree = ast.parse(file.read_text())
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in functions.values():
+        for call in node.decorator_list:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "finished":
+                after = ast.literal_eval(call.keywords[0].value) if call.keywords else ""
+                take_over(node.args, functions[ast.unparse(call.args[0])].args, after)
+    return tree
+
+
+def take_over(own: ast.arguments, last: ast.arguments, after: str) -> None:
+    """Adds the parameters of ``last`` but the first, all of which have defaults, behind ``after`` or at the end."""
+    own.kwonlyargs += last.kwonlyargs
+    own.kw_defaults += last.kw_defaults
+    place = next((k + 1 for k, each in enumerate(own.args) if each.arg == after), len(own.args))
+    behind = place - len(own.args) + len(own.defaults)  # of the defaults
+    assert behind >= 0 or not last.defaults, f"{after} is followed by parameters without defaults"
+    own.args[place:place] = last.args[1:]
+    own.defaults[behind:behind] = last.defaults
+
+
 def is_operation(node: ast.AST) -> bool:
     """Whether it is a function under ``@operation``."""
     return isinstance(node, ast.FunctionDef) and any(
         isinstance(decorator, ast.Name) and decorator.id == "operation" for decorator in node.decorator_list
     )
+
+
+def is_finished(node: ast.FunctionDef) -> bool:
+    """Whether another function takes part in its parameters."""
+    return any(ast.unparse(decorator).startswith("finished(") for decorator in node.decorator_list)
 
 
 def offered(node: ast.stmt, tree: ast.Module) -> list[ast.FunctionDef]:
@@ -143,7 +171,7 @@ def functions(room: Path) -> list[Function]:
     """The public functions of a floor."""
     found = []
     for file in sorted(room.rglob("*.py")):
-        tree = ast.parse(file.read_text())
+        tree = parsed(file)
         found += [Function(node, file, tree) for statement in tree.body for node in offered(statement, tree)]
     by_place = {(function.file.stem, function.name): function for function in found}
     for name, place in aliases(room).items():
@@ -194,7 +222,7 @@ def offers(room: Path, leave_out: set[str], also: set[str]) -> dict[str, list[st
         if file == room / "__init__.py":
             continue
         module = ".".join(file.relative_to(room).with_suffix("").parts).removesuffix(".__init__")
-        tree = ast.parse(file.read_text())
+        tree = parsed(file)
         for node in tree.body:
             names = [each.name for each in offered(node, tree) if each.name not in leave_out]
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in also:
@@ -215,7 +243,7 @@ def stub_page(room: Path, head: str, leave_out: set[str]) -> str:
         if function.name in leave_out:
             continue
         names.append(function.name)
-        if function.node in function.tree.body:
+        if function.node in function.tree.body and not is_finished(function.node):
             imports.add(f"from {function.module} import {function.name} as {function.name}\n")
         elif function.name in aliases(room):
             imports.add(f"from .aliases import {function.name} as {function.name}\n")

@@ -39,18 +39,11 @@ from trtdsl.functional.indexing.search import histc as histc
 from trtdsl.functional.indexing.search import isin as isin
 from trtdsl.functional.indexing.search import searchsorted as searchsorted
 from trtdsl.functional.losses import Flag
-from trtdsl.functional.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from trtdsl.functional.losses import cross_entropy as cross_entropy
 from trtdsl.functional.losses import gaussian_nll_loss as gaussian_nll_loss
-from trtdsl.functional.losses import hinge_embedding_loss as hinge_embedding_loss
 from trtdsl.functional.losses import huber_loss as huber_loss
-from trtdsl.functional.losses import kl_div as kl_div
-from trtdsl.functional.losses import multi_margin_loss as multi_margin_loss
 from trtdsl.functional.losses import nll_loss as nll_loss
 from trtdsl.functional.losses import poisson_nll_loss as poisson_nll_loss
-from trtdsl.functional.losses import smooth_l1_loss as smooth_l1_loss
-from trtdsl.functional.losses import soft_margin_loss as soft_margin_loss
-from trtdsl.functional.losses import triplet_margin_loss as triplet_margin_loss
 from trtdsl.functional.pointwise.activation import celu as celu
 from trtdsl.functional.pointwise.activation import elu as elu
 from trtdsl.functional.pointwise.activation import gelu as gelu
@@ -192,20 +185,10 @@ from trtdsl.functional.shaping.arrange import rot90 as rot90
 from trtdsl.functional.shaping.arrange import trace as trace
 from trtdsl.functional.shaping.arrange import unfold as unfold
 from trtdsl.functional.shaping.arrange import unfold_dimension as unfold_dimension
-from trtdsl.functional.shaping.create import arange as arange
 from trtdsl.functional.shaping.create import as_tensor as as_tensor
 from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
-from trtdsl.functional.shaping.create import empty_strided as empty_strided
-from trtdsl.functional.shaping.create import eye as eye
 from trtdsl.functional.shaping.create import fill as fill
-from trtdsl.functional.shaping.create import full as full
-from trtdsl.functional.shaping.create import full_like as full_like
-from trtdsl.functional.shaping.create import linspace as linspace
-from trtdsl.functional.shaping.create import logspace as logspace
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
-from trtdsl.functional.shaping.create import new_full as new_full
-from trtdsl.functional.shaping.create import scalar_tensor as scalar_tensor
-from trtdsl.functional.shaping.create import tensor as tensor
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
 from trtdsl.functional.shaping.join import narrow as narrow
@@ -764,6 +747,38 @@ def mse_loss(
     (N, 3)
     """
 
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """A parabola below ``beta``, a line above: the layers of :func:`l1_loss`, IElementWiseLayers and ISelectLayer.
+
+    >>> net = td.Network()
+    >>> F.smooth_l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
+    ()
+    """
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """``target * (log(target) - input)``, with ``input`` a logarithm: the layers of :func:`xlogy`, of :func:`exp`.
+
+    ``reduction="batchmean"`` divides the sum by the first size.
+
+    >>> net = td.Network()
+    >>> F.kl_div(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="batchmean").shape
+    ()
+    """
+
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -791,6 +806,47 @@ def multilabel_soft_margin_loss(
 
     >>> net = td.Network()
     >>> F.multilabel_soft_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
+    ()
+    """
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """:func:`binary_cross_entropy` of ``sigmoid(input)`` without overflow: the layers of :func:`logsigmoid`.
+
+    >>> net = td.Network()
+    >>> F.binary_cross_entropy_with_logits(net.input("x", ("N",)), net.input("y", ("N",))).shape
+    ()
+    """
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``input`` where ``target`` is 1, ``max(0, margin - input)`` where it is -1: ISelectLayers, IElementWiseLayers.
+
+    >>> net = td.Network()
+    >>> F.hinge_embedding_loss(net.input("x", ("N",)), net.input("y", ("N",))).shape
+    ()
+    """
+
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
+) -> Tensor:
+    """``log(1 + exp(-y x))``: IUnaryLayers, IElementWiseLayers.
+
+    >>> net = td.Network()
+    >>> F.soft_margin_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
     ()
     """
 
@@ -827,6 +883,46 @@ def cosine_embedding_loss(
     >>> net = td.Network()
     >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
     >>> F.cosine_embedding_loss(a, b, net.input("y", ("N", 1))).shape
+    ()
+    """
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-06,
+    swap: bool = False,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, |a - p| - |a - n| + margin)``: the layers of :func:`pairwise_distance`, IElementWiseLayers.
+
+    ``swap`` takes the lesser of ``|a - n|`` and ``|p - n|``.
+
+    >>> net = td.Network()
+    >>> F.triplet_margin_loss(*(net.input(name, ("N", 8)) for name in "apn")).shape
+    ()
+    """
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum(max(0, margin - x[y] + x[i]) ** p) / C`` over the other classes i, times the class's ``weight``.
+
+    IGatherLayer, IElementWiseLayers, ISelectLayer, IReduceLayers.
+
+    >>> net = td.Network()
+    >>> F.multi_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N",), "int64")).shape
     ()
     """
 
@@ -1745,6 +1841,24 @@ def flipud(input: Tensor) -> Tensor:
     (2, 3)
     """
 
+def full(
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
+
+    ``device`` has no meaning in an engine.
+
+    >>> with td.Network().current():
+    ...     F.full((2, 3), 7.0).shape
+    (2, 3)
+    """
+
 def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
@@ -1767,6 +1881,22 @@ def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None,
     >>> with td.Network().current():
     ...     F.empty(2, 3).shape
     (2, 3)
+    """
+
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
+
+    >>> F.full_like(td.Network().input("x", ("N", 3)), 7).shape
+    (N, 3)
     """
 
 def zeros_like(
@@ -1814,6 +1944,22 @@ def empty_like(
     (N, 3)
     """
 
+def new_full(
+    input: Tensor,
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+
+    >>> F.new_full(td.Network().input("x", ("N", 3)), (2,), 7).shape
+    (2,)
+    """
+
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -1841,6 +1987,75 @@ def new_empty(
     (2,)
     """
 
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
+
+    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
+    fraction such as 0.25.
+
+    >>> x = td.Network().input("x", ("N", "T"))
+    >>> with x.network.current():
+    ...     F.arange(x.shape[1]).shape
+    (T,)
+    """
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: SizeLike,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
+
+    >>> with td.Network().current():
+    ...     F.linspace(0, 1, 5).data
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+
+def eye(
+    n: SizeLike,
+    m: SizeLike | None = None,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
+
+    >>> with td.Network().current():
+    ...     F.eye(3).shape
+    (3, 3)
+    """
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A constant of numbers in (nested) lists; a shape tensor where dynamic sizes are among them.
+
+    Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
+    ``device`` and ``pin_memory`` have no meaning in an engine.
+
+    >>> net = td.Network()
+    >>> x = net.input("x", ("N", 3))
+    >>> with net.current():
+    ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
+    (2,)
+    """
+
 def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask.
 
@@ -1853,6 +2068,50 @@ def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
 
     >>> F.triu(td.Network().input("x", ("N", 4, 4))).shape
     (N, 4, 4)
+    """
+
+def empty_strided(
+    size: Sequence[SizeLike],
+    stride: Sequence[SizeLike],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
+
+    >>> with td.Network().current():
+    ...     F.empty_strided((2, 3), (3, 1)).shape
+    (2, 3)
+    """
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
+
+    >>> with td.Network().current():
+    ...     F.scalar_tensor(3).dtype
+    torch.float32
+    """
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
+
+    >>> with td.Network().current():
+    ...     F.logspace(0, 2, 3).shape
+    (3,)
     """
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..definition.operation import operation
 
@@ -66,10 +66,52 @@ def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, tex
     def member(*args: P.args, **kwargs: P.kwargs) -> R:
         return function(key, *args, **kwargs)
 
-    signature = inspect.signature(function)
-    member.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-    first = next(iter(signature.parameters))
-    member.__annotations__ = {part: kind for part, kind in function.__annotations__.items() if part != first}
-    member.__module__, member.__name__, member.__qualname__ = function.__module__, name, name
+    _describe(member, function, list(inspect.signature(function).parameters.values())[1:])
+    member.__name__ = member.__qualname__ = name
     member.__doc__ = text
     return operation(member)
+
+
+def finished(last: Callable[..., R], after: str = "") -> Callable[[Callable[..., Any]], Callable[..., R]]:
+    """Makes of a function one that gives what ``last`` makes of its result.
+
+    The parameters of ``last`` but the first are those of the function besides: behind the parameter ``after``, or at
+    the end. tools/make_contents.py writes them out.
+
+    >>> @finished(lambda x, digits=2: round(x, digits), after="x")
+    ... def half(x, what=0):
+    ...     return x / 2 + what
+    >>> half(1.237), half(1.237, 1), half(1.237, 1, 5), str(inspect.signature(half))
+    (0.62, 0.6, 5.6, '(x, digits=2, what=0)')
+    """
+    further = list(inspect.signature(last).parameters.values())[1:]
+    names = {parameter.name for parameter in further}
+
+    def register(function: Callable[..., Any]) -> Callable[..., R]:
+        own = list(inspect.signature(function).parameters.values())
+        place = next((k + 1 for k, parameter in enumerate(own) if parameter.name == after), len(own))
+        signature = inspect.Signature([*own[:place], *further, *own[place:]])
+        first = place if further[0].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD else len(own) + len(further)
+
+        def call(*args: Any, **kwargs: Any) -> R:
+            if len(args) <= first:
+                mine = {name: kwargs.pop(name) for name in names & kwargs.keys()}
+                return last(function(*args, **kwargs), **mine)
+            given = signature.bind(*args, **kwargs).arguments
+            mine = {name: given.pop(name) for name in names & given.keys()}
+            return last(function(**given), **mine)
+
+        _describe(call, function, list(signature.parameters.values()))
+        call.__annotations__ |= {p.name: p.annotation for p in further}
+        call.__name__, call.__qualname__, call.__doc__ = function.__name__, function.__qualname__, function.__doc__
+        return call
+
+    return register
+
+
+def _describe(made: Any, function: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
+    """Gives a function the module of another, and these parameters."""
+    made.__signature__ = inspect.signature(function).replace(parameters=parameters)
+    left = {*inspect.signature(function).parameters} - {parameter.name for parameter in parameters}
+    made.__annotations__ = {part: kind for part, kind in function.__annotations__.items() if part not in left}
+    made.__module__ = function.__module__

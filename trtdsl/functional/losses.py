@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, product, shape_text, torch
-from .family import family
+from .family import family, finished
 from .operands import binary, choose, on_axis, promote
 from .pointwise.activation import log_softmax, logsigmoid
 from .pointwise.arithmetic import add, clamp, div, mul, sub, xlogy
@@ -29,7 +29,7 @@ def reduction_of(reduction: str, size_average: Flag, reduce: Flag) -> str:
     return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
-def reduced(loss: Tensor, reduction: str, size_average: Flag = None, reduce: Flag = None) -> Tensor:
+def reduced(loss: Tensor, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean") -> Tensor:
     """The loss as ``reduction`` says: ``"none"``, ``"mean"`` or ``"sum"``."""
     reduction = reduction_of(reduction, size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
@@ -40,8 +40,8 @@ def reduced(loss: Tensor, reduction: str, size_average: Flag = None, reduce: Fla
 def weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """The loss times ``weight``, its mean divided by the sum of the weights."""
     if weight is None:
-        return reduced(loss, reduction)
-    total = reduced(mul(loss, weight), "sum" if reduction == "mean" else reduction)
+        return reduced(loss, reduction=reduction)
+    total = reduced(mul(loss, weight), reduction="sum" if reduction == "mean" else reduction)
     return div(total, sum(weight)) if reduction == "mean" else total
 
 
@@ -58,7 +58,7 @@ def _of_difference(
     weight: Tensor | None = None,
 ) -> Tensor:
     loss = function(sub(input, target))
-    return reduced(loss, reduction, size_average, reduce) if weight is None else weighted(loss, weight, reduction)
+    return reduced(loss, size_average, reduce, reduction) if weight is None else weighted(loss, weight, reduction)
 
 
 l1_loss, mse_loss = family(
@@ -75,14 +75,8 @@ l1_loss, mse_loss = family(
 
 
 @operation
-def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
+@finished(reduced, after="target")
+def smooth_l1_loss(input: Tensor, target: Tensor, beta: float = 1.0) -> Tensor:
     """A parabola below ``beta``, a line above: the layers of :func:`l1_loss`, IElementWiseLayers and ISelectLayer.
 
     >>> net = td.Network()
@@ -92,10 +86,10 @@ def smooth_l1_loss(
     if beta < 0:
         raise DefinitionError(f"smooth_l1_loss: beta must not be negative, not {beta}")
     distance = abs(sub(input, target))
-    if beta > 0:
-        curved = mul(square(distance), 0.5 / beta)
-        distance = where(lt(distance, beta), curved, sub(distance, 0.5 * beta))
-    return reduced(distance, reduction, size_average, reduce)
+    if beta == 0:
+        return distance
+    curved = mul(square(distance), 0.5 / beta)
+    return where(lt(distance, beta), curved, sub(distance, 0.5 * beta))
 
 
 @operation
@@ -116,15 +110,15 @@ def huber_loss(
     return weighted(loss, weight, reduction)
 
 
+def _reduced_by_batch(loss: Tensor, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean") -> Tensor:
+    if reduction != "batchmean" or size_average is not None or reduce is not None:
+        return reduced(loss, size_average, reduce, reduction)
+    return div(sum(loss), loss.shape[0]) if loss.ndim else loss
+
+
 @operation
-def kl_div(
-    input: Tensor,
-    target: Tensor,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Tensor:
+@finished(_reduced_by_batch, after="target")
+def kl_div(input: Tensor, target: Tensor, log_target: bool = False) -> Tensor:
     """``target * (log(target) - input)``, with ``input`` a logarithm: the layers of :func:`xlogy`, of :func:`exp`.
 
     ``reduction="batchmean"`` divides the sum by the first size.
@@ -134,13 +128,8 @@ def kl_div(
     ()
     """
     if log_target:
-        loss = mul(exp(target), sub(target, input))
-    else:
-        loss = sub(xlogy(target, target), mul(target, input))
-    if reduction == "batchmean" and size_average is None and reduce is None:
-        total = sum(loss)
-        return div(total, loss.shape[0]) if loss.ndim else total
-    return reduced(loss, reduction, size_average, reduce)
+        return mul(exp(target), sub(target, input))
+    return sub(xlogy(target, target), mul(target, input))
 
 
 def _of_probabilities(input: Tensor, target: Tensor) -> Tensor:
@@ -152,19 +141,14 @@ def _of_labels(input: Tensor, target: Tensor) -> Tensor:
     return -add(mul(target, logsigmoid(input)), mul(sub(1, target), logsigmoid(-input)))
 
 
+@finished(reduced)
 def _by_weight(
-    kind: tuple[Callable[[Tensor, Tensor], Tensor], bool],
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
+    kind: tuple[Callable[[Tensor, Tensor], Tensor], bool], input: Tensor, target: Tensor, weight: Tensor | None = None
 ) -> Tensor:
     function, by_class = kind
     loss = function(input, target)
     loss = loss if weight is None else mul(loss, weight)
-    return reduced(mean(loss, -1) if by_class else loss, reduction, size_average, reduce)
+    return mean(loss, -1) if by_class else loss
 
 
 binary_cross_entropy, multilabel_soft_margin_loss = family(
@@ -187,14 +171,9 @@ binary_cross_entropy, multilabel_soft_margin_loss = family(
 
 
 @operation
+@finished(reduced, after="weight")
 def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None
 ) -> Tensor:
     """:func:`binary_cross_entropy` of ``sigmoid(input)`` without overflow: the layers of :func:`logsigmoid`.
 
@@ -206,7 +185,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         hit = mul(hit, add(mul(sub(pos_weight, 1), target), 1))
     loss = sub(mul(sub(1, target), input), hit)
-    return reduced(loss if weight is None else mul(loss, weight), reduction, size_average, reduce)
+    return loss if weight is None else mul(loss, weight)
 
 
 @operation
@@ -235,7 +214,7 @@ def poisson_nll_loss(
     if full:
         stirling = add(sub(mul(target, log(target)), target), mul(log(mul(target, 2 * math.pi)), 0.5))
         loss = add(loss, where(gt(target, 1), stirling, 0.0))
-    return reduced(loss, reduction, size_average, reduce)
+    return reduced(loss, size_average, reduce, reduction)
 
 
 @operation
@@ -254,18 +233,12 @@ def gaussian_nll_loss(
         var = L.unsqueeze(var, [var.ndim])
     spread = clamp(var, min=eps) if isinstance(var, Tensor) else full_like(input, builtins.max(var, eps))
     loss = mul(add(log(spread), div(square(sub(input, target)), spread)), 0.5)
-    return reduced(add(loss, 0.5 * math.log(2 * math.pi)) if full else loss, reduction)
+    return reduced(add(loss, 0.5 * math.log(2 * math.pi)) if full else loss, reduction=reduction)
 
 
 @operation
-def hinge_embedding_loss(
-    input: Tensor,
-    target: Tensor,
-    margin: float = 1.0,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
+@finished(reduced)
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0) -> Tensor:
     """``input`` where ``target`` is 1, ``max(0, margin - input)`` where it is -1: ISelectLayers, IElementWiseLayers.
 
     >>> net = td.Network()
@@ -273,25 +246,19 @@ def hinge_embedding_loss(
     ()
     """
     apart = where(binary(target, 1, "EQUAL"), 0.0, clamp(sub(margin, input), min=0.0))
-    near = where(binary(target, -1, "EQUAL"), 0.0, input)
-    return reduced(add(apart, near), reduction, size_average, reduce)
+    return add(apart, where(binary(target, -1, "EQUAL"), 0.0, input))
 
 
 @operation
-def soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
+@finished(reduced)
+def soft_margin_loss(input: Tensor, target: Tensor) -> Tensor:
     """``log(1 + exp(-y x))``: IUnaryLayers, IElementWiseLayers.
 
     >>> net = td.Network()
     >>> F.soft_margin_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
     ()
     """
-    return reduced(log1p(exp(mul(-input, target))), reduction, size_average, reduce)
+    return log1p(exp(mul(-input, target)))
 
 
 def _ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float) -> Tensor:
@@ -310,17 +277,15 @@ def _cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float) -> Te
     return add(same, where(binary(target, -1, "EQUAL"), clamp(sub(cosine, margin), min=0.0), 0.0))
 
 
+@finished(reduced)
 def _of_pairs(
     function: Callable[[Tensor, Tensor, Tensor, float], Tensor],
     input1: Tensor,
     input2: Tensor,
     target: Tensor,
     margin: float = 0,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
 ) -> Tensor:
-    return reduced(function(input1, input2, target, margin), reduction, size_average, reduce)
+    return function(input1, input2, target, margin)
 
 
 margin_ranking_loss, cosine_embedding_loss = family(
@@ -344,6 +309,7 @@ margin_ranking_loss, cosine_embedding_loss = family(
 
 
 @operation
+@finished(reduced)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -352,9 +318,6 @@ def triplet_margin_loss(
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
 ) -> Tensor:
     """``max(0, |a - p| - |a - n| + margin)``: the layers of :func:`pairwise_distance`, IElementWiseLayers.
 
@@ -368,7 +331,7 @@ def triplet_margin_loss(
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = binary(far, pairwise_distance(positive, negative, p, eps), "MIN")
-    return reduced(clamp(add(sub(near, far), margin), min=0.0), reduction, size_average, reduce)
+    return clamp(add(sub(near, far), margin), min=0.0)
 
 
 # -- of class scores ---------------------------------------------------------------------------------------------------
@@ -406,7 +369,7 @@ class _Picked:
 
     def reduced(self, loss: Tensor, reduction: str) -> Tensor:
         """The loss as ``reduction`` says; the mean is by the weights of what counts."""
-        total = reduced(loss, "sum" if reduction == "mean" else reduction)
+        total = reduced(loss, reduction="sum" if reduction == "mean" else reduction)
         return div(total, sum(self.weights)) if reduction == "mean" else total
 
 
@@ -478,19 +441,13 @@ def _with_probabilities(
         terms = mul(terms, on_axis(weight, axis, scores.ndim))
     if reduction == "mean":
         return div(-sum(terms), product(size for other, size in enumerate(scores.shape) if other != axis))
-    return reduced(-sum(terms, axis), reduction)
+    return reduced(-sum(terms, axis), reduction=reduction)
 
 
 @operation
+@finished(reduced)
 def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Tensor | None = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
     """``sum(max(0, margin - x[y] + x[i]) ** p) / C`` over the other classes i, times the class's ``weight``.
 
@@ -515,4 +472,4 @@ def multi_margin_loss(
     every = L.unsqueeze(counted(scores.network, scores.shape[1]), [0])
     other = L.unary(binary(places, every, "EQUAL"), "NOT")
     loss = div(sum(choose(other, gap, 0, gap.dtype), 1), scores.shape[1])
-    return reduced(loss if target.ndim else L.squeeze(loss, [0]), reduction, size_average, reduce)
+    return loss if target.ndim else L.squeeze(loss, [0])

@@ -12,17 +12,24 @@ from ...definition.operation import operation, require_network
 from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, torch
-from ..family import family
+from ..family import family, finished
 from ..operands import align, binary, choose, result_type, stretch, varargs
 from ..operands import as_tensor as _tensor_of
 
 
-def refuse_storage(layout: Any, requires_grad: bool) -> None:
-    """``device`` and ``pin_memory`` have no meaning: an engine places its values itself."""
+def _stored(made: Tensor, *, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """``device`` has no meaning: an engine places its values itself."""
     if requires_grad:
         raise UnsupportedError("requires_grad=True: an engine is for inference")
     if layout is not None and layout != torch.strided:
         raise UnsupportedError(f"layout={layout}: TensorRT has dense tensors only")
+    return made
+
+
+def _stored_like(
+    made: Tensor, *, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
+    return _stored(made, layout=layout, requires_grad=requires_grad)
 
 
 def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = None) -> Tensor:
@@ -39,15 +46,8 @@ def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = 
 
 
 @operation
-def full(
-    size: Sequence[SizeLike],
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@finished(_stored)
+def full(size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Tensor:
     """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
 
     ``device`` has no meaning in an engine.
@@ -56,14 +56,11 @@ def full(
     ...     F.full((2, 3), 7.0).shape
     (2, 3)
     """
-    refuse_storage(layout, requires_grad)
     return filled(require_network(*size), tuple(size), fill_value, dtype)
 
 
-def _of_size(
-    value: int, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    refuse_storage(layout, requires_grad)
+@finished(_stored)
+def _of_size(value: int, *size: Any, dtype: Any = None) -> Tensor:
     return filled(require_network(), varargs(size), value, dtype or torch.float32)
 
 
@@ -82,36 +79,18 @@ zeros, ones, empty = family(
 
 
 @operation
-def full_like(
-    input: Tensor,
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
+@finished(_stored_like)
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> Tensor:
     """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
 
     >>> F.full_like(td.Network().input("x", ("N", 3)), 7).shape
     (N, 3)
     """
-    refuse_storage(layout, requires_grad)
     return filled(input.network, input.shape, fill_value, dtype or input.dtype)
 
 
-def _like(
-    value: int,
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    refuse_storage(layout, requires_grad)
+@finished(_stored_like)
+def _like(value: int, input: Tensor, *, dtype: Any = None) -> Tensor:
     return filled(input.network, input.shape, value, dtype or input.dtype)
 
 
@@ -129,35 +108,19 @@ zeros_like, ones_like, empty_like = family(
 
 
 @operation
-def new_full(
-    input: Tensor,
-    size: Sequence[SizeLike],
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@finished(_stored)
+def new_full(input: Tensor, size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Tensor:
     """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
     >>> F.new_full(td.Network().input("x", ("N", 3)), (2,), 7).shape
     (2,)
     """
-    refuse_storage(layout, requires_grad)
     return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
 
 
-def _new(
-    value: int,
-    input: Tensor,
-    *size: Any,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    return new_full(input, varargs(size), value, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+@finished(_stored)
+def _new(value: int, input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
+    return new_full(input, varargs(size), value, dtype=dtype)
 
 
 new_zeros, new_ones, new_empty = family(
@@ -187,16 +150,8 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 
 @operation
-def arange(
-    start: Any,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@finished(_stored)
+def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
     """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
 
     int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
@@ -207,7 +162,6 @@ def arange(
     ...     F.arange(x.shape[1]).shape
     (T,)
     """
-    refuse_storage(layout, requires_grad)
     network = require_network(start, end, step)
     if end is None:
         start, end = 0, start
@@ -250,23 +204,14 @@ def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike
 
 
 @operation
-def linspace(
-    start: Any,
-    end: Any,
-    steps: SizeLike,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@finished(_stored)
+def linspace(start: Any, end: Any, steps: SizeLike, *, dtype: Any = None) -> Tensor:
     """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
 
     >>> with td.Network().current():
     ...     F.linspace(0, 1, 5).data
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    refuse_storage(layout, requires_grad)
     network = require_network(start, end, steps)
     wanted = torch.float32 if dtype is None else as_dtype(dtype)
     numbers: list[Any] = [
@@ -295,22 +240,14 @@ def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype:
 
 
 @operation
-def eye(
-    n: SizeLike,
-    m: SizeLike | None = None,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@finished(_stored)
+def eye(n: SizeLike, m: SizeLike | None = None, *, dtype: Any = None) -> Tensor:
     """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
 
     >>> with td.Network().current():
     ...     F.eye(3).shape
     (3, 3)
     """
-    refuse_storage(layout, requires_grad)
     network = require_network(n, m)
     rows, columns = indices_of(network, n, n if m is None else m)
     return L.cast(L.elementwise(rows, columns, "EQUAL"), torch.float32 if dtype is None else as_dtype(dtype))
@@ -376,10 +313,13 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return L.concatenation([L.cast(column, dtype) for column in columns], 1)
 
 
+def _pinned(made: Tensor, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    return _stored(made, requires_grad=requires_grad)
+
+
 @operation
-def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
-) -> Tensor:
+@finished(_pinned)
+def tensor(data: Any, *, dtype: Any = None) -> Tensor:
     """A constant of numbers in (nested) lists; a shape tensor where dynamic sizes are among them.
 
     Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
@@ -391,7 +331,6 @@ def tensor(
     ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
     (2,)
     """
-    refuse_storage(None, requires_grad)
     wanted = None if dtype is None else as_dtype(dtype)
     shape, numbers = _nested(data)
     if any(isinstance(number, Tensor) for number in numbers):
@@ -459,35 +398,26 @@ tril, triu = family(
 
 
 @operation
-def empty_strided(
-    size: Sequence[SizeLike],
-    stride: Sequence[SizeLike],
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@finished(_stored)
+def empty_strided(size: Sequence[SizeLike], stride: Sequence[SizeLike], *, dtype: Any = None) -> Tensor:
     """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
 
     >>> with td.Network().current():
     ...     F.empty_strided((2, 3), (3, 1)).shape
     (2, 3)
     """
-    return full(size, 0, dtype=dtype or torch.float32, layout=layout, device=device, requires_grad=requires_grad)
+    return full(size, 0, dtype=dtype or torch.float32)
 
 
 @operation
-def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@finished(_stored)
+def scalar_tensor(s: Any, *, dtype: Any = None) -> Tensor:
     """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
 
     >>> with td.Network().current():
     ...     F.scalar_tensor(3).dtype
     torch.float32
     """
-    refuse_storage(layout, requires_grad)
     return _tensor_of(s, require_network(s), as_dtype(dtype or torch.float32))
 
 
@@ -505,24 +435,14 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 @operation
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@finished(_stored)
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Tensor:
     """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
 
     >>> with td.Network().current():
     ...     F.logspace(0, 2, 3).shape
     (3,)
     """
-    refuse_storage(layout, requires_grad)
     wanted = as_dtype(dtype or torch.float32)
     start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
     if not any(isinstance(value, (Tensor, Size)) for value in (start, end, steps)):
