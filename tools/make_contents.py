@@ -27,6 +27,10 @@ from typing import NamedTuple
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from trtdsl.definition.function_methods import OPERATORS, REFLECTED  # noqa: E402
+
 PACKAGE = ROOT / "trtdsl"
 FUNCTIONAL, LAYERS = PACKAGE / "functional", PACKAGE / "layers"
 METHODS = PACKAGE / "definition" / "function_methods.pyi"
@@ -280,9 +284,26 @@ def methods() -> str:
         if function.parameters and function.parameters[0].arg in ("input", "tensor"):
             imports |= imports_of(function, method=True)
             blocks.append(stub(function))
-    head = METHODS_HEAD + "\n" + "".join(sorted(imports)) + "\n\nNAMES: tuple[str, ...]\n\n"
-    body = "class FunctionMethods:\n    __slots__ = ()\n\n" + "\n".join(blocks)
+    head = (
+        METHODS_HEAD
+        + "\n"
+        + "".join(sorted(imports))
+        + "\n\nNAMES: tuple[str, ...]\nOPERATORS: dict[str, str]\nREFLECTED: tuple[str, ...]\n\n"
+    )
+    body = "class FunctionMethods:\n    __slots__ = ()\n\n" + "\n".join([*blocks, *operators()])
     return formatted(head + body, METHODS)
+
+
+def operators() -> list[str]:
+    """Python's operators, with what each takes."""
+    taken = {"neg": "", "abs": "", "invert": "", "getitem": ", index: Any"}
+    compared = ("eq", "ne")  # object's own give a bool
+    names = [*OPERATORS, *(f"r{name}" for name in REFLECTED)]
+    return [
+        f"    def __{name}__(self{taken.get(name, ', other: Any')}) -> Tensor: ..."
+        f"{'  # type: ignore[override]' * (name in compared)}\n"
+        for name in names
+    ]
 
 
 def own_methods() -> set[str]:

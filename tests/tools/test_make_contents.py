@@ -32,7 +32,7 @@ def test_generated_files_are_current(tool):
 def test_the_stub_has_the_parameters_of_the_functions(tool):
     """Read by Python itself, not by the tool that wrote it."""
     (stub,) = [node for node in ast.parse(tool.METHODS.read_text()).body if isinstance(node, ast.ClassDef)]
-    methods = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
+    methods = [node for node in stub.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
     assert len(methods) > 190
     for node in methods:
         scope = {}

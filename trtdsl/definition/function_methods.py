@@ -1,4 +1,4 @@
-"""Functions of :mod:`trtdsl.functional` as methods of Tensor: those that torch.Tensor has, under the same names.
+"""Functions of :mod:`trtdsl.functional` as methods of Tensor: those that torch.Tensor has, and Python's operators.
 
 The names are those of the stub beside this file, which has each method's parameters for editors and type checkers;
 tools/make_contents.py writes it from the functions. A method is the function itself, with its signature and docstring.
@@ -12,19 +12,37 @@ from typing import Any
 
 from ..core.lazy import F
 
-NAMES = tuple(re.findall(r"^    def (\w+)\(", Path(__file__).with_suffix(".pyi").read_text(), re.MULTILINE))
+NAMES = tuple(re.findall(r"^    def ([a-z]\w*)\(", Path(__file__).with_suffix(".pyi").read_text(), re.MULTILINE))
+SAME = ("add", "sub", "mul", "pow", "matmul", "neg", "abs", "getitem", "eq", "ne", "lt", "le", "gt", "ge")
+OPERATORS = {
+    **dict(zip(SAME, SAME, strict=True)),
+    "truediv": "div",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "invert": "bitwise_not",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+}
+"""By Python's name of an operator, without underscores, the function that it is."""
+REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 
 
 class FunctionMethod:
     """A placeholder for a function, replaced by it at the first use: functional is imported after Tensor."""
 
-    __slots__ = ("name",)
+    __slots__ = ("function", "name", "reflected")
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, function: str, reflected: bool = False):
+        self.name, self.function, self.reflected = name, function, reflected
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        function = getattr(F, self.name)
+        function = found = getattr(F, self.function)
+        if self.reflected:
+
+            def function(self: Any, other: Any) -> Any:
+                return found(other, self)
+
         setattr(FunctionMethods, self.name, function)
         return function if instance is None else function.__get__(instance)
 
@@ -36,4 +54,8 @@ class FunctionMethods:
 
 
 for _name in NAMES:
-    setattr(FunctionMethods, _name, FunctionMethod(_name))
+    setattr(FunctionMethods, _name, FunctionMethod(_name, _name))
+for _name, _function in OPERATORS.items():
+    setattr(FunctionMethods, f"__{_name}__", FunctionMethod(f"__{_name}__", _function))
+for _name in REFLECTED:
+    setattr(FunctionMethods, f"__r{_name}__", FunctionMethod(f"__r{_name}__", OPERATORS[_name], True))

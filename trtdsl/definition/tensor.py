@@ -16,23 +16,14 @@ from ..core.errors import DefinitionError, ShapeError, nearest
 from ..core.lazy import F, torch
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, product
-from .function_methods import FunctionMethods
+from .function_methods import OPERATORS, FunctionMethods
 from .methods import ConversionMethods, NumpyCalls, ShapeMethods
 from .notebook import tensor_html
 
 if TYPE_CHECKING:
     from .network import Network
 
-# torch calls some of its operators otherwise than its functions.
-OPERATORS = {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "matmul": "matmul",
-    "truediv": "div",
-    "floordiv": "floor_divide",
-    "expit": "sigmoid",
-}
+NAMESAKES = {**OPERATORS, "expit": "sigmoid"}  # torch calls some of its operators otherwise than its functions
 # Members of torch.Tensor that a value in a network cannot have, and what to write instead.
 NO_VALUE = "has its value when the engine runs: return it from the network"
 NO_LAYOUT = "lies in memory where and how TensorRT puts it"
@@ -45,14 +36,7 @@ ABSENT = {
     "double": "makes float64, which TensorRT does not have: write x.float()",
     "new_tensor": "makes a constant: write torch.tensor(…), which any function takes beside Tensors",
 }
-OF_MEMORY = {
-    "device",
-    "layout",
-    "pin_memory",
-    "requires_grad",
-    "inplace",
-    "_stacklevel",
-}  # say nothing of values
+OF_MEMORY = {"device", "layout", "pin_memory", "requires_grad", "inplace", "_stacklevel"}  # say nothing of values
 
 
 class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
@@ -63,7 +47,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     """
 
     __slots__ = ("_order", "data", "dtype", "handle", "name", "network", "node", "scope", "shape", "weight_names")
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -72,7 +56,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         plain = name.strip("_")
         for family in ("linalg_", "special_", "fft_"):
             plain = plain if plain == "linalg_norm" else plain.removeprefix(family)
-        namesake = getattr(F, OPERATORS.get(plain, plain) if name != plain or name in OPERATORS else name, None)
+        namesake = getattr(F, NAMESAKES.get(plain, plain) if name != plain or name in NAMESAKES else name, None)
         if namesake is None:
             raise DefinitionError(
                 f"torch's own {name} does not take a trtdsl Tensor: dir(trtdsl.functional) lists what there is"
@@ -255,112 +239,13 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
             self.__class__ = ChangedTensor  # pyright: ignore[reportAttributeAccessIssue]
         return result
 
-    # -- operators ---------------------------------------------------------------------------------------------------
 
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._changed_to(F.add(self, other))
+def _in_place(function: str) -> Callable[[Tensor, Any], Tensor]:
+    return lambda tensor, other: tensor._changed_to(getattr(F, function)(tensor, other))
 
-    def __isub__(self, other: Any) -> Tensor:
-        return self._changed_to(F.sub(self, other))
 
-    def __imul__(self, other: Any) -> Tensor:
-        return self._changed_to(F.mul(self, other))
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._changed_to(F.div(self, other))
-
-    def __add__(self, other: Any) -> Tensor:
-        return F.add(self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return F.add(other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return F.sub(self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return F.sub(other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return F.mul(self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return F.mul(other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return F.div(self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return F.div(other, self)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return F.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return F.floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return F.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return F.remainder(other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return F.pow(self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return F.pow(other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return F.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return F.matmul(other, self)
-
-    def __neg__(self) -> Tensor:
-        return F.neg(self)
-
-    def __abs__(self) -> Tensor:
-        return F.abs(self)
-
-    def __invert__(self) -> Tensor:
-        return F.bitwise_not(self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return F.bitwise_and(self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Tensor:
-        return F.bitwise_or(self, other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Tensor:
-        return F.bitwise_xor(self, other)
-
-    __rxor__ = __xor__
-
-    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return F.eq(self, other)
-
-    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return F.ne(self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return F.lt(self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return F.le(self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return F.gt(self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return F.ge(self, other)
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return F.getitem(self, index)
+for _name in ("add", "sub", "mul", "truediv"):
+    setattr(Tensor, f"__i{_name}__", _in_place(OPERATORS[_name]))
 
 
 class ChangedTensor(Tensor):
