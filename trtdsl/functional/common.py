@@ -1,4 +1,5 @@
 """What every file of this floor is written with: the layers, Tensors, torch, sizes and errors."""
+# ruff: noqa: F401
 
 from .. import layers as L
 from ..core.dtypes import as_dtype, dtype_name
@@ -11,31 +12,3 @@ from ..definition.tensor import Tensor
 from ..layers.base import broadcast, channels_last, folding, normalize_axis
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
-
-__all__ = [
-    "MAX_DIMS",
-    "Call",
-    "DefinitionError",
-    "L",
-    "Network",
-    "Shape",
-    "ShapeError",
-    "Size",
-    "SizeLike",
-    "Tensor",
-    "UnsupportedError",
-    "as_dtype",
-    "bounds",
-    "broadcast",
-    "channels_last",
-    "dtype_name",
-    "folding",
-    "is_static",
-    "normalize_axis",
-    "np",
-    "operation",
-    "product",
-    "require_network",
-    "shape_text",
-    "torch",
-]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -20,7 +20,6 @@ from .common import (
     np,
     product,
     require_network,
-    shape_text,
     torch,
 )
 
@@ -109,6 +108,11 @@ def promote(
 def binary(a: Any, b: Any, op: str, dtype: torch.dtype | None = None) -> Tensor:
     """One IElementWiseLayer on the two operands as :func:`promote` makes them, or as ``dtype`` says."""
     return L.elementwise(*promote(a, b, dtype=dtype), op=op)
+
+
+def combined(parts: Iterable[Tensor], op: str = "SUM") -> Tensor:
+    """The parts as one, by an IElementWiseLayer for each after the first."""
+    return functools.reduce(lambda total, part: L.elementwise(total, part, op), parts)
 
 
 def scaled(x: Tensor, factor: float | SizeLike | Tensor) -> Tensor:
@@ -252,6 +256,3 @@ def varargs(args: Sequence[Any]) -> tuple[Any, ...]:
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         return tuple(args[0])
     return tuple(args)
-
-
-__all__ = ["SizeLike", "shape_text"]

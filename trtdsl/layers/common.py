@@ -1,4 +1,5 @@
 """What every file of this floor is written with: adding and evaluating layers, Tensors, torch, sizes, errors."""
+# ruff: noqa: F401
 
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -11,36 +12,3 @@ from ..sizes.size import Size, SizeLike, is_static
 from .base import add_layer, adds, axes_mask, axes_of, broadcast, channels_last, folding, member, normalize_axis
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .mistakes import mistakes
-
-__all__ = [
-    "DefinitionError",
-    "Evaluate",
-    "Network",
-    "Node",
-    "Shape",
-    "ShapeError",
-    "Shapes",
-    "Size",
-    "SizeLike",
-    "Tensor",
-    "UnsupportedError",
-    "add_layer",
-    "adds",
-    "as_dtype",
-    "axes_mask",
-    "axes_of",
-    "broadcast",
-    "channels_last",
-    "count",
-    "dtype_name",
-    "evaluates",
-    "folding",
-    "is_static",
-    "member",
-    "mistakes",
-    "normalize_axis",
-    "np",
-    "operation",
-    "shape_text",
-    "torch",
-]

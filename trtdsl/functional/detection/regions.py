@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..common import L, ShapeError, SizeLike, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import binary, choose, per_axis
+from ..operands import binary, choose, combined, per_axis
 from ..pointwise.arithmetic import add, mul
 from ..products.matmul import matmul
 from ..sampling.taps import make_taps, number
@@ -96,16 +96,14 @@ def _gathered(input: Tensor, item: Tensor, ys: Neighbours, xs: Neighbours) -> Te
     n, c, h, w = input.shape
     table = L.shuffle(input, [0, 2, 3, 1], (n * h * w, c))
     first = binary(L.unsqueeze(item, [2]), h, "PROD", torch.int32)  # the item's first row
-    total = None
-    for row, row_weight in ys:
-        for column, column_weight in xs:
-            line = binary(binary(first, L.unsqueeze(row, [2]), "SUM"), w, "PROD", torch.int32)
-            picked = L.gather(table, binary(line, L.unsqueeze(column, [1]), "SUM"), 0)
-            weight = binary(L.unsqueeze(row_weight, [2]), L.unsqueeze(column_weight, [1]), "PROD")
-            term = mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
-            total = term if total is None else add(total, term)
-    assert total is not None
-    return total
+
+    def term(row: Tensor, row_weight: Tensor, column: Tensor, column_weight: Tensor) -> Tensor:
+        line = binary(binary(first, L.unsqueeze(row, [2]), "SUM"), w, "PROD", torch.int32)
+        picked = L.gather(table, binary(line, L.unsqueeze(column, [1]), "SUM"), 0)
+        weight = binary(L.unsqueeze(row_weight, [2]), L.unsqueeze(column_weight, [1]), "PROD")
+        return mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
+
+    return combined(term(*y, *x) for y in ys for x in xs)
 
 
 @operation
@@ -174,15 +172,13 @@ def _shifted(input: Tensor, points: list[Tensor], groups: int, factor: Tensor | 
     items = L.shuffle(counted(input.network, n * groups, torch.int32), reshape=(n, groups, 1))
     first = binary(items, h * w, "PROD", torch.int32)
     ys, xs = (_bounded(point, size) for point, size in zip(points, (h, w), strict=True))
-    total = None
-    for row, row_weight in ys:
-        for column, column_weight in xs:
-            place = binary(binary(row, w, "PROD", torch.int32), column, "SUM")
-            picked = L.gather(table, binary(first, place, "SUM"), 0)
-            weight = binary(row_weight, column_weight, "PROD")
-            if factor is not None:
-                weight = binary(weight, L.cast(factor, torch.float32), "PROD")
-            term = mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
-            total = term if total is None else add(total, term)
-    assert total is not None
-    return total
+
+    def term(row: Tensor, row_weight: Tensor, column: Tensor, column_weight: Tensor) -> Tensor:
+        place = binary(binary(row, w, "PROD", torch.int32), column, "SUM")
+        picked = L.gather(table, binary(first, place, "SUM"), 0)
+        weight = binary(row_weight, column_weight, "PROD")
+        if factor is not None:
+            weight = binary(weight, L.cast(factor, torch.float32), "PROD")
+        return mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
+
+    return combined(term(*y, *x) for y in ys for x in xs)

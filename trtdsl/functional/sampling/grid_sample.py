@@ -10,7 +10,7 @@ from typing import Any
 from ...sizes.size import SizeLike, is_static, product
 from ..common import L, ShapeError, Tensor, UnsupportedError, folding, operation, shape_text, torch
 from ..lowerings import lowered, way
-from ..operands import as_tensor, binary
+from ..operands import as_tensor, binary, combined
 from .separable import resized_by_layer, separable, transformation_of, why_not
 from .taps import Taps, make_taps, number
 
@@ -167,17 +167,15 @@ def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
     def by_point(value: Tensor) -> Tensor:
         return L.squeeze(value, [value.ndim - 1]) if single else value
 
-    total = inside = None
-    for parts in itertools.product(*(tap.parts for tap in taps)):
+    def read(parts: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
         index, weight = parts[0]
         for size, (position, factor) in zip(x.shape[3:], parts[1:], strict=True):
             index = index * as_tensor(size, x.network, torch.int32) + position
             weight = _combined(weight, factor, "PROD")
         values = L.gather(table, L.squeeze(index, [index.ndim - 1]), 1, num_elementwise_dims=1)
-        if weight is not None:
-            values = L.cast(values, torch.float32) * by_point(weight)
-        total = values if total is None else total + values
-    assert total is not None
+        return values if weight is None else L.cast(values, torch.float32) * by_point(weight)
+
+    total, inside = combined(map(read, itertools.product(*(tap.parts for tap in taps)))), None
     for tap in taps:
         inside = _combined(inside, tap.inside, "AND")
     total = L.cast(total if inside is None else _masked(by_point(inside), total), x.dtype)
@@ -243,11 +241,11 @@ def bilinear_sample(
 
 def _valid(points: Sequence[Tensor], sizes: Sequence[SizeLike]) -> Tensor:
     """Where 0 <= point < size - 1 along each dimension, as (N, 1, Ho, Wo); False for NaN."""
-    result: Tensor | None = None
-    for point, size in zip(points, sizes, strict=True):
+
+    def inside(point: Tensor, size: SizeLike) -> Tensor:
         below = L.unary(binary(point, 0.0, "LESS"), "NOT")
-        inside = L.elementwise(below, binary(point, number(size - 1, point.network), "LESS"), "AND")
-        result = inside if result is None else L.elementwise(result, inside, "AND")
-    assert result is not None
+        return L.elementwise(below, binary(point, number(size - 1, point.network), "LESS"), "AND")
+
+    result = combined(map(inside, points, sizes), "AND")
     n, height, width, _ = result.shape
     return L.shuffle(result, reshape=(n, 1, height, width))

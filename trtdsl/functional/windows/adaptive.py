@@ -7,7 +7,7 @@ from typing import Any
 
 from ..common import L, Network, SizeLike, Tensor, is_static, product, torch
 from ..family import family
-from ..operands import as_tensor, binary, per_axis, stretch, with_last
+from ..operands import as_tensor, binary, combined, per_axis, stretch, with_last
 from ..shaping.create import counted
 from .extent import check_rank
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
@@ -155,13 +155,12 @@ def _with_indices(ndim: int, x: Tensor, outputs: Sequence[SizeLike]) -> tuple[Te
     order = [*range(lead), *(lead + 2 * k for k in range(ndim)), *(lead + 2 * k + 1 for k in range(ndim))]
     kept = (*x.shape[:lead], *outputs)
     flat = L.shuffle(picked, order, (*kept, product(windows)))
-    flat_index: Tensor | None = None
+    parts = []
     for k, place in enumerate(places):
         shape: list[SizeLike] = [1] * (2 * ndim)
         shape[k], shape[ndim + k] = outputs[k], windows[k]
-        part = L.shuffle(place, reshape=shape)
-        flat_index = part if flat_index is None else L.elementwise(flat_index, part, "SUM")
-    assert flat_index is not None
+        parts.append(L.shuffle(place, reshape=shape))
+    flat_index = combined(parts)
     values, chosen = L.topk(flat, 1, flat.ndim - 1, "MAX", indices_dtype=torch.int64)
     table = L.shuffle(flat_index, reshape=(*(1,) * lead, *outputs, product(windows)))
     # IGatherLayer broadcasts nothing: the table is repeated for every channel.

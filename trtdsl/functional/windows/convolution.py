@@ -10,7 +10,7 @@ from ...layers.convolution import check_channels, convolution_of_shape, convolut
 from ...layers.windows import count_windows
 from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
 from ..family import family
-from ..operands import binary, per_axis
+from ..operands import binary, combined, per_axis
 from ..products.folding import deferred
 from ..shaping.arrange import flip
 from .blocks import with_even_channels
@@ -130,8 +130,9 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pre: i
 
     def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
         wide = L.cast(x, torch.float32)
-        zero, total = x.network.constant(torch.tensor(0.0)), None
-        for tap in range(taps):
+        zero = x.network.constant(torch.tensor(0.0))
+
+        def product(tap: int) -> Tensor:
             start = tap * dilation - pre
             inside = start >= 0 and post <= (taps - 1 - tap) * dilation
             whole = start == 0 and stride == 1 and length == x.shape[2]
@@ -139,9 +140,9 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pre: i
             part = wide if whole else L.slice(wide, (0, 0, start), shape, (1, 1, stride), mode, fill)
             factor = kernel.data[:, 0, tap].float().reshape(1, -1, 1)
             own = Tensor(x.network, tuple(factor.shape), factor.dtype, data=factor, weight_names=kernel.weight_names)
-            product = L.elementwise(part, own, "PROD")
-            total = product if total is None else L.elementwise(total, product, "SUM")
-        assert total is not None
+            return L.elementwise(part, own, "PROD")
+
+        total = combined(map(product, range(taps)))
         if bias is not None:
             total = _add_bias(total, L.cast(bias, torch.float32))
         return L.cast(total, x.dtype)

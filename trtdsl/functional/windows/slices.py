@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..common import L, SizeLike, Tensor, UnsupportedError, is_static, torch
-from ..operands import as_tensor, binary
+from ..operands import as_tensor, binary, combined
 from .extent import Windows
 
 
@@ -24,8 +24,8 @@ def integer_average(windows: Windows, count_include_pad: bool, divisor_override:
 def counts_of(windows: Windows, length: list[SizeLike], *, padding: bool) -> Tensor:
     """The number of elements of each window that are in the input (or its padding), (1, 1, *counts)."""
     network, dtype = windows.x.network, windows.x.dtype
-    result: Tensor | None = None
-    for axis in windows.axes:
+
+    def along(axis: int) -> Tensor:
         number, pad, step = windows.count(axis), windows.padding[axis], windows.stride[axis]
         start = L.linspace(
             network, (number,), network.constant(float(-pad)), network.constant(torch.tensor([float(step)]))
@@ -34,10 +34,9 @@ def counts_of(windows: Windows, length: list[SizeLike], *, padding: bool) -> Ten
         end = binary(end, as_tensor(length[axis] + (pad if padding else 0), network, torch.float32), "MIN")
         start = start if padding else binary(start, 0.0, "MAX")
         shape = [number if other == axis + 2 else 1 for other in range(windows.x.ndim)]
-        factor = L.shuffle(L.cast(L.elementwise(end, start, "SUB"), dtype), reshape=shape)
-        result = factor if result is None else L.elementwise(result, factor, "PROD")
-    assert result is not None
-    return result
+        return L.shuffle(L.cast(L.elementwise(end, start, "SUB"), dtype), reshape=shape)
+
+    return combined(map(along, windows.axes), "PROD")
 
 
 def by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
@@ -49,12 +48,7 @@ def by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
     for axis in windows.axes:
         if windows.size[axis] == windows.stride[axis] == 1 and not windows.padding[axis]:
             continue
-        total: Tensor | None = None
-        for k in range(_static(windows.size[axis])):
-            part = _offset(x, windows, {axis: k}, padding)
-            total = part if total is None else L.elementwise(total, part, op)
-        assert total is not None
-        x = total
+        x = combined((_offset(x, windows, {axis: k}, padding) for k in range(_static(windows.size[axis]))), op)
     return x
 
 
