@@ -19,8 +19,8 @@ import trtdsl.layers as L
 from trtdsl.core.errors import (
     EngineDamagedError,
     FeedNameError,
+    ProgramDamagedError,
     ProgramFaultError,
-    TrtdslError,
     UnevaluatedProgramError,
     UsageError,
 )
@@ -247,6 +247,23 @@ def test_the_spatial_transformer_equals_the_interpreter(precision):
         torch.testing.assert_close(got[name], value, rtol=room, atol=room)
 
 
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_outputs_that_the_program_calls_otherwise_are_told_apart(order):
+    def normed(x, weight):
+        return x * F.rsqrt(F.mean(x * x, (-1,), keepdim=True) + 1e-6) * weight
+
+    net = td.Network()
+    first = normed(F.linear(net.input("x0", (4, 8, 16)), random(16, 16)), random(16, seed=1))
+    results = {"a": first, "b": normed(F.linear(first, random(16, 16, seed=2)), random(16, seed=3))}
+    for name in order:
+        net.output(results[name], name)
+    feeds = feeds_of(random(4, 8, 16, seed=4))
+    found, expected = td.evaluate_engine(net, feeds), td.interpret(net, feeds)
+    assert list(found) == list(order)
+    for name in order:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
 # -- damaged engines ---------------------------------------------------------------------------------------------------
 
 
@@ -276,10 +293,10 @@ def edited(data, change):
 
 
 def caught(data, feeds, expected):
-    """Whether the evaluation of an engine fails, or gives something else."""
+    """Whether the evaluation of an engine finds a fault, or gives something else; to know nothing of it is no catch."""
     try:
         got = td.evaluate_engine(data, feeds, trust=True)
-    except TrtdslError:
+    except (ProgramFaultError, ProgramDamagedError):
         return True
     return any(not torch.allclose(got[name], value, rtol=1e-4, atol=1e-5) for name, value in expected.items())
 
@@ -288,9 +305,10 @@ def test_the_victim_itself_is_fine(victim):
     assert not caught(*victim)
 
 
-def test_a_bias_that_is_switched_off_is_caught(victim):
-    data, feeds, expected = victim
-    assert caught(edited(data, lambda text: text.replace("bias=true", "bias=false", 1)), feeds, expected)
+def test_a_bias_that_is_switched_off_is_an_operand_that_nothing_uses(victim):
+    data, feeds, _ = victim
+    with pytest.raises(UnevaluatedProgramError, match="corrltn has 1 operands more than are known"):
+        td.evaluate_engine(edited(data, lambda text: text.replace("bias=true", "bias=false", 1)), feeds, trust=True)
 
 
 def test_a_weight_whose_strides_are_transposed_is_caught(victim):

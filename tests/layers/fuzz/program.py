@@ -2,8 +2,9 @@
 
 A network is a seed and the steps that it was drawn with, each a recipe whose operands are results of earlier steps
 where these fit. Many are parts of one network with inputs and outputs of their own, so that one build serves them all,
-and one run of the C++ compiler takes all their kernels. Where a build fails, its halves are built. A network that
-differs is tried alone, and reduced to the fewest steps that still differ.
+and one run of the C++ compiler takes all their kernels. Where a build fails, its halves are built to find which is
+refused, and the others are built again as one. A network that differs is tried alone, and reduced to the fewest steps
+that still differ.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import math
 import os
 import random
+import resource
+import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,10 +64,13 @@ USUAL = (
 )  # fmt: skip
 ATTEMPTS = 4  # to find a step that TensorRT takes
 COMPARED = (torch.int8, torch.uint8, torch.bool, torch.int32, torch.int64, *STEPS)
-TOGETHER = 30  # networks that are parts of one
+BATCH = 100
+TOGETHER = {False: 40, True: 5}
+"""Networks that are parts of one, of static and of dynamic sizes, where the builder's time grows with the square."""
 OUTCOMES = ("differs", "not evaluated")
 PERTURBED = 6  # runs of the interpreter on inputs a rounding apart
 MOST_ELEMENTS = 20_000
+LONGEST = 4  # seconds of computing for one build: resizing dynamic sizes of several axes takes longer
 TINY = torch.tensor([1e-40, -1e-40, 6e-8, 65504.0])  # denormal in float32, in float16, and its greatest number
 
 
@@ -237,6 +243,7 @@ def build(members: Sequence[Member]) -> bytes | str:
     child = os.fork()
     if not child:
         os.close(reading)
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST + 1))
         with suppress(RuntimeError), BACKEND.listen(), open(writing, "wb") as to:
             to.write(_plan_of(members))
         os._exit(0)
@@ -244,7 +251,9 @@ def build(members: Sequence[Member]) -> bytes | str:
     with open(reading, "rb") as given:
         plan = given.read()
     _, status = os.waitpid(child, 0)
-    return "crashes the builder" if os.WIFSIGNALED(status) else plan or "not built"
+    if os.WIFSIGNALED(status):
+        return "not built: takes too long" if os.WTERMSIG(status) == signal.SIGXCPU else "crashes the builder"
+    return plan or "not built"
 
 
 def _plan_of(members: Sequence[Member]) -> bytes:
@@ -285,8 +294,17 @@ class Tolerant(Evaluation):
 
     def outputs(self) -> dict[str, Any]:
         """The outputs; why there is none, where it is absent."""
-        self.written |= self.absent.keys()
-        return super().outputs() | {plain(name): reason for name, reason in self.absent.items()}
+        found: dict[str, Any] = {}
+        for name in self.text.names("outputs"):
+            root = self.memory.root(name).name
+            if root in self.absent or root not in self.written:
+                found[plain(name)] = self.absent.get(root, "differs: no launch writes it")
+                continue
+            try:
+                found[plain(name)] = self.memory.view(name).clone(memory_format=torch.contiguous_format)
+            except UnevaluatedProgramError as error:
+                found[plain(name)] = f"not evaluated: {error.message}"
+        return found
 
 
 def evaluate(plan: bytes, feeds: Mapping[str, torch.Tensor]) -> dict[str, Any]:
@@ -346,25 +364,40 @@ def _halves(members: Sequence[Member]) -> list[Sequence[Member]]:
 
 
 def run_all(groups: Iterable[Sequence[Member]]) -> Iterator[tuple[Member, str]]:
-    """What became of each network of some groups, each built as one; where one is refused, its halves."""
+    """What became of each network of some groups, each built as one, without those that TensorRT refuses."""
     for group in groups:
         plan = build(group)
-        if isinstance(plan, bytes):
-            yield from outcomes(group, plan)
-        elif len(group) > 1:
-            yield from run_all(_halves(group))
-        else:
+        if not isinstance(plan, bytes) and len(group) > 1:
+            refused = dict(_refused(group))
+            yield from ((own, outcome) for own, outcome in zip(group, map(refused.get, map(id, group))) if outcome)
+            built = [own for own in group if id(own) not in refused]
+            # Where each half is built and the whole is not, the halves are.
+            yield from run_all([built] if refused and built else _halves(built))
+        elif not isinstance(plan, bytes):
             yield group[0], plan
+        else:
+            yield from outcomes(group, plan)
+
+
+def _refused(group: Sequence[Member]) -> Iterator[tuple[int, str]]:
+    """The networks of a group that are not built even alone, by their ids, and why."""
+    for half in _halves(group):
+        plan = build(half)
+        if not isinstance(plan, bytes):
+            yield from _refused(half) if len(half) > 1 else [(id(half[0]), plan)]
 
 
 def run_many(networks: Iterable[Drawn | None]) -> Iterator[tuple[Drawn, str]]:
-    """What became of each of many networks."""
+    """What became of each of many networks; those of dynamic sizes are built apart, a few at a time."""
     drawn = iter(networks)
-    while batch := list(islice(drawn, TOGETHER)):
+    while batch := list(islice(drawn, BATCH)):
         made = [(network, member(network)) for network in batch if network is not None]
         yield from ((network, reason) for network, reason in made if isinstance(reason, str))
         members = [own for _, own in made if isinstance(own, Member)]
-        yield from ((own.drawn, outcome) for own, outcome in run_all([members] if members else []))
+        for dynamic, together in TOGETHER.items():
+            kind = [own for own in members if own.drawn.dynamic == dynamic]
+            groups = (kind[start : start + together] for start in range(0, len(kind), together))
+            yield from ((own.drawn, outcome) for own, outcome in run_all(groups))
 
 
 def run(drawn: Drawn) -> str:

@@ -128,9 +128,9 @@ def _evaluate(
             )
         at = replace(given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
         found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe)
-        unnamed, missing = found.keys() - ranks.keys(), [name for name in ranks if name not in found]
-        if ranks and len(unnamed) == len(missing) == 1:  # a program may call its one output by another name
-            found[missing[0]] = found.pop(unnamed.pop())
+        unnamed, missing = [name for name in found if name not in ranks], [name for name in ranks if name not in found]
+        if missing and len(unnamed) == len(missing):  # a program may call outputs by other names, in the same order
+            found |= {name: found[own] for name, own in zip(missing, unnamed, strict=True)}
         elif missing:
             raise UnevaluatedProgramError(f"no launch of the program gives the output {missing[0]}: it is an input")
         return {name: found[name].reshape(()) if ranks[name] == 0 else found[name] for name in ranks} or found

@@ -28,6 +28,7 @@ OPTIONS = (
     "-fpermissive", "-fno-math-errno", "-fno-trapping-math", "-ftree-vectorize",
 )  # fmt: skip
 SECONDS = 600  # of computing that a process of kernels may take
+FEWEST = 8  # kernels for each run of the compiler, which takes a fifth of a second before the first
 COMPILING = 300  # seconds of computing for one run of the compiler
 COMPILERS_MEMORY = 4 << 30  # bytes
 
@@ -83,7 +84,7 @@ def compile_kernels(kernels: Iterable[Kernel]) -> dict[str, tuple[Path, int]]:
     cached = folder() / "kernels"
     found = {name: place for name, kernel in wanted.items() if (place := _kept(cached, kernel)) is not None}
     missing = [kernel for name, kernel in wanted.items() if name not in found]
-    workers = max(min(os.cpu_count() or 1, 4), 1)
+    workers = max(min(os.cpu_count() or 1, 4, len(missing) // FEWEST), 1)
     groups = [group for start in range(workers) if (group := missing[start::workers])]
     with ThreadPoolExecutor(workers) as pool:
         for result in pool.map(lambda group: _compile(cached, group), groups):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...core.errors import ProgramDamagedError, UnevaluatedProgramError
 
@@ -80,15 +81,18 @@ def kernel_of(name: str, source: str) -> Kernel:
             body = shared + variant.replace(match[0], f"__global__ void {name}(", 1)
             headers = tuple(dict.fromkeys(OWN_HEADERS[header] for header in included if header in OWN_HEADERS))
             barrier = BARRIER.search(body) is not None
-            declared, defined = _on_host(_without_types(head)), _on_host(INCLUDE.sub("", body))
-            for text in (declared, defined):
-                _check_enclosed(name, text)
-            return Kernel(name, declared, defined, barrier, headers)
+            return Kernel(name, _builtins(head), _enclosed(name, _on_host(INCLUDE.sub("", body))), barrier, headers)
     raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
 
 
-def _check_enclosed(name: str, text: str) -> None:
-    """Raises ProgramDamagedError for a text that leaves its namespace, or that has what only programs of hosts have."""
+@lru_cache(maxsize=64)
+def _builtins(head: str) -> str:
+    """What stands before a kernel: the same for most of an engine, with the switches of a few types."""
+    return _enclosed("of this engine", _on_host(_without_types(head)))
+
+
+def _enclosed(name: str, text: str) -> str:
+    """The text; ProgramDamagedError for one that leaves its namespace, or has what only programs of hosts have."""
     plain = COMMENT.sub(" ", STRING.sub('""', DIRECTIVE.sub("", text)))
     foreign = FOREIGN.search(plain)
     if foreign is not None:
@@ -100,6 +104,7 @@ def _check_enclosed(name: str, text: str) -> None:
             break
     if depth:
         raise ProgramDamagedError(f"the kernel {name} has braces in its text that do not match")
+    return text
 
 
 def _without_types(head: str) -> str:
