@@ -3,8 +3,8 @@
     trtdsl check networks/llama.py --set folder=Llama-3.2-1B
 
 ``tokens`` (N, S) continue the N sequences, of which ``starts`` tokens each are in the cache; ``lengths`` of the S
-count, the others pad. The logits are those of each sequence's last token that counts. The caches come back as outputs,
-which an engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode and prefill of one engine.
+count, the others pad. The logits are those of each sequence's last token that counts. The caches are states, which an
+engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode and prefill of one engine.
 """
 
 import importlib
@@ -92,7 +92,7 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
 
     N, S = td.Dim("N", min=1, opt=1, max=batch), td.Dim("S", min=1, opt=prompt, max=prompt)
     dtype = td.Weights(folder).dtypes["model.embed_tokens.weight"]
-    cache = td.Input((N, groups, capacity, width), dtype)
+    cache = td.State((N, groups, capacity, width), dtype)
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
     tied = {"lm_head.weight": "model.embed_tokens.weight"} if config.get("tie_word_embeddings") else None
 
@@ -112,7 +112,8 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
         )
         if "q_norm" in w:
             q, k = norm(q, w.q_norm, eps), norm(k, w.k_norm, eps)
-        q, k, v = rotate(q.transpose(1, 2)), rotate(k.transpose(1, 2)), v.transpose(1, 2)
+        q, k, v = (x.transpose(1, 2).to(keys.dtype) for x in (q, k, v))  # in a lower precision the caches keep theirs
+        q, k = rotate(q), rotate(k)
         keys, values = L.kv_cache_update(keys, k, starts), L.kv_cache_update(values, v, starts)
         y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
         return linear(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values

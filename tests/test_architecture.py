@@ -63,6 +63,7 @@ ORDERS = {
         "buildable",
         "witness",
         "check",
+        "generation",
         "mutation",
         "locate",
     ],

@@ -10,7 +10,7 @@ begin from a module   ``port``, ``from_module``, ``missing``
 weights               ``Weights``, ``convert_weights``, ``derive_weights``, ``stubs``
 load and define       ``load_spec``, ``NetworkSpec``, ``summarize``, ``Summary``, ``inspect``, ``explain_einsum``,
                       ``EinsumPlan``
-generate text         ``Generator``
+generate text         ``Generator``, ``check_generation``
 is it right?          ``check``, ``Tolerance``, ``CheckReport``; ``interpret``, ``Interpreter``, ``sample_feeds``;
                       ``mutate``, ``MutationReport``; ``obstacles``, ``Obstacle``
 where does it part?   ``compare_calls``, ``CallReport``, ``locate_call``

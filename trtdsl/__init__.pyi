@@ -12,6 +12,7 @@ from .building.tune import tune as tune
 from .checking.buildable import Obstacle as Obstacle
 from .checking.buildable import obstacles as obstacles
 from .checking.check import check as check
+from .checking.generation import check_generation as check_generation
 from .checking.judging.equality import Tolerance as Tolerance
 from .checking.judging.equality import compare as compare
 from .checking.judging.quality import SQNR as SQNR
@@ -69,6 +70,7 @@ from .engine.run import run_files as run_files
 from .engine.running.compare_runs import RunComparison as RunComparison
 from .engine.running.compare_runs import compare_runs as compare_runs
 from .engine.running.evaluate import evaluate_engine as evaluate_engine
+from .engine.running.generate import Generator as Generator
 from .engine.triton import export_triton as export_triton
 from .functional.einsum.explain import explain_einsum as explain_einsum
 from .functional.einsum.plan import EinsumPlan as EinsumPlan
@@ -78,7 +80,6 @@ from .functional.scanning.control import cond as cond
 from .functional.scanning.control import scan as scan
 from .functional.scanning.control import while_loop as while_loop
 from .interpreter.feeds import sample_feeds as sample_feeds
-from .interpreter.generate import Generator as Generator
 from .interpreter.interpret import Interpreter as Interpreter
 from .interpreter.interpret import interpret as interpret
 from .porting import from_module as from_module
@@ -150,6 +151,7 @@ __all__ = [
     "build",
     "build_several",
     "check",
+    "check_generation",
     "compare",
     "compare_calls",
     "compare_programs",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from device import simulated_device
+from support.checkpoints import save_checkpoint, save_tokenizer
 
 from trtdsl.core import errors
 from trtdsl.core.backend import cuda_status
@@ -64,6 +65,22 @@ def test_commands_of_pages_run(page, part, name, tmp_path, command_line, monkeyp
         assert program == "trtdsl"
         run(*arguments)
     assert {file.name for file in tmp_path.iterdir()} >= {f"{name}{suffix}" for suffix in (".py", ".engine", ".html")}
+
+
+def test_a_folder_becomes_text_in_five_commands(tmp_path, command_line):
+    save_checkpoint("qwen3", tmp_path / "Qwen3-0.6B")
+    save_tokenizer(tmp_path / "Qwen3-0.6B")
+    (tmp_path / "networks").symlink_to(ROOT / "networks")
+    text = (ROOT / "docs" / "cookbook" / "language-model.md").read_text()
+    (block,) = re.findall(r"<!-- from a folder to text -->\n```sh\n(.*?)```\n<!-- end -->", text, re.DOTALL)
+    run, shown = command_line(tmp_path), []
+    for line in block.splitlines():
+        _, *arguments = shlex.split(line)
+        shown.append(run(*arguments).stdout)
+    assert len(shown) == 5
+    assert "equals its torch reference" in shown[0] and "96 tokens are the reference's" in shown[1]
+    assert len(shown[2].strip("\n")) == 32 and "launches" in shown[3]
+    assert (tmp_path / "decoder.engine.json").is_file()
 
 
 def test_the_production_page_has_every_error_code():

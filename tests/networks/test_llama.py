@@ -1,87 +1,36 @@
 """Checkpoints of four families in small: equal to transformers, one step and a whole generated text."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from support.checkpoints import FAMILIES, SIZES, save_checkpoint, save_tokenizer
 
 import trtdsl as td
 
 FILE = Path(__file__).parents[2] / "networks" / "llama.py"
-LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
-SIZES = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "vocab_size": 40,
-    "max_position_embeddings": 64,
-    "eos_token_id": None,
-    "bos_token_id": None,
-}
-FAMILIES = {
-    "llama": {
-        "rope_parameters": {"rope_type": "llama3", "rope_theta": 500.0, **LLAMA3},
-        "tie_word_embeddings": True,
-    },
-    "llama-linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}, "mlp_bias": True},
-    "qwen2": {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
-    "qwen3": {"tie_word_embeddings": True},
-    "mistral": {"sliding_window": 5},
-}
 CAPACITY, PROMPT = 32, 8
 
 
-@pytest.fixture(scope="module")
-def transformers():
-    if importlib.util.find_spec("transformers") is None:
-        pytest.skip("transformers is not installed")
-    if importlib.util.find_spec("torchvision") is not None and not torch.version.cuda:
-        for operator in ("nms", "qnms"):  # which a torchvision for CUDA does not bring to the CPU's torch
-            if not hasattr(torch.ops.torchvision, operator):
-                torch.library.define(f"torchvision::{operator}", "(Tensor a, Tensor b, float c) -> Tensor")
-    return importlib.import_module("transformers")
-
-
-@pytest.fixture
-def checkpoint(transformers, tmp_path):
-    """Writes a checkpoint of random weights as transformers publishes them, and gives its module."""
-
-    def made(family):
-        kind = transformers.AutoConfig.for_model(family.split("-")[0], **SIZES, **FAMILIES[family])
-        torch.manual_seed(0)
-        module = transformers.AutoModelForCausalLM.from_config(kind).eval()
-        for name, parameter in module.named_parameters():
-            scale = 0.3 if parameter.ndim > 1 else 0.1
-            parameter.data.normal_(std=scale).add_(1.0 if "norm" in name else 0.0)
-        module.save_pretrained(tmp_path, max_shard_size="20KB")
-        return module
-
-    return made
-
-
-def spec_of(folder):
-    return td.load_spec(str(FILE), {"folder": folder, "capacity": CAPACITY, "prompt": PROMPT, "batch": 2})
+def spec_of(folder, capacity=CAPACITY):
+    return td.load_spec(str(FILE), {"folder": folder, "capacity": capacity, "prompt": PROMPT, "batch": 2})
 
 
 @pytest.mark.parametrize(
     "family", [pytest.param(name, marks=[] if name in ("llama", "qwen2") else pytest.mark.heavy) for name in FAMILIES]
 )
-def test_a_step_equals_transformers(family, checkpoint, tmp_path):
-    checkpoint(family)
+def test_a_step_equals_transformers(family, tmp_path):
+    save_checkpoint(family, tmp_path)
     report = td.check(spec_of(tmp_path), sizes="quick")
     assert report.passed, report
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_generated_text_equals_transformers(family, checkpoint, tmp_path):
+def test_a_generated_text_equals_transformers(family, tmp_path):
     """Ragged prompts padded at their ends, beside each prompt by itself, without a cache and without our mask."""
-    module = checkpoint(family)
+    module = save_checkpoint(family, tmp_path)
     prompts = [[3, 4, 5, 6, 7, 8, 9], [11, 5, 29, 17]]
     wanted = [torch.tensor(prompt) for prompt in prompts]
     for _ in range(12):
@@ -89,6 +38,32 @@ def test_a_generated_text_equals_transformers(family, checkpoint, tmp_path):
             wanted = [torch.cat((text, module(text[None]).logits[0, -1].argmax()[None])) for text in wanted]
     found = td.Generator(spec_of(tmp_path).define())(prompts, max_tokens=12)
     assert [[*prompt, *text] for prompt, text in zip(prompts, found, strict=True)] == [each.tolist() for each in wanted]
+
+
+def test_texts_on_the_command_line(tmp_path, command_line):
+    save_checkpoint("llama", tmp_path / "small", eos_token_id=39)
+    save_tokenizer(tmp_path / "small")
+    run = command_line(tmp_path)
+    how = ["generate", FILE, "--set", "folder=small", "--set", "capacity=32", "--set", "prompt=8", "--max-tokens", 12]
+    streamed = run(*how, "--prompt", "hello").stdout
+    facts = json.loads(run(*how, "--prompt", "hello", "--prompt", "abc", "--json").stdout)
+    assert facts["results"][0] == streamed.rstrip("\n") and 1 < len(streamed) <= 13
+    tokens = json.loads(run(*how, "--tokens", "7,4,11,11,14", "--json").stdout)["results"][0]
+    assert (
+        td.Generator(spec_of(tmp_path / "small").define(), tmp_path / "small").tokenizer.decode(tokens)
+        == facts["results"][0]
+    )
+    drawn = [run(*how, "--prompt", "hello", "--temperature", 2, "--seed", seed).stdout for seed in (1, 2, 1)]
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert "are the reference's" in run(*how, "--check").stdout
+    for given, message in (
+        (["--prompt", "hello", "--max-tokens", 60], "do not fit into a cache of 32"),
+        ([], "say what to go on with"),
+        (["--tokens", "a"], "expected numbers such as 1,2,3"),
+        (["--tokens", "3,99"], "there is no token 99: the network knows 40"),
+        (["--prompt", "a", "--tokenizer", "."], "has no tokenizer.json"),
+    ):
+        assert message in run(*how, *given, code=2).stderr
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
@@ -105,9 +80,8 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
         td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 4, "prompt": 8})
 
 
-def test_a_step_of_decoding_is_nine_launches_a_layer(checkpoint, tmp_path):
+def test_a_step_of_decoding_is_nine_launches_a_layer(tmp_path):
     """Norm, q and k and v, rotation and cache, attention, output; norm, gate and up, product, down."""
-    module = checkpoint("llama")
-    module.to(torch.bfloat16).save_pretrained(tmp_path, max_shard_size="20KB")
+    save_checkpoint("llama", tmp_path, torch.bfloat16)
     step = spec_of(tmp_path).define(dims={"N": 1, "S": 1}, profiles=[])
     assert len(td.program(step).launches) <= 2 * 9 + 3  # embedding and position, last norm, logits

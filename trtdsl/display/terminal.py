@@ -20,6 +20,15 @@ def print_line(text: str) -> None:
     terminal().print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+def print_pieces(pieces: Iterable[str]) -> None:
+    """A text on stdout, each piece as soon as it is there."""
+    console = terminal()
+    for piece in pieces:
+        console.print(shown(piece), end="", highlight=False, markup=False, soft_wrap=True)
+        console.file.flush()
+    print_line("")
+
+
 def print_parts(parts: Iterable[Any]) -> None:
     """Lines and tables on stdout, in order."""
     for part in parts:

@@ -10,20 +10,33 @@ import trtdsl.layers as L
 SHARES = torch.tensor([0.1, 0.5, 0.3, 0.06, 0.04])
 
 
+def counting(**dims):
+    """Whose next tokens have the probabilities SHARES, counted on from the sum of all tokens so far."""
+
+    @td.network(
+        inputs={
+            "tokens": td.Input(("N", "S"), "int64", sample=(0, 5)),
+            "starts": td.Input(("N",), "int32", sample=(0, 5)),
+            "lengths": td.Input(("N",), "int32", sample=(1, 2)),
+            "sums": td.State(("N", 1, 9, 1), "float32"),
+        }
+    )
+    def counting(tokens, starts, lengths, sums):
+        counted = F.arange(tokens.shape[1]) < lengths.to(torch.int64).unsqueeze(1)
+        now = sums.sum((1, 2, 3)) + F.where(counted, tokens, 0).sum(1).to(torch.float32)
+        slot = (F.arange(9) == starts.to(torch.int64).unsqueeze(1)).to(torch.float32).reshape(-1, 1, 9, 1)
+        rows = torch.stack([SHARES.roll(shift) for shift in range(5)]).log()
+        return {
+            "next_sums": sums + slot * (now - sums.sum((1, 2, 3))).reshape(-1, 1, 1, 1),
+            "logits": L.gather(tokens.network.constant(rows), now.to(torch.int64) % 5, 0),
+        }
+
+    return counting.define(dims=dims)
+
+
 @pytest.fixture(scope="module")
 def generator():
-    """Whose next tokens have the probabilities SHARES, counted on from the sum of all tokens so far."""
-    net = td.Network()
-    tokens, starts = net.input("tokens", ("N", "S"), "int64"), net.input("starts", ("N",), "int32")
-    lengths, sums = net.input("lengths", ("N",), "int32"), net.input("sums", ("N", 1, 9, 1), "int64")
-    now = sums[:, 0, 0, 0] + tokens.sum(1)
-    net.output(
-        sums + tokens.sum(1).reshape(-1, 1, 1, 1) + (starts + lengths).to(torch.int64).reshape(-1, 1, 1, 1) * 0,
-        "next_sums",
-    )
-    rows = torch.stack([SHARES.roll(shift) for shift in range(5)]).log()
-    net.output(L.gather(net.constant(rows), now % 5, 0), "logits")
-    return td.Generator(net)
+    return td.Generator(counting(N=(1, 2, 4000), S=(1, 2, 8)))
 
 
 def test_greedy_tokens_of_ragged_prompts(generator):
@@ -40,13 +53,20 @@ def test_greedy_tokens_of_ragged_prompts(generator):
     [({}, [0, 1, 2, 3, 4]), ({"top_k": 2}, [1, 2]), ({"top_p": 0.6}, [1, 2]), ({"top_p": 0.85}, [0, 1, 2])],
 )
 def test_drawn_tokens_have_the_probabilities_that_remain(generator, how, allowed):
-    drawn = generator([[5]] * 4000, max_tokens=1, temperature=1.0, **how)
+    drawn = generator([[0]] * 4000, max_tokens=1, temperature=1.0, **how)
     shares = torch.bincount(torch.tensor(drawn)[:, 0], minlength=5) / 4000
     wanted = torch.zeros(5)
     wanted[allowed] = SHARES[allowed] / SHARES[allowed].sum()
     assert torch.allclose(shares, wanted, atol=0.04)
-    assert drawn == generator([[5]] * 4000, max_tokens=1, temperature=1.0, **how)
-    assert drawn != generator([[5]] * 4000, max_tokens=1, temperature=1.0, seed=1, **how)
+    assert drawn == generator([[0]] * 4000, max_tokens=1, temperature=1.0, **how)
+    assert drawn != generator([[0]] * 4000, max_tokens=1, temperature=1.0, seed=1, **how)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_prompts_longer_than_a_step_are_fed_in_parts(most, generator):
+    prompts = [[1, 2, 3, 4, 1], [2], [3, 4, 4]]
+    found = td.Generator(counting(N=(1, 2, 4), S=(1, 1, most)))(prompts, max_tokens=3)
+    assert found == generator(prompts, max_tokens=3)
 
 
 def test_texts_by_a_tokenizer(generator):
@@ -57,7 +77,7 @@ def test_texts_by_a_tokenizer(generator):
         def decode(self, tokens):
             return "".join(map(str, tokens))
 
-    assert td.Generator(generator.network, Digits())(["12"], max_tokens=3) == ["431"]
+    assert td.Generator(counting(N=1, S=(1, 2, 8)), Digits())(["12"], max_tokens=3) == ["431"]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +99,6 @@ def test_a_network_without_a_cache_generates_nothing():
     net = td.Network("plain")
     net.output(F.relu(net.input("x", (3,))), "y")
     with pytest.raises(
-        td.UsageError, match="'plain' generates nothing: it lacks tokens, starts, lengths, logits, next_x"
+        td.UsageError, match="'plain' generates nothing: it lacks tokens, starts, lengths, logits, a td.State"
     ):
         td.Generator(net)

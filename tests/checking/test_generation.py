@@ -1,0 +1,49 @@
+"""Generated tokens against transformers' whole models, which have no cache: equal, near ties named, others told."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from support.checkpoints import FAMILIES, save_checkpoint
+
+import trtdsl as td
+
+FILE = Path(__file__).parents[2] / "networks" / "llama.py"
+
+
+def spec_of(folder, capacity=32):
+    return td.load_spec(str(FILE), {"folder": folder, "capacity": capacity, "prompt": 8, "batch": 2})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_64_tokens_equal_transformers(family, tmp_path):
+    save_checkpoint(family, tmp_path)
+    spec = spec_of(tmp_path, capacity=80)
+    report = td.check_generation(spec, n=64)
+    assert report.passed and not report.partings, report
+    assert [len(text) for text in report.tokens] == [64, 64]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", "float32"), (None, "bfloat16"), (None, "float16")])
+def test_tokens_in_half_precision_are_near_ties_at_most(precision, dtype, tmp_path):
+    save_checkpoint("qwen3", tmp_path, getattr(torch, dtype))
+    report = td.check_generation(spec_of(tmp_path), n=24, precision=precision)
+    assert report.passed, report
+
+
+def test_another_model_is_told_from_it(tmp_path):
+    """With positions that turn otherwise, and with a prompt that the network does not see."""
+    module = save_checkpoint("mistral", tmp_path)
+    changed = save_checkpoint("mistral", tmp_path / "other", rope_parameters={"rope_type": "default", "rope_theta": 10})
+    assert td.check_generation(spec_of(tmp_path), module, n=12).passed
+    report = td.check_generation(spec_of(tmp_path), changed, n=12)
+    assert not report.passed
+    with pytest.raises(td.MismatchError, match=r"prompt 0, token \d+ differs: \d+, not \d+, whose logit is"):
+        report.raise_for_mismatch()
+
+
+def test_a_reference_is_asked_for():
+    net = td.Network("plain")
+    net.output(net.input("x", (3,)) * 2, "y")
+    with pytest.raises(td.UsageError, match="give a reference: only of weights in a checkpoint's folder"):
+        td.check_generation(net)

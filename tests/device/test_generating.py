@@ -1,0 +1,68 @@
+"""Text by an engine, whose caches stay on the GPU: the tokens of the interpreted network."""
+
+import pytest
+import torch
+
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+
+
+def following(*, state=td.State):
+    """Whose next token is the sum of all that it has seen, modulo 11, by a cache of seven slots."""
+    n, s = td.Dim("N", min=1, opt=2, max=3), td.Dim("S", min=1, opt=2, max=3)
+
+    @td.network(
+        inputs={
+            "tokens": td.Input((n, s), "int64", sample=(0, 11)),
+            "starts": td.Input((n,), "int32", sample=(0, 4)),
+            "lengths": td.Input((n,), "int32", sample=(1, 2)),
+            "cache": state((n, 1, 7, 1)),
+        },
+        profiles=[td.Profile(S=1), td.Profile()],
+    )
+    def following(tokens, starts, lengths, cache):
+        rows = tokens.to(torch.float32).unsqueeze(1).unsqueeze(-1)
+        new = L.kv_cache_update(cache, rows, starts)
+        end = (starts + lengths).to(torch.int64).unsqueeze(1)
+        total = F.where(F.arange(7) < end, new.flatten(1), 0.0).sum(1)
+        return {"next_cache": new, "logits": F.one_hot(total.to(torch.int64) % 11, 11)}
+
+    return following
+
+
+@pytest.fixture
+def engine(machine, tmp_path):
+    td.build(following(), tmp_path / "following.engine", check=False)
+    return td.load_engine(tmp_path / "following.engine")
+
+
+def test_an_engine_generates_what_its_network_does(engine):
+    """1 + 2 gives 3, then 6, then 12 % 11; a prompt of five tokens is fed in two parts, as three are the most."""
+    prompts = [[1, 2], [3, 1, 4, 1, 5], [10]]
+    wanted = [[3, 6, 1], [3, 6, 1], [10, 9, 7]]
+    assert td.Generator(following().define())(prompts, max_tokens=3) == wanted
+    assert td.Generator(engine)(prompts, max_tokens=3) == wanted
+    assert td.Generator(engine)(prompts[:1], max_tokens=3, stop=[6]) == [[3, 6]]
+
+
+def test_a_step_copies_no_cache(machine, engine):
+    steps = td.Generator(engine).stream([[1]], max_tokens=3)
+    next(steps)
+    next(steps)
+    before = machine.counts["cudaMemcpyAsync"]
+    next(steps)
+    assert machine.counts["cudaMemcpyAsync"] - before == 4  # tokens, starts, lengths; logits
+
+
+def test_what_an_engine_does_not_generate(machine, engine, tmp_path):
+    with pytest.raises(td.UsageError, match="do not fit into a cache of 7"):
+        td.Generator(engine)([[1] * 6], max_tokens=3)
+    with pytest.raises(td.FeedError, match="profile"):
+        td.Generator(engine)([[1]] * 4, max_tokens=3)
+    td.build(following(state=td.Input), tmp_path / "plain.engine", check=False)
+    with pytest.raises(td.UsageError, match="'following' generates nothing: it lacks a td.State"):
+        td.Generator(td.load_engine(tmp_path / "plain.engine"))
+    bare = td.load_engine(tmp_path / "following.engine", manifest=False)
+    with pytest.raises(td.UsageError, match="an engine generates with its manifest"):
+        td.Generator(bare)

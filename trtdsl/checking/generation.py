@@ -1,0 +1,149 @@
+"""Whether a network with a cache generates the tokens of its reference."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..core.backend import Backend
+from ..core.errors import MismatchError, UsageError
+from ..core.lazy import torch
+from ..definition.spec.opened import NetworkLike, as_spec
+from ..definition.spec.spec import NetworkSpec
+from ..definition.weights import Source
+from ..engine.running.generate import Generator
+from ..sizes.profile import Range
+from ..sizes.proof import extent
+
+NEAR = 4.0
+"""Between two logits of which torch's own error, in the network's precision, is this part, neither is the greater."""
+LENGTHS = (7, 4, 1)  # of the prompts, where none are given
+
+
+@dataclass(frozen=True)
+class Parting:
+    """A token that the reference would not have taken after the same text."""
+
+    prompt: int
+    place: int
+    """How many tokens were generated before."""
+    token: int
+    expected: int
+    gap: float
+    """How much greater the reference's logit of the expected token is."""
+    error: float
+    """Torch's own, of that text's logits in the network's precision."""
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the two are as good as equal in the network's precision."""
+        return self.gap <= NEAR * self.error
+
+    def __str__(self) -> str:
+        kind = "near tie" if self.is_near else "differs"
+        place = f"prompt {self.prompt}, token {self.place}"
+        gap = f"{self.gap:.2g} greater, where torch's own error is {self.error:.2g}"
+        return f"{place} {kind}: {self.token}, not {self.expected}, whose logit is {gap}"
+
+
+@dataclass(frozen=True)
+class GenerationReport:
+    """What :func:`check_generation` found."""
+
+    network: str
+    prompts: tuple[tuple[int, ...], ...]
+    tokens: tuple[tuple[int, ...], ...]
+    """What follows each prompt."""
+    partings: tuple[Parting, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every token is the reference's, near ties aside."""
+        return all(parting.is_near for parting in self.partings)
+
+    def __repr__(self) -> str:
+        return f"GenerationReport({self})"
+
+    def __str__(self) -> str:
+        count, verdict = sum(map(len, self.tokens)), "are" if self.passed else "ARE NOT"
+        ties = sum(parting.is_near for parting in self.partings)
+        besides = f", {ties} of them by near ties" if ties else ""
+        return "\n".join(
+            [f"{self.network}: {count} tokens {verdict} the reference's{besides}", *map(str, self.partings)]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON object."""
+        return {"schema": 1, "kind": "generation", "passed": self.passed, **asdict(self)}
+
+    def raise_for_mismatch(self) -> GenerationReport:
+        """The report itself; MismatchError naming the tokens that differ when it did not pass."""
+        if not self.passed:
+            raise MismatchError(str(self))
+        return self
+
+
+def check_generation(
+    source: NetworkLike,
+    reference: torch.nn.Module | None = None,
+    *,
+    prompts: Sequence[Sequence[int]] | None = None,
+    n: int = 64,
+    weights: Source | None = None,
+    dims: Mapping[str, Range] | None = None,
+    precision: str | os.PathLike[str] | None = None,
+    backend: str | Backend | None = None,
+    seed: int = 0,
+) -> GenerationReport:
+    """Compares ``n`` greedy tokens of :class:`~trtdsl.Generator`, on the CPU, with a whole model without a cache.
+
+    ``reference`` takes tokens (1, T) and gives logits (1, T, V), or an object that has ``logits``; without one it is
+    what transformers makes of the folder that the weights lie in. It reads each prompt with what the network generated,
+    once in float64 and once in the network's precision: a token that is not its likeliest is a near tie where torch's
+    own error is as large as the gap between the two, and differs otherwise. Tokens after a near tie are judged by the
+    text that they follow. The prompts are three random ones unless they are given.
+
+    Raises UsageError where there is no reference, and what :class:`~trtdsl.Generator` raises.
+    """
+    spec = as_spec(source)
+    model = reference if reference is not None else _of_folder(spec, weights)
+    network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
+    generator = Generator(network)
+    logits = network.outputs["logits"]
+    if prompts is None:
+        random = torch.Generator().manual_seed(seed)
+        prompts = [torch.randint(0, int(logits.shape[-1]), (size,), generator=random).tolist() for size in LENGTHS]
+        prompts = prompts[: extent(network.inputs["tokens"].shape[0])[1]]
+    found = generator(prompts, max_tokens=n, stop=())
+    exact, own = (copy.deepcopy(model).eval().to(kind) for kind in (torch.float64, network.precision or logits.dtype))
+    partings = []
+    for index, (prompt, tokens) in enumerate(zip(prompts, found, strict=True)):
+        truth, rounded = (_logits(module, [*prompt, *tokens[:-1]])[len(prompt) - 1 :] for module in (exact, own))
+        for place, (row, near, token) in enumerate(zip(truth, rounded, tokens, strict=True)):
+            expected = int(row.argmax())
+            if token != expected:
+                gap, error = float(row[expected] - row[token]), float((row - near).abs().max())
+                partings.append(Parting(index, place, token, expected, gap, error))
+    return GenerationReport(spec.name, tuple(map(tuple, prompts)), tuple(map(tuple, found)), tuple(partings))
+
+
+def _logits(module: torch.nn.Module, tokens: Sequence[int]) -> torch.Tensor:
+    """Those after each token (T, V), in float64."""
+    with torch.no_grad():
+        found = module(torch.tensor([list(tokens)]))
+    return getattr(found, "logits", found)[0].double()
+
+
+def _of_folder(spec: NetworkSpec, weights: Source | None) -> torch.nn.Module:
+    opened = spec.open_weights(weights)
+    if opened is None or opened.path is None or not opened.path.is_dir():
+        raise UsageError("give a reference: only of weights in a checkpoint's folder does transformers make one")
+    try:
+        transformers = importlib.import_module("transformers")
+    except ImportError:
+        raise UsageError("give a reference, or install transformers: pip install transformers") from None
+    return transformers.AutoModelForCausalLM.from_pretrained(opened.path, local_files_only=True)

@@ -1,0 +1,68 @@
+"""The tokenizer of a published checkpoint's folder."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ...core.errors import CorruptFileError, UsageError
+from ...core.files import is_file
+from ...core.reading import LARGEST, Count, as_struct, parse_json, read_file
+
+TOKENIZER = "tokenizer.json"
+CONFIGS = ("generation_config.json", "config.json")
+"""Of which the first that names them says with which tokens a text ends."""
+
+
+class _Ends(Struct, frozen=True):
+    eos_token_id: Count | tuple[Count, ...] | None = None
+
+
+class Tokenizer:
+    """Text as tokens, and back; made by :func:`open_tokenizer`."""
+
+    def __init__(self, tokens: Any, stop: frozenset[int]):
+        self._tokens, self.stop = tokens, stop
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, with those that the checkpoint begins one with."""
+        return self._tokens.encode(text).ids
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without special ones."""
+        return self._tokens.decode(list(tokens))
+
+
+def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
+    """The ``tokenizer.json`` of a checkpoint's folder, with the tokens that end a text from its configuration.
+
+    Raises UsageError for a folder without one and where the package tokenizers is not installed, CorruptFileError for
+    a file that is none.
+    """
+    path = Path(folder) / TOKENIZER
+    if not is_file(path):
+        raise UsageError(f"{folder} has no {TOKENIZER}: name the folder of a checkpoint that has one, or give tokens")
+    try:
+        library = importlib.import_module("tokenizers")
+    except ImportError:
+        raise UsageError("the package tokenizers is not installed: pip install tokenizers") from None
+    try:
+        tokens = library.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library has no class of its own for these
+        raise CorruptFileError(f"{path} is no tokenizer: {error}") from None
+    return Tokenizer(tokens, _ends(path.parent))
+
+
+def _ends(folder: Path) -> frozenset[int]:
+    for path in (folder / name for name in CONFIGS):
+        if is_file(path):
+            facts = parse_json(read_file(path, LARGEST), str(path), "configuration", CorruptFileError)
+            found = as_struct(facts, _Ends, str(path), CorruptFileError).eos_token_id
+            if found is not None:
+                return frozenset([found] if isinstance(found, int) else found)
+    return frozenset()
