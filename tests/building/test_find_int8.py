@@ -16,7 +16,7 @@ KERNELS = [torch.randn(64, 64, 3, 3, generator=made) / 24 for _ in range(3)]
 KERNELS[1] *= torch.logspace(-3, 0, 64).reshape(-1, 1, 1, 1)  # a scale for each channel
 BIASES = [torch.randn(64, generator=made) for _ in range(3)]
 IN, OUT = torch.randn(64, 128, generator=made) / 8, torch.randn(64, 128, generator=made) / 11
-X = torch.randn(4, 64, 56, 56, generator=made)
+X = torch.randn(2, 64, 32, 32, generator=made)
 
 
 class Blocks(torch.nn.Module):
@@ -28,7 +28,7 @@ class Blocks(torch.nn.Module):
         return torch.nn.functional.linear(torch.relu(x.flatten(2).mT @ IN), OUT)
 
 
-@td.network(inputs={"x": td.Input((4, 64, 56, 56))}, reference=Blocks)
+@td.network(inputs={"x": td.Input((2, 64, 32, 32))}, reference=Blocks)
 def blocks(x):
     x = F.relu(F.conv2d(x, KERNELS[0], BIASES[0], padding=1))
     x = x + F.relu(F.conv2d(x, KERNELS[1], BIASES[1], padding=1))
@@ -51,6 +51,8 @@ def test_convolutions_products_and_sums_in_int8_mean_what_the_module_does():
     assert dtypes.count("int8") == 6
     report = td.check(blocks, precision=precision)
     assert report.passed and any("--feeds" in line or "feeds=" in line for line in report.unproven)
+    witnessed = td.check(blocks, precision=precision, on="program")
+    assert witnessed.passed, str(witnessed)
     given = td.check(blocks, precision=precision, feeds={"x": X})
     assert given.passed and 20 < given.cases[0].outputs[0].snr_db < 45
     coarse = td.check(blocks, precision=everything(blocks, 1.0), feeds={"x": X})
@@ -83,16 +85,31 @@ def single(scale):
     return Precisions({site.key: "int8"}, {site.key: (scale,)})
 
 
+DEEP = [torch.randn(256, 256, 3, 3, generator=made) / 48 for _ in range(2)]
+
+
+class Deep(torch.nn.Module):
+    def forward(self, x):
+        conv = torch.nn.functional.conv2d
+        return torch.tanh(conv(torch.relu(conv(x, DEEP[0], padding=1)), DEEP[1], padding=1))
+
+
+@td.network(inputs={"x": td.Input((1, 256, 28, 28))}, reference=Deep)
+def deep(x):
+    return {"y": F.tanh(F.conv2d(F.relu(F.conv2d(x, DEEP[0], padding=1)), DEEP[1], padding=1))}
+
+
 def test_the_search_takes_int8_where_it_wins_within_the_budget(tmp_path):
-    path = tmp_path / "blocks.precision.json"
-    report = td.find_precision(blocks, data=[{"x": X}], allow=("fp16", "int8"), budget=30, output=path)
+    path, data = tmp_path / "deep.precision.json", [{"x": torch.randn(1, 256, 28, 28, generator=made)}]
+    options = {"data": data, "allow": ("fp16", "int8"), "device": "orin", "output": path}
+    report = td.find_precision(deep, budget=30, **options)
     assert report.figures["found"].floor_seconds < 0.9 * report.figures["fp16"].floor_seconds
     assert 30 <= report.decibels["found"]["y"] < 50
     assert any("int8" in line.dtypes for line in report.lines)
     calls = json.loads(path.read_text())["variants"][0]["calls"]
     assert any(call["dtype"] == "int8" and call["scales"] for call in calls)
-    assert td.check(blocks, precision=path, feeds={"x": X}).passed
-    high = td.find_precision(blocks, data=[{"x": X}], allow=("fp16", "int8"), budget=60, output=path)
+    assert td.check(deep, precision=path, feeds=data[0]).passed
+    high = td.find_precision(deep, budget=60, **options)
     assert not any("int8" in line.dtypes for line in high.lines)
 
 

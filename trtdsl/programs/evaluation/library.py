@@ -122,10 +122,12 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
 
 
 def _epilogue(
-    settings: Settings, result: torch.Tensor, rest: list[torch.Tensor], alpha: float, beta: float
+    settings: Settings, result: torch.Tensor, rest: list[torch.Tensor], alpha: float | torch.Tensor, beta: float
 ) -> torch.Tensor:
     """What follows a product: alpha, an operand to add, a bias, an activation. ``rest`` are the operands left."""
-    if alpha != 1.0:
+    if isinstance(alpha, torch.Tensor):
+        result = (result * alpha).float()
+    elif alpha != 1.0:
         result = result * alpha
     if settings.flag("accu"):
         result = result + beta * _wide(rest.pop(0)).reshape(result.shape)
@@ -150,21 +152,18 @@ def _epilogue(
     return result
 
 
-def _scales(settings: Settings, inputs: Tensors) -> tuple[float, float, list[torch.Tensor]]:
-    """alpha, beta and the operands behind them."""
+def _scales(settings: Settings, inputs: Tensors) -> tuple[float | torch.Tensor, float, list[torch.Tensor]]:
+    """alpha, which quantized products have for each channel, beta, and the operands behind them."""
     alpha, beta = settings.real("alpha", 1.0), settings.real("beta")
     rest = list(inputs[2:])
     given = [settings.flag("scalar_alpha_from_opnd"), settings.flag("scalar_beta_from_opnd")]
     if len(rest) < 2:
         raise UnevaluatedProgramError(f"{settings.kind} has no alpha and beta among its operands")
-    # Quantized convolutions have one for each channel, which repeat the statement's own.
-    scales = [each if scale.numel() != 1 else float(scale) for each, scale in zip((alpha, beta), rest, strict=False)]
-    for scale, own in zip(rest, scales, strict=False):
-        if scale.numel() != 1 and not bool((scale == own).all()):
-            raise UnevaluatedProgramError(
-                f"{settings.kind} has an alpha or a beta for each channel, which is not known"
-            )
-    return scales[0] if given[0] else alpha, scales[1] if given[1] else beta, rest[2:]
+    own = [each if scale.numel() != 1 else float(scale) for each, scale in zip((alpha, beta), rest, strict=False)]
+    if rest[1].numel() != 1 and not bool((rest[1] == beta).all()):
+        raise UnevaluatedProgramError(f"{settings.kind} has a beta for each channel, which is not known")
+    each = rest[0].double() if rest[0].numel() != 1 else own[0] if given[0] else alpha
+    return each, own[1] if given[1] else beta, rest[2:]
 
 
 def _convolution(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
