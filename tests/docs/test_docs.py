@@ -128,4 +128,4 @@ def test_the_versions_on_the_readme_are_those_that_were_looked_at():
     stems = [path.stem.rpartition("-") for path in (ROOT / "tests/data/api").glob("*.json")]
     assert shown(4, "yes") == {(product, ".".join(version.split(".")[:3])) for product, _, version in stems}
     pinned = re.search(r"^tensorrt_rtx_cu13==(\d+\.\d+\.\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert shown(3, "in every run of the tests") == {("tensorrt-rtx", pinned[1])}
+    assert shown(1, "in every run of the tests") == {("tensorrt-rtx", pinned[1])}
