@@ -54,7 +54,7 @@ OUTPUTS = {
 }  # fmt: skip
 INPUTS = {  # parameters that name files which are read
     *("network", "weights", "engine", "module", "target", "before", "after", "source", "against", "feed", "report"),
-    *("input", "tuning", "set_", "data"),
+    *("input", "tuning", "set_", "data", "tokenizer"),
 }
 READ = {("check", "against"), ("weights convert", "source")}
 TRIED = [key for key, given in OUTPUTS.items() if given]

@@ -249,7 +249,8 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
             print_line(f"  profile {index}: {Profile(**served['dims'])}")
     tuning = manifest.get("tuning")
     if tuning is not None:
-        tuned = f"lowerings of {len(tuning.get('changed', ()))} of {tuning['calls']} calls by {tuning['file']}"
+        calls = "1 call" if tuning["calls"] == 1 else f"{tuning['calls']} calls"
+        tuned = f"lowerings of {len(tuning.get('changed', ()))} of {calls} by {tuning['file']}"
         print_line(f"  {tuned if tuning['file'] else 'not tuned: ' + tuning['unused']}")
     for text in manifest.get("fallbacks", ()):
         print_line(f"  {text}")
