@@ -148,7 +148,7 @@ class Search:
     def open(self) -> list[Site]:
         """The calls that have a choice."""
         assert self.best is not None
-        return [site for site in self.best.sites if len(site.ways) > 1 and not site.given]
+        return [site for site in self.best.sites if site.open]
 
     def left(self) -> list[str]:
         """What there was no time for: by function and line, and how many parts of these."""

@@ -51,6 +51,11 @@ class Site(NamedTuple):
         return False
 
     @property
+    def open(self) -> bool:
+        """Whether a file may say its way: it has several, and the author names none."""
+        return len(self.ways) > 1 and not self.given
+
+    @property
     def differs(self) -> bool:
         """Whether it is lowered otherwise than by default, and not because the author says so."""
         return not self.given and self.lowering != self.ways[0]
@@ -103,7 +108,11 @@ class Choices:
     def to_json(self) -> dict[str, Any] | None:
         """The tuning and the calls that it lowers otherwise than by default; None where there is none."""
         if self.tuning is None:
-            return None if self.unused is None else {"file": None, "unused": self.unused, "calls": len(self.sites)}
+            return (
+                None
+                if self.unused is None
+                else {"file": None, "unused": self.unused, "calls": sum(site.open for site in self.sites)}
+            )
         changed = [
             {
                 "line": site.location.short if site.location else "",
@@ -113,7 +122,7 @@ class Choices:
             for site in self.sites
             if site.differs
         ]
-        return {"file": self.tuning, "calls": len(self.sites), "changed": changed}
+        return {"file": self.tuning, "calls": sum(site.open for site in self.sites), "changed": changed}
 
     def fresh(self) -> Choices:
         """What is asked for, without the calls."""
