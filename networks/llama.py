@@ -8,6 +8,7 @@ engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode a
 """
 
 import importlib
+import importlib.util
 import json
 import math
 from collections.abc import Callable
@@ -90,7 +91,8 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
     if not 1 < prompt <= capacity:
         raise td.UsageError(f"a prompt of {prompt} tokens needs a capacity of at least as many, not {capacity}")
 
-    N, S = td.Dim("N", min=1, opt=1, max=batch), td.Dim("S", min=1, opt=prompt, max=prompt)
+    # A batch of one alone would be laid out otherwise in decode than in prefill, and each store weights of its own.
+    N, S = td.Dim("N", min=1, opt=1, max=max(batch, 2)), td.Dim("S", min=1, opt=prompt, max=prompt)
     dtype = td.Weights(folder).dtypes["model.embed_tokens.weight"]
     cache = td.State((N, groups, capacity, width), dtype)
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
@@ -111,7 +113,12 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
             for part, count in ((w.q_proj, heads), (w.k_proj, groups), (w.v_proj, groups))
         )
         if "q_norm" in w:
-            q, k = norm(q, w.q_norm, eps), norm(k, w.k_norm, eps)
+            squares = F.cat([q, k], 2).to(torch.float32).square().mean(-1, keepdim=True)  # of both in one launch
+            scales = (squares + eps).rsqrt().split([heads, groups], 2)
+            q, k = (
+                (x.to(torch.float32) * scale).to(x.dtype) * part.weight
+                for x, scale, part in zip((q, k), scales, (w.q_norm, w.k_norm), strict=True)
+            )
         q, k, v = (x.transpose(1, 2).to(keys.dtype) for x in (q, k, v))  # in a lower precision the caches keep theirs
         q, k = rotate(q), rotate(k)
         keys, values = L.kv_cache_update(keys, k, starts), L.kv_cache_update(values, v, starts)
@@ -129,7 +136,8 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
             **dict.fromkeys(names, cache),
         },
         weights=folder,
-        reference=lambda: reference.Model(folder, views),
+        # Without transformers there is nothing to check against, and an engine is built all the same.
+        reference=(lambda: reference.Model(folder, views)) if importlib.util.find_spec("transformers") else None,
         tied=tied,
         profiles=[td.Profile(S=1), td.Profile(S=(1, prompt, prompt))],
     )

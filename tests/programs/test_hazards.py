@@ -1,9 +1,11 @@
 """Hazards: networks that have one each, and ones that have none."""
 
+import pytest
 import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 
 
 def found(program):
@@ -185,3 +187,58 @@ def test_int8_that_costs_more_than_half_precision_and_writes_what_it_need_not(pr
     assert "wrote float32" in found(wide)
     (hazard,) = [each for each in td.find_hazards(small) if each.name == "int8 costs more than fp16 here"]
     assert hazard.line.startswith("programs/test_hazards.py:") and "µs for" in hazard.text
+
+
+def decoder(copied=False, repeated=False, all_positions=False, batch=1, profiles=()):
+    """An attention layer of 4 heads that share 2 of keys and values, with a cache of 256 slots, and logits."""
+    torch.manual_seed(0)
+    dtype, slots = torch.float16, 224 if copied else 256
+    sizes = {"q": (256, 256), "k": (128, 256), "v": (128, 256), "up": (512, 256), "gate": (512, 256)}
+    cache = {name: td.Input((batch, 2, slots, 64), dtype) for name in ("keys", "values")}
+    starts = {"i": td.Input((batch,), "int32", sample=(0, 1))}
+    sizes |= {"down": (256, 512), "head": (1024, 256)}
+    weights = {name: torch.randn(*size, dtype=dtype) for name, size in sizes.items()}
+
+    @td.network(inputs={"x": td.Input((batch, "S", 256), dtype), **starts, **cache}, weights=weights, profiles=profiles)
+    def decoder(x, i, keys, values, w):
+        n, s, _ = x.shape
+        q, k, v = (F.linear(x, part).view(n, s, -1, 64).transpose(1, 2) for part in (w.q, w.k, w.v))
+        if copied:
+            keys, values = F.cat([keys, k], 2), F.cat([values, v], 2)
+        else:
+            keys, values = L.kv_cache_update(keys, k, i), L.kv_cache_update(values, v, i)
+        k, v = (F.repeat_interleave(x, 2, 1) if repeated else x for x in (keys, values))
+        y = L.attention(q, k, v).transpose(1, 2).reshape(n, s, 256)
+        y = F.linear(F.silu(F.linear(y, w.gate)) * F.linear(y, w.up), w.down)
+        logits = F.linear(y if all_positions else y[:, -1], w.head)
+        return {"logits": logits, "next_keys": keys, "next_values": values}
+
+    return decoder
+
+
+@pytest.mark.parametrize(
+    ("how", "length", "name"),
+    [
+        ({"copied": True}, 1, "cache copied"),
+        ({"repeated": True}, 1, "heads repeated"),
+        ({"all_positions": True}, 32, "logits of all positions"),
+        ({}, 1, None),
+    ],
+)
+def test_what_decoders_need_not_do(how, length, name):
+    hazards = td.find_hazards(td.program(decoder(**how), dims={"S": length}))
+    ours = {"cache copied", "logits of all positions"} | ({"heads repeated"} if length == 1 else set())
+    found = [hazard for hazard in hazards if hazard.name in ours]
+    assert {hazard.name for hazard in found} == {name} - {None}
+    assert all(hazard.line.startswith("programs/test_hazards.py:") for hazard in found)
+
+
+@pytest.mark.parametrize("batch", [1, td.Dim("N", min=1, opt=1, max=2)])
+def test_weights_that_two_profiles_store_in_two_forms(batch, tmp_path):
+    """With a batch that may be greater both profiles read the same ones, and the engine is smaller."""
+    spec = decoder(batch=batch, profiles=[td.Profile(S=1), td.Profile(S=(1, 32, 32))])
+    td.build(spec, tmp_path / "decoder.engine", check=False)
+    for program in (td.program(tmp_path / "decoder.engine", profile=1), td.program(spec)):
+        twice = [hazard for hazard in td.find_hazards(program) if hazard.name == "weights stored twice"]
+        assert bool(twice) == bool(program.unshared) == isinstance(batch, int)
+        assert sum(hazard.bytes for hazard in twice) == (2 * 256 * (512 + 1024) if isinstance(batch, int) else 0)

@@ -71,6 +71,15 @@ def test_a_cache_is_updated_in_place():
     assert launch.bytes == 2 * 2 * 4 * 3 * 16 * FLOAT + 2 * 4
 
 
+def test_a_cache_is_updated_in_place_by_the_launch_that_rotates():
+    net = td.Network()
+    cache, rows = net.input("c", (2, 4, 1024, 64)), net.input("u", (2, 4, 3, 64))
+    angles = net.input("cos", (2, 3, 32)), net.input("sin", (2, 3, 32))
+    net.output(L.kv_cache_update(cache, L.rotary_embedding(rows, *angles), net.input("i", (2,), "int32")), "y")
+    update = 2 * 4 * 3 * 64 * FLOAT
+    assert sum(launch.bytes for launch in td.program(net).launches) <= 5 * update
+
+
 def test_attention_of_one_query_counts_its_keys(program_of):
     def attend(net):
         query = net.input("q", (2, 8, 1, 64), "float16")

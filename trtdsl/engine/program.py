@@ -165,14 +165,15 @@ def program_of_plan(plan: Plan, network: Network, at: At | None = None, texts: P
         raise UsageError(f"the network has {len(profiles)} profiles, and no profile {at.profile}")
     sizes = _sizes(profiles[at.profile].ranges if profiles else {}, at.dims, network.name)
     backend = network.backend
-    own = (texts or texts_of_plan(plan, network)).of_profile(at.profile)
+    texts = texts or texts_of_plan(plan, network)
+    own, others = texts.of_profile(at.profile), texts.of_others(at.profile)
     given = Given(
         {name: network.input_shape(name, sizes) for name in network.inputs} | dict(at.shapes),
         sizes,
         {name: tensor.shape for name, tensor in network.inputs.items()},
         handed_sizes(network, own) | dict(at.values),
     )
-    made = make_program(own, given, network=network.name, backend=f"{backend.name} {backend.version}")
+    made = make_program(own, given, network=network.name, backend=f"{backend.name} {backend.version}", others=others)
     return replace(made, engine_bytes=len(plan.data), build_seconds=plan.statistics.seconds)
 
 
@@ -226,10 +227,11 @@ def _of_engine(path: Path, at: At) -> Program:
         loaded = Loaded(data, get_backend("tensorrt"), 0, manifest=manifest, header=header)
         told = program_of_inspector(loaded.trt, loaded.backend.trt, given.shapes)
         return replace(told, network=name, dims=dict(given.dims), engine_bytes=len(data))
-    texts = read_plan(data, header.product, header.version, str(path)).of_profile(at.profile)
-    if not texts:
+    texts = read_plan(data, header.product, header.version, str(path))
+    own, others = texts.of_profile(at.profile), texts.of_others(at.profile)
+    if not own:
         raise UsageError(f"{path} has no profile {at.profile}")
-    made = make_program(texts, given, network=name, backend=f"{header.product} {header.version}")
+    made = make_program(own, given, network=name, backend=f"{header.product} {header.version}", others=others)
     return replace(made, engine_bytes=len(data))
 
 

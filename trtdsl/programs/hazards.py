@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from .devices import DEFAULT, DEVICES, seconds
 from .graph import Graph, described
-from .launches import parts
+from .launches import REARRANGING, parts
 from .program import Launch, Program
 
 REARRANGED = 0.05
@@ -89,6 +89,21 @@ FEWER = (
     "alone win back. td.find_precision leaves the others in float16."
 )
 
+LOGITS = "logits of all positions"
+LAST = (
+    "A step that generates needs those of the last token: take its row before the product, "
+    "L.gather(x, lengths - 1, 1, num_elementwise_dims=1)."
+)
+IN_PLACE = "Declare it as a td.State of all slots and write into it with L.kv_cache_update, which copies nothing."
+SHARED = (
+    "Give queries, keys and values of fewer heads to F.scaled_dot_product_attention(…, enable_gqa=True): for one query "
+    "the kernel reads each head once. For several TensorRT-RTX 1.7 repeats them itself."
+)
+TWICE = (
+    "A batch that is 1 in one profile alone is laid out otherwise there: declare it with a greater max, or build an "
+    "engine for each profile."
+)
+
 Found = tuple[str, Launch, int, str, str]
 """A hazard of one launch: its name, the launch, the bytes, the text and the advice."""
 
@@ -121,7 +136,7 @@ def find_hazards(program: Program) -> tuple[Hazard, ...]:
 
 def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
     for launch in program.launches:
-        if launch.kind != "rearranging":
+        if launch.kind != "rearranging" or _of_cache(program, graph, launch):
             continue
         cause = graph.cause(launch)
         padded = _padded(program, launch)
@@ -361,9 +376,51 @@ def _quantized(program: Program, graph: Graph) -> Iterable[Found]:
             yield f"{narrow} costs more than fp16 here", launch, launch.bytes * launch.times, text, FEWER
 
 
+def _decoding(program: Program, graph: Graph) -> Iterable[Found]:
+    """What decoders do besides: the whole cache copied, its heads repeated, logits that nobody takes."""
+    attends = any(launch.kind == "attention" for launch in program.launches)
+    for launch in program.launches if attends else ():
+        if launch.kind == "product" and any(graph.is_callers(operand) for operand in launch.writes):
+            *rows, words = program.tensors[launch.writes[0].tensor].shape
+            weights = (x for x in (program.tensors[each.tensor] for each in launch.reads) if x.constant)
+            inner = min((min(x.shape[-2:]) for x in weights if len(x.shape) > 1), default=words)
+            if math.prod(rows) > FEWEST and words > 2 * inner:
+                text = f"logits of {math.prod(rows)} positions are computed and written"
+                yield LOGITS, launch, launch.bytes * launch.times, text, LAST
+        found = _of_cache(program, graph, launch)
+        if found is not None:
+            yield found
+
+
+def _of_cache(program: Program, graph: Graph, launch: Launch) -> Found | None:
+    """A launch that copies a cache, or repeats its heads."""
+    made_of, moved = parts(launch.name), launch.bytes * launch.times
+    if launch.kind not in ("rearranging", "transfer", "other", "pointwise"):
+        return None
+    if "Repl" in made_of and any(each.kind == "attention" for each in graph.consumers(launch)):
+        return "heads repeated", launch, moved, "heads of keys or values are repeated for attention", SHARED
+    read, written = (
+        [x for x in (program.tensors[each.tensor] for each in operands) if x.place == "caller" and len(x.shape) == 4]
+        for operands in (launch.reads, launch.writes)
+    )
+    copied = any(x.name != y.name and x.bytes <= y.bytes for x in read for y in written)
+    if copied and ("Scat" in made_of or REARRANGING.issuperset(made_of)):
+        return "cache copied", launch, moved, "a cache is read and written as a whole", IN_PLACE
+    return None
+
+
+def _stored_twice(program: Program, graph: Graph) -> Iterable[Found]:
+    """Weights in another form than for the engine's other profiles: it holds both."""
+    unshared = set(program.unshared)
+    for launch in program.launches:
+        moved = sum(operand.bytes for operand in launch.reads if operand.tensor in unshared)
+        if moved:
+            yield "weights stored twice", launch, moved * launch.times, "no other profile reads these weights", TWICE
+
+
 CHECKS: tuple[Callable[[Program, Graph], Iterable[Found]], ...] = (
     _rearranging, _unfused_epilogue, _attention, _casts, _loops, _constants, _scale_not_folded,
-    _quantized,
+    _quantized, _decoding, _stored_twice,
 )  # fmt: skip
 LEAST = {LOOPS: 0.0, "attention not fused": 0.0, "a scale not folded": 0.0}
 LEAST |= {f"{narrow} costs more than fp16 here": 0.0 for narrow in ("int8", "float8")}

@@ -71,8 +71,8 @@ def parts(name: str) -> list[str]:
 
 
 def scatters(record: Record) -> bool:
-    """Whether a generated kernel's last step writes into a tensor that is there: a scatter, a cache's update."""
-    return parts(record.text("name"))[-1:] == ["Scat"]
+    """Whether a generated kernel writes into a tensor that is there: a scatter, a cache's update."""
+    return "Scat" in parts(record.text("name"))
 
 
 def kind_of(statement: str, record: Record) -> Kind:

@@ -159,6 +159,10 @@ class PlanTexts:
         """The programs of one profile, in order: most engines have one."""
         return tuple(program for program in self.programs if program.profile == profile)
 
+    def of_others(self, profile: int) -> tuple[ProgramText, ...]:
+        """Those of all other profiles."""
+        return tuple(program for program in self.programs if program.profile != profile)
+
 
 def read_plan(data: bytes, product: str, version: str, label: str = "this plan") -> PlanTexts:
     """The programs in a plan of ``product``, ``tensorrt`` or ``tensorrt-rtx``, of that version.

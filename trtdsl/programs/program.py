@@ -131,6 +131,8 @@ class Program:
     """Where it was built for this; None for one read from a file."""
     notes: tuple[str, ...] = field(default=())
     """What could not be told, in words."""
+    unshared: tuple[str, ...] = ()
+    """Constants that no other profile of the engine reads, where it has several."""
 
     @property
     def launch_count(self) -> int:

@@ -60,8 +60,15 @@ class Given:
         return sizes
 
 
-def make_program(texts: Sequence[ProgramText], given: Given, *, network: str = "", backend: str = "") -> Program:
-    """The program of one profile's texts.
+def make_program(
+    texts: Sequence[ProgramText],
+    given: Given,
+    *,
+    network: str = "",
+    backend: str = "",
+    others: Sequence[ProgramText] = (),
+) -> Program:
+    """The program of one profile's texts; ``others`` are those of the engine's other profiles.
 
     Raises UsageError for shapes that the engine does not take, or that are missing.
     """
@@ -71,6 +78,7 @@ def make_program(texts: Sequence[ProgramText], given: Given, *, network: str = "
         launches += reader.launches(len(launches))
     tensors = {name: tensor for reader in readers for name, tensor in reader.tensors.items()}
     live = _live_ranges(launches, tensors)
+    shared = {each.offset for text in others for each in text.tensors.values() if each.constant}
     return Program(
         network,
         backend,
@@ -88,6 +96,7 @@ def make_program(texts: Sequence[ProgramText], given: Given, *, network: str = "
         _memory(texts, given),
         any(text.header.get("tf32") == "1" for text in texts),
         notes=tuple(dict.fromkeys(note for reader in readers for note in reader.notes)),
+        unshared=tuple(n for n, each in tensors.items() if others and each.constant and each.offset not in shared),
     )
 
 
@@ -287,8 +296,11 @@ class _Reader:
             return (), ()
         read, written = self._tensors(_inputs(record)), self._tensors(_outputs(record))
         in_place = {tensor.name for tensor in written} & {tensor.name for tensor in read} if scatters(record) else set()
-        updates = {tensor.dtype: tensor.bytes for tensor in read if tensor.name not in in_place}
-        if in_place:  # only the elements that are updated are touched, and they are written
+        updates: dict[str, int] = {}
+        for tensor in read:
+            if tensor.name not in in_place and not tensor.constant:
+                updates[tensor.dtype] = max(tensor.bytes, updates.get(tensor.dtype, 0))
+        if in_place:  # only the elements that are updated are touched, and they are written: no more than are read
             read = [tensor for tensor in read if tensor.name not in in_place]
         most = self._most_read(kind, record, read, written)
         reads = []
