@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .base import PADDING_MODES, add_layer, adds, channels_last
 from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, mistakes, operation, shape_text, torch
 from .constant import read_weights
 from .evaluation import Evaluate, Node, Shapes, count, evaluates
 from .windows import check_positive, count_windows
+
+
+class Geometry(NamedTuple):
+    """Where the windows lie: one number per spatial dimension."""
+
+    stride: Sequence[int]
+    pre_padding: Sequence[int]
+    post_padding: Sequence[int]
+    dilation: Sequence[int]
+    groups: int = 1
 
 
 @operation
@@ -36,51 +46,29 @@ def convolution(
     >>> convolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
     (2, 5, 8, 8)
     """
-    shape = convolution_shape(x, kernel, stride, pre_padding, post_padding, dilation, groups)
-    return convolution_of_shape(shape, x, kernel, bias, stride, pre_padding, post_padding, dilation, groups)
+    how = Geometry(tuple(stride), tuple(pre_padding), tuple(post_padding), tuple(dilation), groups)
+    return convolution_of_shape(convolution_shape(x, kernel, how), x, kernel, bias, how)
 
 
-def convolution_of_shape(
-    shape: Shape,
-    x: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    pre_padding: Sequence[int],
-    post_padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Tensor:
+def convolution_of_shape(shape: Shape, x: Tensor, kernel: Tensor, bias: Tensor | None, how: Geometry) -> Tensor:
     """As :func:`convolution`, whose shape is known: :func:`convolution_shape` has checked the operands."""
-    maps = int(kernel.shape[0])
-    parameters = stride, pre_padding, post_padding, dilation, groups
-    return _added("add_convolution_nd", maps, x, kernel, bias, shape, *parameters)
+    return _added("add_convolution_nd", int(kernel.shape[0]), x, kernel, bias, shape, how)
 
 
-def convolution_shape(
-    x: Tensor,
-    kernel: Tensor,
-    stride: Sequence[int],
-    pre_padding: Sequence[int],
-    post_padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Shape:
+def convolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
     """The shape of :func:`convolution`'s result; ShapeError where there is none."""
-    parameters = tuple(stride), tuple(pre_padding), tuple(post_padding), tuple(dilation), groups
     if is_static(x.shape) and is_static(kernel.shape):
-        return _static_shape(x.shape, kernel.shape, parameters)
-    return _convolution_shape(x.network, x.shape, kernel.shape, parameters)
+        return _static_shape(x.shape, kernel.shape, how)
+    return _convolution_shape(x.network, x.shape, kernel.shape, how)
 
 
-def _convolution_shape(network: Network | None, x: Shape, kernel: Shape, parameters: tuple[Any, ...]) -> Shape:
-    stride, pre_padding, post_padding, dilation, groups = parameters
+def _convolution_shape(network: Network | None, x: Shape, kernel: Shape, how: Geometry) -> Shape:
     size = _kernel_size(x, kernel)
-    check_channels(network, x[1], kernel[1], groups, kernel)
+    check_channels(network, x[1], kernel[1], how.groups, kernel)
     spatial: list[SizeLike] = []
     for axis, length in enumerate(x[2:]):
-        extent, padding = dilation[axis] * (size[axis] - 1) + 1, pre_padding[axis] + post_padding[axis]
-        spatial.append(count_windows(network, length, extent, stride[axis], padding))
+        extent, padding = how.dilation[axis] * (size[axis] - 1) + 1, how.pre_padding[axis] + how.post_padding[axis]
+        spatial.append(count_windows(network, length, extent, how.stride[axis], padding))
     return (x[0], int(kernel[0]), *spatial)
 
 
@@ -109,21 +97,12 @@ def deconvolution(
     >>> deconvolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
     (2, 5, 16, 16)
     """
-    shape = deconvolution_shape(x, kernel, stride, pre_padding, post_padding, dilation, groups)
-    maps = int(kernel.shape[1]) * groups
-    parameters = stride, pre_padding, post_padding, dilation, groups
-    return _added("add_deconvolution_nd", maps, x, kernel, bias, shape, *parameters)
+    how = Geometry(stride, pre_padding, post_padding, dilation, groups)
+    shape = deconvolution_shape(x, kernel, how)
+    return _added("add_deconvolution_nd", int(kernel.shape[1]) * groups, x, kernel, bias, shape, how)
 
 
-def deconvolution_shape(
-    x: Tensor,
-    kernel: Tensor,
-    stride: Sequence[int],
-    pre_padding: Sequence[int],
-    post_padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Shape:
+def deconvolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
     """The shape of :func:`deconvolution`'s result; ShapeError where there is none."""
     size = _kernel_size(x.shape, kernel.shape)
     if isinstance(x.shape[1], int) and x.shape[1] != kernel.shape[0]:
@@ -131,40 +110,29 @@ def deconvolution_shape(
     check_channels(x.network, x.shape[1], kernel.shape[0], 1, kernel.shape)
     spatial: list[SizeLike] = []
     for axis, length in enumerate(x.shape[2:]):
-        extent = dilation[axis] * (size[axis] - 1) + 1
+        extent, stride = how.dilation[axis] * (size[axis] - 1) + 1, how.stride[axis]
         check_positive(extent, "a window")
-        check_positive(stride[axis], "stride")
-        padding = pre_padding[axis] + post_padding[axis]
-        spatial.append((length - 1) * stride[axis] + (extent - padding))
+        check_positive(stride, "stride")
+        padding = how.pre_padding[axis] + how.post_padding[axis]
+        spatial.append((length - 1) * stride + (extent - padding))
         if isinstance(spatial[-1], int) and spatial[-1] < 0:
             raise ShapeError(f"{padding} of padding leave nothing of {spatial[-1] + padding} outputs")
-    return (x.shape[0], int(kernel.shape[1]) * groups, *spatial)
+    return (x.shape[0], int(kernel.shape[1]) * how.groups, *spatial)
 
 
 def _added(
-    method: str,
-    maps: int,
-    x: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None,
-    shape: Shape,
-    stride: Sequence[int],
-    pre_padding: Sequence[int],
-    post_padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    method: str, maps: int, x: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, how: Geometry
 ) -> Tensor:
     """The layer, with the attributes that differ from a new one's, and a computed kernel as its second input."""
-    size, ones, zeros = _kernel_size(x.shape, kernel.shape), (1,) * len(stride), (0,) * len(stride)
-    given = {
-        "stride_nd": (stride, ones),
-        "pre_padding": (pre_padding, zeros),
-        "post_padding": (post_padding, zeros),
-        "dilation_nd": (dilation, ones),
+    size = _kernel_size(x.shape, kernel.shape)
+    names = ("stride_nd", "pre_padding", "post_padding", "dilation_nd")
+    attributes: dict[str, Any] = {
+        name: tuple(values)
+        for name, values, usual in zip(names, how[:4], (1, 0, 0, 1), strict=True)
+        if any(value != usual for value in values)
     }
-    attributes: dict[str, Any] = {name: tuple(value) for name, (value, usual) in given.items() if tuple(value) != usual}
-    if groups != 1:
-        attributes["num_groups"] = groups
+    if how.groups != 1:
+        attributes["num_groups"] = how.groups
 
     def add(target, *handles):
         weights = target.weights(kernel) if handles[1] is None else target.trt.Weights()
@@ -248,6 +216,25 @@ def _reads_nothing(node: Node) -> str | None:
     return None
 
 
+class _Settings:
+    """What the evaluators of both layers read: the geometry, and the kernel and bias that are part of the layer."""
+
+    def __init__(self, node: Node, channels_first: bool):
+        layer = node.layer
+        self.stride, self.dilation, self.groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
+        self.extents = [d * (k - 1) + 1 for d, k in zip(self.dilation, layer.kernel_size_nd, strict=True)]
+        self.given = parameters_of(node, channels_first)
+        self.mode = node.known(layer.padding_mode, PADDING_MODES, "padding mode")
+
+    def weights(
+        self, kernel: torch.Tensor | None, bias: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """In float32, which both accumulate in."""
+        kernel, bias = (own if other is None else other for own, other in zip(self.given, (kernel, bias), strict=True))
+        assert kernel is not None
+        return kernel.float(), None if bias is None else bias.float()
+
+
 mistakes("CONVOLUTION", windows=True, weights=("kernel", "bias"))
 
 
@@ -256,38 +243,29 @@ def _convolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
     no elements is 0.
     """
-    layer, dtype = node.layer, node.dtype
-    stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
-    size = tuple(layer.kernel_size_nd)
-    extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
-    static, static_bias = parameters_of(node, channels_first=True)
-    function = torch.conv2d if len(size) == 2 else torch.conv3d
-    round_up = node.known(layer.padding_mode, PADDING_MODES, "padding mode") == "EXPLICIT_ROUND_UP"
+    how, dtype, maps = _Settings(node, channels_first=True), node.dtype, node.layer.num_output_maps
+    function = torch.conv2d if len(how.stride) == 2 else torch.conv3d
 
     def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
-        kernel = static if kernel is None else kernel
-        bias = static_bias if bias is None else bias
-        assert kernel is not None
-        padding = _padding(node, x.shape[2:], extents)
-        if round_up:
+        kernel, bias = how.weights(kernel, bias)
+        padding = _padding(node, x.shape[2:], how.extents)
+        if how.mode == "EXPLICIT_ROUND_UP":
             padding = [
                 (pre, post + (-(length + pre + post - extent)) % step)
-                for (pre, post), length, extent, step in zip(padding, x.shape[2:], extents, stride, strict=True)
+                for (pre, post), length, extent, step in zip(padding, x.shape[2:], how.extents, how.stride, strict=True)
             ]
         if not x.numel():
-            sides = zip(x.shape[2:], padding, extents, stride, strict=True)
+            sides = zip(x.shape[2:], padding, how.extents, how.stride, strict=True)
             lengths = [
                 max((length + pre + post - extent) // step + 1, 0) for length, (pre, post), extent, step in sides
             ]
-            return _of_nothing((x.shape[0], layer.num_output_maps, *lengths), bias, dtype)
-        if x.dtype != torch.float32:  # accumulates in float32, rounds once
-            x, kernel, bias = x.float(), kernel.float(), None if bias is None else bias.float()
+            return _of_nothing((x.shape[0], maps, *lengths), bias, dtype)
         if all(pre == post for pre, post in padding):
             same = [pre for pre, _ in padding]
         else:
             same = [0] * len(padding)
             x = torch.nn.functional.pad(x, [side for pair in reversed(padding) for side in pair])
-        return function(x, kernel, bias, stride, same, dilation, groups).to(dtype)
+        return function(x.float(), kernel, bias, how.stride, same, how.dilation, how.groups).to(dtype)
 
     return evaluate
 
@@ -314,31 +292,24 @@ mistakes("DECONVOLUTION", windows=True, weights=("kernel", "bias"))
 def _deconvolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
     size."""
-    layer, dtype = node.layer, node.dtype
-    stride, dilation, groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
-    size = tuple(layer.kernel_size_nd)
-    extents = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
-    static, static_bias = parameters_of(node, channels_first=False)
-    function = torch.conv_transpose2d if len(size) == 2 else torch.conv_transpose3d
-    same = node.known(layer.padding_mode, PADDING_MODES, "padding mode").startswith("SAME")
+    how, dtype, maps = _Settings(node, channels_first=False), node.dtype, node.layer.num_output_maps
+    function = torch.conv_transpose2d if len(how.stride) == 2 else torch.conv_transpose3d
 
     def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
-        kernel = static if kernel is None else kernel
-        bias = static_bias if bias is None else bias
-        assert kernel is not None
+        kernel, bias = how.weights(kernel, bias)
         if x.numel():
-            full = function(x.float(), kernel.float(), None, stride, 0, 0, groups, dilation)
+            full = function(x.float(), kernel, None, how.stride, 0, 0, how.groups, how.dilation)
         else:
-            sides = zip(x.shape[2:], extents, stride, strict=True)
+            sides = zip(x.shape[2:], how.extents, how.stride, strict=True)
             lengths = [max((length - 1) * step + extent, 0) for length, extent, step in sides]
-            full = torch.zeros((x.shape[0], layer.num_output_maps, *lengths))
-        for axis, (pre, post) in enumerate(_padding(node, x.shape[2:], extents)):
+            full = torch.zeros((x.shape[0], maps, *lengths))
+        for axis, (pre, post) in enumerate(_padding(node, x.shape[2:], how.extents)):
             length = full.shape[axis + 2] - pre - post
-            if same:
-                length = min(x.shape[axis + 2] * stride[axis], full.shape[axis + 2])
+            if how.mode.startswith("SAME"):
+                length = min(x.shape[axis + 2] * how.stride[axis], full.shape[axis + 2])
             full = _crop(full, axis + 2, pre, length)
         if bias is not None:
-            full = full + bias.float().reshape((-1,) + (1,) * len(size))
+            full = full + bias.reshape((-1,) + (1,) * len(how.stride))
         return full.to(dtype)
 
     return evaluate

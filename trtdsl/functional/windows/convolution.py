@@ -6,7 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...layers.convolution import check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
+from ...layers.convolution import (
+    Geometry,
+    check_channels,
+    convolution_of_shape,
+    convolution_shape,
+    deconvolution_shape,
+)
 from ...layers.windows import count_windows
 from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
 from ..family import family
@@ -53,13 +59,12 @@ def _convolution(
     if ndim == 1:
         x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
         strides, dilations, pre, post = (1, *strides), (1, *dilations), (0, *pre), (0, *post)
-    options = {"stride": strides, "pre_padding": pre, "post_padding": post, "dilation": dilations, "groups": groups}
-    shape = convolution_shape(x, weight, **options)
+    how = Geometry(strides, pre, post, dilations, groups)
+    shape = convolution_shape(x, weight, how)
     if groups == 1:
-        x, weight, strides, pre, post = with_even_channels(x, weight, strides, pre, post, dilations)
-        options |= {"stride": strides, "pre_padding": pre, "post_padding": post}
+        x, weight, how = with_even_channels(x, weight, how)
     result = deferred(
-        lambda kernel, bias: convolution_of_shape(shape, x, kernel, bias, **options),
+        lambda kernel, bias: convolution_of_shape(shape, x, kernel, bias, how),
         x,
         weight,
         None if late_bias else bias,
@@ -67,7 +72,10 @@ def _convolution(
         channels_last(x.ndim),
         axis=0,
         channel=1,
-        pointwise=groups == 1 and shape[2:] == x.shape[2:] and set(weight.shape[2:]) == {1} and not any((*pre, *post)),
+        pointwise=groups == 1
+        and shape[2:] == x.shape[2:]
+        and set(weight.shape[2:]) == {1}
+        and not any((*how[1], *how[2])),
     )
     if late_bias:
         assert bias is not None
@@ -274,13 +282,13 @@ def _transposed(
         x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
         strides, dilations, pads, post, beyond = (1, *strides), (1, *dilations), (0, *pads), (0, *post), (0, *beyond)
     late_bias = bias is not None and (not bias.is_constant or any(beyond))
-    options = {"stride": strides, "pre_padding": pads, "post_padding": post, "dilation": dilations, "groups": groups}
+    how = Geometry(strides, pads, post, dilations, groups)
 
     def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
-        return L.deconvolution(x, kernel, bias, **options)
+        return L.deconvolution(x, kernel, bias, **how._asdict())
 
     if groups == 1 and not late_bias and not any(beyond):
-        shape = deconvolution_shape(x, weight, **options)
+        shape = deconvolution_shape(x, weight, how)
         result = deferred(add, x, weight, bias, shape, channels_last(x.ndim), axis=1, channel=1)
     else:
         result = add(weight, None if late_bias else bias)
