@@ -14,7 +14,7 @@ FILES = {
     ".products.": "attention distances fusion linalg matmul multi_head products",
     ".reducing.": "cumulative normalization order reduction sort statistics",
     ".sampling.": "affine_grid grid_sample interpolate",
-    ".scanning.": "recurrent recurrent_layers scan selective",
+    ".scanning.": "recurrent scan selective",
     ".shaping.": "arrange create join pixel_shuffle reshape tables",
     ".spectral.": "complex_tensor fourier short_time",
     ".windows.": "adaptive convolution pooling",

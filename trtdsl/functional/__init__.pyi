@@ -166,8 +166,8 @@ from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
 from trtdsl.functional.sampling.interpolate import Targets
 from trtdsl.functional.sampling.interpolate import interpolate as interpolate
 from trtdsl.functional.scanning.recurrent import gru_cell as gru_cell
+from trtdsl.functional.scanning.recurrent import lstm as lstm
 from trtdsl.functional.scanning.recurrent import lstm_cell as lstm_cell
-from trtdsl.functional.scanning.recurrent_layers import lstm as lstm
 from trtdsl.functional.scanning.scan import associative_scan as associative_scan
 from trtdsl.functional.scanning.scan import linear_recurrence as linear_recurrence
 from trtdsl.functional.scanning.selective import selective_scan as selective_scan

@@ -1,27 +1,44 @@
-"""One step of a recurrent network, as torch's cells take it; `td.scan` and Python's own loops repeat it."""
+"""Recurrent networks: one step as torch's cells take it, which `td.scan` and Python's own loops repeat; and all steps
+as nn.LSTM, nn.GRU and nn.RNN run them, with layers, directions, projections and lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from ..common import Tensor, operation
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
+from ..operands import binary
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..pointwise.arithmetic import add, mul, sub
 from ..products.matmul import linear
-from ..shaping.join import chunk
+from ..shaping.arrange import flip
+from ..shaping.create import counted, filled
+from ..shaping.join import cat, chunk, stack, unbind
 
 State = tuple[Tensor, ...]
+Step = Callable[[Tensor, Tensor, State], State]
+"""What a cell does: the gates' part of the input, that of the hidden state, and the state give the next state."""
 
 
-def lstm_step(inner: Tensor, hidden: Tensor, state: State) -> State:
+class Weights(NamedTuple):
+    """The parameters of one layer in one direction, in torch's order."""
+
+    w_ih: Tensor
+    w_hh: Tensor
+    b_ih: Tensor | None
+    b_hh: Tensor | None
+    w_hr: Tensor | None
+
+
+def _lstm_step(inner: Tensor, hidden: Tensor, state: State) -> State:
     """The next h and c from the gates' part of the input (…, N, 4 * hidden), that of h, and h and c."""
     write, forget, new, out = chunk(add(inner, hidden), 4, -1)
     cell = add(mul(sigmoid(forget), state[1]), mul(sigmoid(write), tanh(new)))
     return mul(sigmoid(out), tanh(cell)), cell
 
 
-def gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
+def _gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
     """The next h from the gates' part of the input (…, N, 3 * hidden), that of h, and h."""
     reset, update, new = chunk(inner, 3, -1)
     reset_h, update_h, new_h = chunk(hidden, 3, -1)
@@ -41,7 +58,7 @@ def gru_cell(
     >>> F.gru_cell(x, h, net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))).shape
     (N, 2)
     """
-    return gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), (hx,))[0]
+    return _gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), (hx,))[0]
 
 
 @operation
@@ -62,7 +79,7 @@ def lstm_cell(
     >>> [y.shape for y in F.lstm_cell(x, (h, c), net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2)))]
     [(N, 2), (N, 2)]
     """
-    h, c = lstm_step(linear(input, w_ih, b_ih), linear(hx[0], w_hh, b_hh), tuple(hx))
+    h, c = _lstm_step(linear(input, w_ih, b_ih), linear(hx[0], w_hh, b_hh), tuple(hx))
     return h, c
 
 
@@ -90,3 +107,204 @@ rnn_tanh_cell, rnn_relu_cell = family(
     rnn_tanh_cell=(tanh, "tanh"),
     rnn_relu_cell=(relu, "relu"),
 )
+
+
+# -- layers, over all steps ---------------------------------------------------------------------------------------------
+
+
+def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Step:
+    return lambda inner, hidden, state: (activation(add(inner, hidden)),)
+
+
+@operation
+def lstm(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A long short-term memory (torch.nn.LSTM): all hidden states, the last ones, and the last cells.
+
+    ``input`` is (T, N, features), or (N, T, features) with ``batch_first``; ``hx`` the first states h and c, each
+    (layers * directions, N, hidden), h of the projected size where there are projections. ``params`` are the flat
+    weights as nn.LSTM has them: for each layer and direction w_ih, w_hh, b_ih, b_hh (with ``has_biases``), and w_hr
+    where c is wider than h. With ``lengths`` (N,) of int64 the sequences end there, as packed ones do: states stay, and
+    results are 0 behind the end.
+
+    Per layer and direction an IMatrixMultiplyLayer of the whole input, then per layer one ILoop with the recurrent
+    product, which takes both directions at once. In half precision states and gates are float32, products half.
+
+    Raises UnsupportedError for dropout in training, ShapeError for a wrong number of weights.
+
+    >>> net = td.Network()
+    >>> x, h, c = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2)), net.input("c", (1, "N", 2))
+    >>> weights = [net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2))]
+    >>> [y.shape for y in F.lstm(x, (h, c), weights, False, 1, 0.0, False, False, False)]
+    [(T, N, 2), (1, N, 2), (1, N, 2)]
+    """
+    projected = hx[0].shape[-1] != hx[1].shape[-1]
+    plan = _Plan("lstm", params, has_biases, num_layers, bidirectional, projected)
+    _inference(dropout, train)
+    output, (h, c) = _run(input, tuple(hx), plan, _lstm_step, batch_first, lengths)
+    return output, h, c
+
+
+def _one_state(
+    kind: tuple[str, Step],
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """A recurrent network whose state is one tensor: its name in messages, and its step."""
+    name, step = kind
+    _inference(dropout, train)
+    plan = _Plan(name, params, has_biases, num_layers, bidirectional)
+    output, (h,) = _run(input, (hx,), plan, step, batch_first, lengths)
+    return output, h
+
+
+gru, rnn_tanh, rnn_relu = family(
+    _one_state,
+    """{}: all hidden states and the last ones, as :func:`lstm`.
+
+    >>> net = td.Network()
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> rows = 6 if "{name}" == "gru" else 2
+    >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
+    >>> [y.shape for y in F.{name}(x, h, weights, False, 1, 0.0, False, False, False)]
+    [(T, N, 2), (1, N, 2)]
+    """,
+    gru=(("gru", _gru_step), "Gated recurrent units (torch.nn.GRU)"),
+    rnn_tanh=(("rnn_tanh", _rnn_step(tanh)), "A plain recurrent network (torch.nn.RNN) with tanh"),
+    rnn_relu=(("rnn_relu", _rnn_step(relu)), "A plain recurrent network (torch.nn.RNN) with relu"),
+)
+
+
+def _inference(dropout: float, train: bool) -> None:
+    if train and dropout:
+        raise UnsupportedError(f"dropout={dropout} in training is random: an engine is for inference")
+
+
+class _Plan:
+    """The flat weights by layer and direction."""
+
+    def __init__(
+        self,
+        name: str,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        bidirectional: bool,
+        projected: bool = False,
+    ):
+        self.layers, self.directions = num_layers, 2 if bidirectional else 1
+        each = 2 + 2 * has_biases + projected
+        wanted = each * num_layers * self.directions
+        if len(params) != wanted:
+            raise ShapeError(
+                f"{name} of {num_layers} layers in {self.directions} direction(s) takes {wanted} weights, "
+                f"not {len(params)}"
+            )
+        self.weights: list[Weights] = []
+        for start in range(0, wanted, each):
+            part = list(params[start : start + each])
+            w_ih, w_hh = part[:2]
+            b_ih, b_hh = part[2:4] if has_biases else (None, None)
+            self.weights.append(Weights(w_ih, w_hh, b_ih, b_hh, part[-1] if projected else None))
+
+
+def _run(
+    input: Tensor, first: State, plan: _Plan, step: Step, batch_first: bool, lengths: Tensor | None
+) -> tuple[Tensor, State]:
+    """All layers and directions, and the last state of each."""
+    if input.ndim != 3:
+        raise ShapeError(f"a recurrent network takes (T, N, features), not {shape_text(input.shape)}")
+    for state in first:
+        if state.ndim != 3 or state.shape[0] != plan.layers * plan.directions:
+            raise ShapeError(
+                f"the first state has {plan.layers * plan.directions} entries for layers and directions, "
+                f"not {shape_text(state.shape)}"
+            )
+    x = L.shuffle(input, [1, 0, 2]) if batch_first else input
+    inside = None if lengths is None else _inside(x, lengths)
+    last: list[State] = []
+    for layer in range(plan.layers):
+        start, stop = layer * plan.directions, (layer + 1) * plan.directions
+        begin = tuple(L.slice(state, (start, 0, 0), (stop - start, *state.shape[1:])) for state in first)
+        x, ended = _layer(x, begin, plan.weights[start:stop], step, inside)
+        last.append(ended)
+    ends = tuple(cat(states) for states in zip(*last, strict=True))
+    return (L.shuffle(x, [1, 0, 2]) if batch_first else x), ends
+
+
+def _inside(x: Tensor, lengths: Tensor) -> Tensor:
+    """Which steps (T, N, 1) lie before the end of their sequence."""
+    if lengths.ndim != 1 or lengths.dtype not in (torch.int32, torch.int64):
+        raise DefinitionError(f"lengths are a vector of integers, not {shape_text(lengths.shape)} of {lengths.dtype}")
+    steps = counted(x.network, x.shape[0])
+    return L.unsqueeze(binary(L.unsqueeze(steps, [1]), L.unsqueeze(lengths, [0]), "LESS"), [2])
+
+
+def _layer(
+    x: Tensor, first: State, directions: Sequence[Weights], step: Step, inside: Tensor | None
+) -> tuple[Tensor, State]:
+    """One layer: results (T, N, directions * hidden) and the last states (directions, N, hidden), typed as ``x``.
+
+    Two directions are one loop over tensors with a dimension for them, the second of which runs backwards: one product
+    and one kernel for the gates in every step, instead of two.
+    """
+    dtype, wide = x.dtype, torch.float32
+    both = len(directions) > 1
+    given = _as_run([linear(x, weights.w_ih, weights.b_ih) for weights in directions])  # of all steps at once
+    w_hh = _together([weights.w_hh for weights in directions])
+    b_hh = _together([None if weights.b_hh is None else L.unsqueeze(weights.b_hh, [0]) for weights in directions])
+    w_hr = _together([weights.w_hr for weights in directions])
+    assert w_hh is not None
+    loop = L.Loop(x.network)
+    loop.count(x.shape[0])
+    inner = loop.iterator(L.cast(given, wide))
+    here = None if inside is None else loop.iterator(_as_run([inside] * len(directions)))
+    state = tuple(loop.recurrence(L.cast(part if both else L.squeeze(part, [0]), wide)) for part in first)
+    hidden = L.cast(linear(L.cast(state[0], dtype), w_hh, b_hh), wide)
+    following = step(inner, hidden, state)
+    if w_hr is not None:
+        narrow = linear(L.cast(following[0], dtype), w_hr)
+        following = (L.cast(narrow, wide), *following[1:])
+    result = following[0]
+    if here is not None:
+        result = L.select(here, result, filled(x.network, (1,) * result.ndim, 0.0, wide))
+        following = tuple(L.select(here, new, old) for new, old in zip(following, state, strict=True))
+    for before, after in zip(state, following, strict=True):
+        loop.next(before, after)
+    collected = L.cast(loop.concatenate(result, x.shape[0]), dtype)
+    last = (L.cast(loop.last_value(part), dtype) for part in state)
+    if not both:
+        return collected, tuple(L.unsqueeze(part, [0]) for part in last)
+    forwards, backwards = unbind(collected, 1)
+    return cat([forwards, flip(backwards, 0)], 2), tuple(last)
+
+
+def _as_run(results: list[Tensor]) -> Tensor:
+    """What each direction takes step by step: (T, N, …) of one, (T, 2, N, …) of two, the second in reverse."""
+    return stack([results[0], flip(results[1], 0)], 1) if len(results) > 1 else results[0]
+
+
+def _together(weights: Sequence[Tensor | None]) -> Tensor | None:
+    """The weights of each direction as one tensor; None where there are none."""
+    given = [weight for weight in weights if weight is not None]
+    return stack(given) if len(given) > 1 else given[0] if given else None
