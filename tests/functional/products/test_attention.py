@@ -347,3 +347,36 @@ def test_heads_of_no_numbers_give_the_mean_of_the_values(lowering):
     query, value = net.input("q", q.shape), net.input("v", v.shape)
     net.output(F.scaled_dot_product_attention(query, query, value, lowering=lowering), "y")
     torch.testing.assert_close(td.interpret(net, {"q": q, "v": v})["y"], want)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, None),
+        ({"mask": torch.ones(6, 6).tril().bool()}, "the mask is not float"),
+        ({"mask": torch.zeros(6, 6)}, None),
+        ({"width": 4}, "its operands have not one width"),
+        ({"dtype": "float16"}, "in half precision the builder fuses two products"),
+        ({"in_loop": True}, "it is in a loop or a branch"),
+        ({"lowering": "products"}, "products are asked for"),
+    ],
+)
+def test_a_remark_says_why_there_is_no_attention_layer(options, why):
+    net = td.Network()
+    q = net.input("q", (2, 3, 6, 8), options.get("dtype", "float32"))
+    v = net.input("v", (2, 3, 6, options.get("width", 8)), options.get("dtype", "float32"))
+    mask = net.constant(options["mask"]) if "mask" in options else None
+
+    def attention(q):
+        return F.scaled_dot_product_attention(q, q, v, mask, lowering=options.get("lowering", "auto"))
+
+    if "in_loop" in options:
+        (q,) = td.while_loop(lambda x: x.sum() < 9.0, lambda x: (attention(x),), (q,))
+        net.output(q, "y")
+    else:
+        net.output(attention(q), "y")
+    assert ("ATTENTION_INPUT" in layer_types(net)) == (why is None)
+    remarks = [(each.call, each.location.file, each.text) for each in net.graph.remarks]
+    assert len(remarks) == (why is not None)
+    for call, file, text in remarks:
+        assert (call, file) == ("scaled_dot_product_attention", __file__) and why in text

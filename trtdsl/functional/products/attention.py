@@ -111,8 +111,17 @@ def _attention(
     plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
     within = None if is_low(value) and not inside else shown  # a choice there keeps products from being fused
     how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given)
-    default = "products" if plain or inside or wide or sharpness == 2 else "layer"
-    result, hides = choice.lowered(query, key, value, how=how, default=default)
+    against = {
+        "it is in a loop or a branch": in_body,
+        "two products move less": wide,
+        "in half precision the builder fuses two products": plain or inside,
+        "scores as great as these stay in float32": sharpness == 2,
+    }
+    better = next((reason for reason, holds in against.items() if holds), None)
+    result, hides = choice.lowered(query, key, value, how=how, default="layer" if better is None else "products")
+    if choice.used == "products" and choice.operation is not None:
+        why = _against_layer(query, key, value, how) or better or "products are asked for, or TensorRT lacks it"
+        query.network.graph.remark("fused attention", choice.operation, f"no IAttention: {why}", plain or inside)
     return result if hides else opened(result, shown)
 
 
@@ -236,30 +245,26 @@ def _even(
     return pad(key, (0, 0, 0, 1)), pad(value, (0, 0, 0, 1)), mask
 
 
-def _is_for_layer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, grouped: bool) -> bool:
-    """Whether IAttention takes them: matrices of one width in a common batch, and a mask that is added."""
-    shapes = [tensor.shape for tensor in (query, key, value)]
-    lead = [shape[:-3] if grouped else shape[:-2] for shape in shapes]
-    widths = {shape[-1] for shape in shapes}
-    return (
-        query.dtype.is_floating_point
-        and len({tensor.dtype for tensor in (query, key, value)}) == 1
-        and {len(shape) for shape in shapes} <= {3, 4}
-        and lead.count(lead[0]) == 3
-        and len(widths) == 1
-        and all(isinstance(width, int) and width for width in widths)
-        and not any(size == 0 for shape in shapes for size in shape)
-        and (mask is None or (mask.dtype != torch.bool and mask.ndim <= query.ndim))
-    )
-
-
 def _against_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> str | None:
     """Why IAttention is out of the question; None where it is not."""
-    if not _is_for_layer(query, key, value, how.added, how.groups is not None):
-        return "IAttention takes floats of one width in one batch, and a mask that is added"
-    if query.network.regions > 1 and how.lowering == "auto":
-        return "TensorRT-RTX 1.7 may crash where it builds it beside several loops or branches"
-    return None
+    shapes, mask = [tensor.shape for tensor in (query, key, value)], how.added
+    lead = [shape[: -2 if how.groups is None else -3] for shape in shapes]
+    widths = {shape[-1] for shape in shapes}
+    of_floats = query.dtype.is_floating_point and len({tensor.dtype for tensor in (query, key, value)}) == 1
+    in_batch = {len(shape) for shape in shapes} <= {3, 4} and lead.count(lead[0]) == 3
+    one_width = len(widths) == 1 and all(isinstance(width, int) and width for width in widths)
+    checks = {
+        "its operands are not floats of one dtype": of_floats,
+        "its operands are not matrices in one batch": in_batch,
+        "its operands have not one width": one_width,
+        "there is nothing to attend to": not any(size == 0 for shape in shapes for size in shape),
+        "the mask is not float": mask is None or mask.dtype != torch.bool,
+        "the mask has more dimensions than the query": mask is None or mask.ndim <= query.ndim,
+        "TensorRT-RTX 1.7 may crash where it builds it beside several loops or branches": (
+            query.network.regions <= 1 or how.lowering != "auto"
+        ),
+    }
+    return next((reason for reason, holds in checks.items() if not holds), None)
 
 
 @way("scaled_dot_product_attention", "layer", "one IAttention", unless=_against_layer, needs="add_attention_v2")

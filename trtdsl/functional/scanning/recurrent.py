@@ -109,7 +109,7 @@ rnn_tanh_cell, rnn_relu_cell = family(
 )
 
 
-# -- layers, over all steps ---------------------------------------------------------------------------------------------
+# -- layers, over all steps --------------------------------------------------------------------------------------------
 
 
 def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Step:
