@@ -88,9 +88,9 @@ from .porting import port as port
 from .programs.compare import Comparison as Comparison
 from .programs.compare import compare_programs as compare_programs
 from .programs.devices import floor_of as floor_of
+from .programs.graph import Launch as Launch
 from .programs.hazards import Hazard as Hazard
 from .programs.hazards import find_hazards as find_hazards
-from .programs.program import Launch as Launch
 from .programs.program import Program as Program
 from .sizes.dim import Dim as Dim
 from .sizes.profile import Profile as Profile

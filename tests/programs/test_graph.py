@@ -3,18 +3,22 @@
 import pytest
 
 import trtdsl.functional as F
-from trtdsl.programs.graph import Graph
 
 
 @pytest.fixture
-def graph(program_of, constant):
+def program(program_of, constant):
     """A transpose of an input, a convolution, a transpose, and a product of what the convolution gave."""
 
     def write(net):
         x = F.conv2d(net.input("x", (2, 8, 16, 16)), constant(net, 32, 8, 3, 3), padding=1)
         return F.matmul(x.reshape(2, 32, 256), constant(net, 256, 64))
 
-    return Graph(program_of(write))
+    return program_of(write)
+
+
+@pytest.fixture
+def graph(program):
+    return program.graph
 
 
 def kinds(launches):
@@ -22,8 +26,8 @@ def kinds(launches):
 
 
 def test_neighbours_and_what_lies_between(graph):
-    first, convolution, *between, product = graph.program.launches
-    assert kinds(graph.program.launches)[:2] == ["rearranging", "convolution"]
+    first, convolution, *between, product = graph.launches
+    assert kinds(graph.launches)[:2] == ["rearranging", "convolution"]
     assert between and set(kinds(between)) == {"rearranging"}
     assert graph.producers(first) == []
     assert graph.consumers(first) == [convolution]
@@ -34,21 +38,21 @@ def test_neighbours_and_what_lies_between(graph):
 
 
 def test_a_cause_names_the_launches_around_it(graph):
-    first, convolution, between, *_ = graph.program.launches
+    first, convolution, between, *_ = graph.launches
     assert graph.cause(first) == f"of an input, before the convolution at {convolution.lines[-1]}"
     assert graph.cause(between).startswith(f"after the convolution at {convolution.lines[-1]}, before the product at ")
 
 
-def test_a_launch_without_a_line_belongs_to_its_reader(graph):
-    first, convolution, *_ = graph.program.launches
+def test_a_launch_without_a_line_belongs_to_its_reader(program, graph):
+    first, convolution, *_ = graph.launches
     assert first.lines == ()
     assert graph.lines(first) == convolution.lines[:1]
-    shares = {share.name: share for share in graph.program.by("line")}
-    assert sum(share.bytes for share in shares.values()) == graph.program.bytes
+    shares = {share.name: share for share in program.by("line")}
+    assert sum(share.bytes for share in shares.values()) == program.bytes
     assert "" not in shares
 
 
 def test_a_view_stands_for_its_tensor(graph):
-    views = [tensor for tensor in graph.program.tensors.values() if tensor.view_of is not None]
+    views = [tensor for tensor in graph.tensors.values() if tensor.view_of is not None]
     for view in views:
         assert graph.root(view.name) == graph.root(view.view_of)

@@ -33,7 +33,6 @@ from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.program import program_of_plan
 from ..interpreter.feeds import make_feeds
 from ..programs.devices import DEFAULT, find_device, floor_of
-from ..programs.graph import Graph
 from ..programs.program import Program
 from ..sizes.profile import Range
 from .precision_search import Assignment, Found, Group, Recording, Search
@@ -365,7 +364,7 @@ def _lines(
 ) -> tuple[LineReport, ...]:
     """The author's lines in their order, with what their calls cost."""
     seconds = [
-        Graph(program).seconds(floor_of(program, device).launches, Graph(program).lines) for program in (before, after)
+        program.graph.seconds(floor_of(program, device).launches, program.graph.lines) for program in (before, after)
     ]
     shares = {share.name: share for share in after.by("line")}
     by_line: dict[Location, list[tuple[str, str, Group]]] = {}

@@ -1,4 +1,4 @@
-"""A summary's layers folded by module, as its table has them."""
+"""A summary's layers, and these folded by module, as its table has them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..definition.network import Network
+from ..sizes.shape import shape_text
 
 if TYPE_CHECKING:
     from ..layers.evaluation import Node
-    from .summary import LayerSummary
 
 SORTS = ("order", "bytes", "flops", "parameters")
 CONSTANTS = "(constants)"
@@ -19,6 +19,42 @@ STAYS = {"activation", "pointwise", "normalization", "constant"}
 """What may end a module; others behind its last weight are the author's work with its result."""
 FEW = 40
 """Rows that a reader takes in: where there are more layers, modules are folded."""
+
+
+@dataclass(frozen=True)
+class TensorSummary:
+    """A tensor: ``shape`` has -1 for a size that is not known; ``sizes`` are the author's, dynamic ones as texts."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    sizes: tuple[int | str, ...] = ()
+
+    def __str__(self) -> str:
+        sizes = self.sizes or tuple("?" if size < 0 else size for size in self.shape)
+        return f"{self.dtype}{shape_text(sizes)}"  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class LayerSummary:
+    """One layer. ``flops`` and ``bytes`` are those of all its executions; None where a size is not known."""
+
+    name: str
+    type: str
+    inputs: list[TensorSummary]
+    outputs: list[TensorSummary]
+    parameters: int
+    executions: int | None
+    """How often it runs: more than once in a loop, not at all in a branch that is not taken; None where only a run
+    shows it."""
+    flops: int | None
+    bytes: int | None
+    """Read and written, when each layer stands alone; a reshape moves none."""
+    location: str | None
+    module: str = ""
+    """The module that it is part of, by its full name."""
+    call: int | None = None
+    """The number of the author's call that it comes from: layers of one call have one number."""
 
 
 class Totals:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT, Floor, floor_of
-from ..programs.graph import Graph
 from ..programs.hazards import find_hazards, megabytes
 from ..programs.program import By, Program
 from .summary import number
@@ -31,7 +30,7 @@ def program_table(
     """A row for each launch, line, module or kind: launches, bytes, rearranged bytes, FLOPs, the floor."""
     if by == "launch":
         return _by_launch(program, floor, sort, width)
-    graph = Graph(program)
+    graph = program.graph
     ways = {"line": graph.lines, "module": graph.scopes, "kind": lambda launch: (launch.kind,)}
     times = graph.seconds(floor.launches, ways[by])
     shares = program.by(by)
@@ -70,7 +69,7 @@ def _code(program: Program, line: str) -> str:
 
 
 def _by_launch(program: Program, floor: Floor, sort: str, width: int | None) -> Table:
-    graph = Graph(program)
+    graph = program.graph
     launches = list(program.launches)
     if sort == "bytes":
         launches.sort(key=lambda launch: -launch.bytes * launch.times)

@@ -22,9 +22,9 @@ from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import KINDS, Node, Shapes, count
 from ..layers.region import REGIONS, Region
 from ..sizes.profile import Range
-from ..sizes.shape import Shape, shape_text
+from ..sizes.shape import Shape
 from ..sizes.size import SizeLike, value
-from .folding import Totals, modules_of, rows
+from .folding import LayerSummary, TensorSummary, Totals, modules_of, rows
 from .table import as_text, make_table
 
 if TYPE_CHECKING:
@@ -34,42 +34,6 @@ SCHEMA = 1
 BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
 WEIGHTS = ("kernel", "bias", "scale", "shift", "power", "weights")
 """The attributes in which layers of any type keep constants."""
-
-
-@dataclass(frozen=True)
-class TensorSummary:
-    """A tensor: ``shape`` has -1 for a size that is not known; ``sizes`` are the author's, dynamic ones as texts."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    sizes: tuple[int | str, ...] = ()
-
-    def __str__(self) -> str:
-        sizes = self.sizes or tuple("?" if size < 0 else size for size in self.shape)
-        return f"{self.dtype}{shape_text(sizes)}"  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class LayerSummary:
-    """One layer. ``flops`` and ``bytes`` are those of all its executions; None where a size is not known."""
-
-    name: str
-    type: str
-    inputs: list[TensorSummary]
-    outputs: list[TensorSummary]
-    parameters: int
-    executions: int | None
-    """How often it runs: more than once in a loop, not at all in a branch that is not taken; None where only a run
-    shows it."""
-    flops: int | None
-    bytes: int | None
-    """Read and written, when each layer stands alone; a reshape moves none."""
-    location: str | None
-    module: str = ""
-    """The module that it is part of, by its full name."""
-    call: int | None = None
-    """The number of the author's call that it comes from: layers of one call have one number."""
 
 
 @dataclass(frozen=True)

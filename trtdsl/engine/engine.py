@@ -195,7 +195,8 @@ class Engine:
         """
         if self.manifest is None or not self.manifest.states:
             raise UsageError("this engine has no states: declare them as td.State, and load it with its manifest")
-        return Session(self, self.manifest.states, state_shapes(self.manifest, sizes))
+        shapes = state_shapes(self.manifest, sizes)
+        return Session(self.run, self.signature, self.device, self.manifest.states, shapes)
 
     def capture(
         self,

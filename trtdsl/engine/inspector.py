@@ -16,9 +16,10 @@ from msgspec import Struct, field
 from ..core.caller import option
 from ..core.errors import ProgramDamagedError, UnreadableProgramError, UsageError
 from ..core.reading import Count, Int, as_struct, parse_json
+from ..programs.graph import Launch, Operand, ProgramTensor
 from ..programs.launches import Kind, places_of
 from ..programs.plan import BITS, DTYPES
-from ..programs.program import Launch, Operand, Program, ProgramTensor
+from ..programs.program import Program
 
 # The word of a dtype within "Row major linear FP32" or "Channel major FP16 format where channel % 8 == 0".
 WORDS = {

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from .program import Launch, Program
+    from .graph import Launch
+    from .program import Program
 
 LEFT_OUT = (
     "an estimate: each launch takes the greatest of its bytes over the memory's bandwidth, its operations over their "

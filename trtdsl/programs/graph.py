@@ -1,29 +1,100 @@
-"""Which launch reads what another wrote, and why a launch that computes nothing is needed."""
+"""The launches of a program: which reads what another wrote, and why one that computes nothing is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    from .program import Launch, Operand, Program
+from .launches import Kind
+
+
+@dataclass(frozen=True)
+class ProgramTensor:
+    """A tensor of a program."""
+
+    name: str
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+    """The shape in the author's dimensions: ``("N", "64", "2*T")``."""
+    dtype: str
+    order: tuple[int, ...]
+    """The axes from the slowest to the fastest in memory: ``(0, 2, 3, 1)`` is channels last."""
+    bytes: int
+    place: str
+    """``device``, ``host``, or ``caller`` for the network's inputs and outputs."""
+    region: str
+    offset: int
+    view_of: str | None
+    constant: bool
+    scratch: bool
+    live: tuple[int, int] | None = None
+    """The first and the last launch that use it, by their indexes; None where none does."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a launch reads or writes, and how many bytes of it."""
+
+    tensor: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One instruction to the GPU: a kernel or a copy."""
+
+    index: int
+    kind: Kind
+    name: str
+    """A generated kernel's name says what it fuses (``MulAddRelu``); another's is its layer's."""
+    reads: tuple[Operand, ...]
+    writes: tuple[Operand, ...]
+    times: int
+    """How often it runs: more than once in a loop."""
+    flops: int | None
+    """Of one run; None where the program does not tell."""
+    dtype: str
+    """Of what it computes with: that of its first operand."""
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    stream: int
+    lines: tuple[str, ...]
+    """The author's lines, ``folder/file.py:12``."""
+    scopes: tuple[str, ...]
+    """The scopes of the layers that it is made of."""
+    epilogue: tuple[str, ...] = ()
+    """What a product or a convolution does to its result before it writes it."""
+    body: tuple[str, ...] = ()
+    """The steps of a fusion that is compiled where it runs."""
+    loop: int | None = None
+    """The index of the first launch of the loop that it is in."""
+
+    @property
+    def bytes(self) -> int:
+        """Read and written by one run."""
+        return sum(operand.bytes for operand in (*self.reads, *self.writes))
+
+    @property
+    def rearranges(self) -> bool:
+        """Whether it only moves values: a transpose, a copy, a concatenation."""
+        return self.kind in ("rearranging", "transfer")
 
 
 class Graph:
     """The launches of a program joined by their tensors; a view stands for the tensor that it is of."""
 
-    def __init__(self, program: Program):
-        self.program = program
+    def __init__(self, launches: Sequence[Launch], tensors: Mapping[str, ProgramTensor]):
+        self.launches, self.tensors = launches, tensors
         self.writers: dict[str, list[int]] = {}
         self.readers: dict[str, list[int]] = {}
-        for launch in program.launches:
+        for launch in launches:
             for operands, table in ((launch.writes, self.writers), (launch.reads, self.readers)):
                 for operand in operands:
                     table.setdefault(self.root(operand.tensor), []).append(launch.index)
 
     def root(self, name: str) -> str:
         """The tensor that a view is of."""
-        tensor = self.program.tensors.get(name)
+        tensor = self.tensors.get(name)
         return name if tensor is None or tensor.view_of is None else self.root(tensor.view_of)
 
     def consumers(self, launch: Launch) -> list[Launch]:
@@ -36,7 +107,7 @@ class Graph:
 
     def _others(self, launch: Launch, operands: Sequence[Operand], table: dict[str, list[int]]) -> list[Launch]:
         found = {index for operand in operands for index in table.get(self.root(operand.tensor), ())}
-        return [self.program.launches[index] for index in sorted(found - {launch.index})]
+        return [self.launches[index] for index in sorted(found - {launch.index})]
 
     def lines(self, launch: Launch) -> tuple[str, ...]:
         """The author's lines of a launch; without any, those of the launches that it writes for or reads from."""
@@ -63,7 +134,7 @@ class Graph:
     def seconds(self, launches: Sequence[float], what: Callable[[Launch], Sequence[str]]) -> dict[str, float]:
         """The time of launches shared out to their lines, or to what else ``what`` gives of one."""
         times: dict[str, float] = {}
-        for launch, seconds in zip(self.program.launches, launches, strict=True):
+        for launch, seconds in zip(self.launches, launches, strict=True):
             names = what(launch) or ("",)
             for name in names:
                 times[name] = times.get(name, 0) + seconds / len(names)
@@ -107,7 +178,7 @@ class Graph:
 
     def is_callers(self, operand: Operand) -> bool:
         """Whether it is an input or an output of the network."""
-        tensor = self.program.tensors.get(self.root(operand.tensor))
+        tensor = self.tensors.get(self.root(operand.tensor))
         return tensor is not None and tensor.place == "caller"
 
 

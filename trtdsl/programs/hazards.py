@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from .devices import DEFAULT, DEVICES, seconds
-from .graph import Graph, described
+from .graph import Graph, Launch, described
 from .launches import REARRANGING, parts
-from .program import Launch, Program
+from .program import Program
 
 REARRANGED = 0.05
 """The share of all bytes from which on what one line rearranges is told."""
@@ -110,7 +110,7 @@ Found = tuple[str, Launch, int, str, str]
 
 def find_hazards(program: Program) -> tuple[Hazard, ...]:
     """The hazards of a program, those that move most bytes first. One kind at one line is one hazard."""
-    graph = Graph(program)
+    graph = program.graph
     total = max(program.bytes, 1)
     merged: dict[tuple[str, str, str], tuple[list[Launch], int, str]] = {}
     for check in CHECKS:

@@ -2,87 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..core.html import folded, table
-from .launches import Kind
+from .graph import Graph, Launch, ProgramTensor
 
 By = Literal["line", "module", "kind", "launch"]
 SCHEMA = 1
 ALIGNMENT = 512  # of activation memory: the builder's unit when it adds up the regions
-
-
-@dataclass(frozen=True)
-class ProgramTensor:
-    """A tensor of a program."""
-
-    name: str
-    shape: tuple[int, ...]
-    dims: tuple[str, ...]
-    """The shape in the author's dimensions: ``("N", "64", "2*T")``."""
-    dtype: str
-    order: tuple[int, ...]
-    """The axes from the slowest to the fastest in memory: ``(0, 2, 3, 1)`` is channels last."""
-    bytes: int
-    place: str
-    """``device``, ``host``, or ``caller`` for the network's inputs and outputs."""
-    region: str
-    offset: int
-    view_of: str | None
-    constant: bool
-    scratch: bool
-    live: tuple[int, int] | None = None
-    """The first and the last launch that use it, by their indexes; None where none does."""
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor that a launch reads or writes, and how many bytes of it."""
-
-    tensor: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One instruction to the GPU: a kernel or a copy."""
-
-    index: int
-    kind: Kind
-    name: str
-    """A generated kernel's name says what it fuses (``MulAddRelu``); another's is its layer's."""
-    reads: tuple[Operand, ...]
-    writes: tuple[Operand, ...]
-    times: int
-    """How often it runs: more than once in a loop."""
-    flops: int | None
-    """Of one run; None where the program does not tell."""
-    dtype: str
-    """Of what it computes with: that of its first operand."""
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    stream: int
-    lines: tuple[str, ...]
-    """The author's lines, ``folder/file.py:12``."""
-    scopes: tuple[str, ...]
-    """The scopes of the layers that it is made of."""
-    epilogue: tuple[str, ...] = ()
-    """What a product or a convolution does to its result before it writes it."""
-    body: tuple[str, ...] = ()
-    """The steps of a fusion that is compiled where it runs."""
-    loop: int | None = None
-    """The index of the first launch of the loop that it is in."""
-
-    @property
-    def bytes(self) -> int:
-        """Read and written by one run."""
-        return sum(operand.bytes for operand in (*self.reads, *self.writes))
-
-    @property
-    def rearranges(self) -> bool:
-        """Whether it only moves values: a transpose, a copy, a concatenation."""
-        return self.kind in ("rearranging", "transfer")
 
 
 @dataclass(frozen=True)
@@ -186,15 +115,18 @@ class Program:
             most = max(most, now)
         return most
 
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """Which launch reads what another wrote."""
+        return Graph(self.launches, self.tensors)
+
     def by(self, what: By) -> list[Share]:
         """The launches and bytes of each line, module, kind or launch, most bytes first.
 
         The bytes of a launch of several lines are shared out to them equally; it counts as a launch of the first. A
         launch without a line, such as a transpose of TensorRT's own, belongs to the line that reads its result.
         """
-        from .graph import Graph
-
-        graph = Graph(self)
+        graph = self.graph
         table: dict[str, list[float]] = {}
         for launch in self.launches:
             names = {

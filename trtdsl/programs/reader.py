@@ -14,6 +14,7 @@ from ..sizes.dim import Dim
 from ..sizes.shape import linear
 from ..sizes.size import SizeLike
 from .grammar import Record
+from .graph import Launch, Operand, ProgramTensor
 from .host_sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
 from .launches import (
     PICKING,
@@ -29,7 +30,7 @@ from .launches import (
     shape_of,
 )
 from .plan import BITS, DTYPES, SHAPE_INPUT, Descriptor, ProgramText, plain
-from .program import ALIGNMENT, Launch, Operand, Program, ProgramTensor, Region
+from .program import ALIGNMENT, Program, Region
 
 T = TypeVar("T")
 PLACES = {"accelerator": "device", "host": "host", "hostpinned": "host"}

@@ -15,7 +15,8 @@ from ...layers.region import Region, partition
 from ...layers.shape import size_tensors
 from ...sizes.shape import Shape
 from ...sizes.size import SizeLike
-from ..summary import TensorSummary, cost_of, parameters_of, tuned_sizes
+from ..folding import TensorSummary
+from ..summary import cost_of, parameters_of, tuned_sizes
 
 NOT_SHOWN = {"alpha", "beta", "cubic_coeff", "is_v2", "loop", "conditional", "metadata", "name", "padding_nd", "type"}
 """Attributes that another one says, or that mean something for few members of a family."""

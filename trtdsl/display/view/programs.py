@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...programs.devices import DEFAULT, floor_of
-from ...programs.graph import Graph
 from ...programs.hazards import find_hazards
 from ...programs.program import Program
 
 
 def program_model(program: Program, device: str = DEFAULT) -> dict[str, Any]:
     """Everything about a program that the page shows; tensors are named by their index."""
-    graph, floor = Graph(program), floor_of(program, device)
+    graph, floor = program.graph, floor_of(program, device)
     used = {op.tensor: None for launch in program.launches for op in (*launch.reads, *launch.writes)}
     places = {name: index for index, name in enumerate(used)}
     launches = [

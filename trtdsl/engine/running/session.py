@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.errors import FeedNameError, FeedShapeError, UsageError
 from ...sizes.dim import Dim
@@ -13,10 +13,8 @@ from ...sizes.shape import shape_text
 from ...sizes.size import Size, value
 from .. import cuda
 from ..arrays import DeviceArray, Kind, to_device, view, zeros
-
-if TYPE_CHECKING:
-    from ..engine import Engine
-    from ..loading.manifest import Manifest
+from ..loading.manifest import Manifest
+from ..loading.signature import Signature
 
 
 def state_shapes(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -43,8 +41,16 @@ class Session:
     buffers, which take turns. One run at a time: sessions of one engine are independent of each other.
     """
 
-    def __init__(self, engine: Engine, states: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]):
-        self.engine, self._outputs, self._shapes = engine, dict(states), dict(shapes)
+    def __init__(
+        self,
+        run: Callable[..., dict[str, Any]],
+        signature: Signature,
+        device: int,
+        states: Mapping[str, str],
+        shapes: Mapping[str, tuple[int, ...]],
+    ):
+        self._run, self._signature, self._device = run, signature, device
+        self._outputs, self._shapes = dict(states), dict(shapes)
         self._lock = threading.Lock()
         self.states: dict[str, DeviceArray] = {}
         """By the names of the inputs, as they are after the last run: read one with ``.numpy()``."""
@@ -55,8 +61,8 @@ class Session:
         """Zeros in every state."""
         with self._turn():
             self.states = {name: self._zeros(name) for name in self._outputs}
-            signature = self.engine.signature
-            doubled = [name for name, output in self._outputs.items() if signature.outputs[output].alias != name]
+            outputs = self._signature.outputs
+            doubled = [name for name, output in self._outputs.items() if outputs[output].alias != name]
             self._spare = {name: self._zeros(name) for name in doubled}
 
     def run(
@@ -79,7 +85,7 @@ class Session:
         with self._turn():
             after = {name: self._spare.get(name, state) for name, state in self.states.items()}
             into = {output: after[name] for name, output in self._outputs.items()}
-            found = self.engine.run(
+            found = self._run(
                 {**feeds, **self.states}, outputs=outputs or "numpy", out=into, stream=stream, profile=profile
             )
             self._spare = {name: self.states[name] for name in self._spare}
@@ -102,8 +108,8 @@ class Session:
         if not all(0 <= row < count for row in rows) or not rows:
             raise FeedShapeError(f"the states have rows 0 to {count - 1}, not {list(rows)}")
         shapes = {name: (len(rows), *shape[1:]) for name, shape in self._shapes.items()}
-        made = Session(self.engine, self._outputs, shapes)
-        with self._turn(), cuda.on_device(self.engine.device):
+        made = Session(self._run, self._signature, self._device, self._outputs, shapes)
+        with self._turn(), cuda.on_device(self._device):
             stream = cuda.Stream()
             for name, state in self.states.items():
                 source, target = view(state, stream=stream.handle), made.states[name].memory.pointer
@@ -128,7 +134,7 @@ class Session:
             self._lock.release()
 
     def _zeros(self, name: str) -> DeviceArray:
-        with cuda.on_device(self.engine.device):
+        with cuda.on_device(self._device):
             stream = cuda.Stream()
-            value = zeros(self._shapes[name], self.engine.signature.inputs[name].dtype)
-            return to_device(value, self.engine.device, stream.handle)
+            value = zeros(self._shapes[name], self._signature.inputs[name].dtype)
+            return to_device(value, self._device, stream.handle)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from ...core.lazy import torch
 from .frames import is_inside
-
-if TYPE_CHECKING:
-    from .recorder import Recorder
 
 
 def storage_of(tensor: torch.Tensor) -> Any:
@@ -64,27 +61,30 @@ def hooks_of(module: torch.nn.Module) -> str:
     )
 
 
-def modes(recorder: Recorder) -> Any:
-    """Lets the recorder see every function of torch that is called."""
+def modes(called: Callable[..., Any]) -> Any:
+    """Has every function of torch that is called go through ``called``."""
     from torch.overrides import TorchFunctionMode
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return recorder.called(function, args, kwargs or {})
+            return called(function, args, kwargs or {})
 
     return Mode()
 
 
-def modes_below(recorder: Recorder) -> Any:
-    """Lets the recorder see every operator that runs without a function of torch: of scripted functions, and in C++."""
+def modes_below(called: Callable[..., Any], is_own: Callable[[], bool]) -> Any:
+    """Has every operator that runs without a function of torch go through ``called``: of scripted functions, in C++.
+
+    Operators of which ``is_own`` is true are the recorder's own.
+    """
     from torch.overrides import _get_current_function_mode, _pop_mode_temporarily
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Below(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if recorder.inside or _get_current_function_mode() is None:  # the recorder's own operations
+            if is_own() or _get_current_function_mode() is None:
                 return function(*args, **(kwargs or {}))
             with _pop_mode_temporarily():
-                return recorder.called(function, args, kwargs or {})
+                return called(function, args, kwargs or {})
 
     return Below()

@@ -187,7 +187,7 @@ class Recorder:
             refuse_set(function)
             public = public_call(function, args, kwargs)
             if public is not None:
-                with modes(self):
+                with modes(self.called):
                     return public()
         name, qualified, form = canonical(function)
         if name == "shape" or (name == "size" and form == "method"):
@@ -198,9 +198,13 @@ class Recorder:
         if name == "set" and self._given_data(function, *args):
             return None
         before = list(_tensors((args, kwargs)))
-        target = target_of(self, function, name, args, kwargs)
+        target = target_of(function, name, args, kwargs, self.owners, self.held)
         versions = [tensor._version for tensor in before]
-        itself = target is not None and writes_itself(self, name, qualified, target, args, kwargs)
+        self.inside = True
+        try:
+            itself = target is not None and writes_itself(name, qualified, target, args, kwargs, self.memory.stale)
+        finally:
+            self.inside = False
         former = None if target is None else layout(target)
         written = tuple(self.tree(args)) if name == "setitem" else None
         result = self._made(function, name, args, kwargs)

@@ -124,8 +124,8 @@ def _trace(
         for path, part in module.named_modules():
             for handle in recorder.hooks(path, part):
                 stack.callback(handle.remove)
-        stack.enter_context(modes_below(recorder))
-        stack.enter_context(modes(recorder))
+        stack.enter_context(modes_below(recorder.called, lambda: recorder.inside))
+        stack.enter_context(modes(recorder.called))
         stack.enter_context(pythons_functions(packages, types_in))
         record = GUARDS.get() or Record()
         record.guards.clear()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Mapping
+from typing import Any
 
 from ...core.errors import UnsupportedError
 from ...core.lazy import torch
@@ -12,14 +13,16 @@ from .memory import layout, marked, overlaps_itself
 from .modes import storage_of
 from .names import canonical, in_place
 
-if TYPE_CHECKING:
-    from .recorder import Recorder
-
 
 def target_of(
-    recorder: Recorder, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Any,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    owners: Mapping[Any, str],
+    held: Mapping[str, Any],
 ) -> torch.Tensor | None:
-    """The tensor that the call writes to."""
+    """The tensor that the call writes to; ``owners`` of memory are the module's tensors, ``held``, by name."""
     if name == "set":
         attribute = getattr(getattr(function, "__self__", None), "__name__", "memory")
         if attribute in ("requires_grad", "grad"):
@@ -35,8 +38,8 @@ def target_of(
             f"{canonical(function)[1]} writes to several tensors: write it without changing in place",
             location=here(),
         )
-    owner = recorder.owners.get(storage_of(target))
-    if isinstance(target, torch.nn.Parameter) or isinstance(recorder.held.get(owner or ""), torch.nn.Parameter):
+    owner = owners.get(storage_of(target))
+    if isinstance(target, torch.nn.Parameter) or isinstance(held.get(owner or ""), torch.nn.Parameter):
         raise UnsupportedError(
             f"forward changes the parameter {owner} in place: a network's weights stay as they are. Compute from it "
             "what is needed, as weight = 0.9 * self.weight",
@@ -106,23 +109,27 @@ def _is_pointwise(name: str) -> bool:
 
 
 def writes_itself(
-    recorder: Recorder, name: str, qualified: str, target: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+    name: str,
+    qualified: str,
+    target: torch.Tensor,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    stale: Container[int],
 ) -> bool:
-    """Whether the call copies a part of a tensor onto that same part; refuses one that reads what it overwrites."""
+    """Whether the call copies a part of a tensor onto that same part; refuses one that reads what it overwrites.
+
+    ``stale`` are the tensors, by id, whose memory another one has written to.
+    """
     written, operands = target, _tensors((args, kwargs))
     if kwargs.get("out") is None or name == "setitem":
         operands.pop(0)  # the target itself
     else:
         operands = _tensors((args, {key: item for key, item in kwargs.items() if key != "out"}))
-    recorder.inside = True
-    try:
-        if name == "setitem" and is_basic(args[1]):
-            written = target[args[1]]
-        check_operands(qualified, name, target, written, operands)
-    finally:
-        recorder.inside = False
+    if name == "setitem" and is_basic(args[1]):
+        written = target[args[1]]
+    check_operands(qualified, name, target, written, operands)
     same = [each for each in operands if storage_of(each) == storage_of(written) and layout(each) == layout(written)]
-    fresh = id(target) not in recorder.memory.stale and not any(id(each) in recorder.memory.stale for each in same)
+    fresh = id(target) not in stale and not any(id(each) in stale for each in same)
     return name in ("setitem", "copy") and written is not target and bool(same) and fresh
 
 
