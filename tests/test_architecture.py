@@ -27,9 +27,10 @@ ROOMS = [
 ]
 
 
-# Types of the rooms above that a room names under TYPE_CHECKING.
-TYPES_ABOVE = {
-    "sizes": {"definition"},  # a size times a fraction is a Tensor
+# Files that name one another's types: what belongs to a network knows it, and a size's parts are sizes.
+CIRCLES_OF_TYPES = {
+    "definition": "graph methods network operation precision tensor tuning.file tuning.precisions weights wrap",
+    "sizes": "atoms condition dim proof shape size text",
 }
 # The files and folders of some rooms, from the ground up: each imports only from those before it.
 ORDERS = {
@@ -39,7 +40,6 @@ ORDERS = {
         "input",
         "function_methods",
         "methods",
-        "notebook",
         "tensor",
         "tuning",
         "precision",
@@ -100,13 +100,14 @@ def parsed(path):
     return ast.parse(path.read_text())
 
 
-def imports(path):
-    """The files that a file imports from, at any place in its code besides ``if TYPE_CHECKING``."""
+def imports(path, types=False):
+    """The files that a file imports from, at any place in its code; under ``if TYPE_CHECKING`` only with ``types``."""
     folder = FILES[path][:-1]
     found = set()
 
     def walk(node):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        of_types = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        if of_types and not types:
             return
         if isinstance(node, ast.ImportFrom) and node.level:
             module = (*folder[: len(folder) - node.level + 1], *(node.module.split(".") if node.module else ()))
@@ -140,19 +141,34 @@ def test_every_folder_is_a_room():
 def test_imports_go_down(room):
     below = set(ROOMS[: ROOMS.index(room) + 1])
     for path in (PACKAGE / room).rglob("*.py"):
-        up = imported_rooms(path) - below - TYPES_ABOVE.get(room, set())
+        up = imported_rooms(path) - below
         up |= {parts[0] for parts in (FILES[other] for other in imports(path))} - below
         assert not up, f"{path.relative_to(ROOT)} imports {', '.join(sorted(up))}, which is above {room}"
+
+
+def tied(graph):
+    """The files that are in a circle, or above one."""
+    while free := [path for path, needed in graph.items() if not needed & graph.keys()]:
+        graph = {path: needed for path, needed in graph.items() if path not in free}
+    return {".".join(FILES[path]) for path in graph}
 
 
 def test_no_file_is_in_an_import_circle():
     """Imports inside functions count; those for types alone do not."""
     graph = {path: imports(path) for path in FILES}
     assert sum(map(len, graph.values())) > 400
-    while free := [path for path, needed in graph.items() if not needed & graph.keys()]:
-        for path in free:
-            del graph[path]
-    assert not graph, f"in a circle, or above one: {', '.join('.'.join(FILES[path]) for path in graph)}"
+    assert not tied(graph)
+
+
+def test_only_these_files_are_in_a_circle_of_types():
+    known = [{f"{room}.{name}" for name in names.split()} for room, names in CIRCLES_OF_TYPES.items()]
+    graph = {path: imports(path, types=True) for path in FILES}
+    for circle in known:
+        inside = {path for path, parts in FILES.items() if ".".join(parts) in circle}
+        assert tied({path: graph[path] & inside for path in inside}) == circle, "these are a circle no more"
+        for path in inside:
+            graph[path] -= inside
+    assert not tied(graph)
 
 
 def named(folder):

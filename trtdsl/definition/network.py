@@ -9,9 +9,10 @@ from typing import Any, TypeVar, Union
 
 from ..core.backend import Backend, Messages, get_backend
 from ..core.caller import to_write
-from ..core.dtypes import as_dtype
+from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, Location, ShapeError, UsageError
 from ..core.files import check_characters
+from ..core.html import folded, table
 from ..core.lazy import CURRENT_NETWORK, complexes, np, torch
 from ..core.tensors.exact import Exact
 from ..core.tensors.layer_target import LayerTarget
@@ -23,7 +24,6 @@ from ..sizes.shape import Shape, linear, shape_text, substitute
 from ..sizes.size import Atom, Size, SizeLike, value
 from .graph import Graph
 from .input import NEXT, Input, State
-from .notebook import network_html
 from .operation import Operation, author_location
 from .precision import Policy, as_precision, is_low
 from .tensor import Tensor, common_parent
@@ -532,7 +532,12 @@ class Network:
         )
 
     def _repr_html_(self) -> str:
-        return network_html(self)
+        rows = [
+            (side, name, tensor.shape, dtype_name(tensor.dtype))
+            for side, named in (("input", self.inputs), ("output", self.outputs))
+            for name, tensor in named.items()
+        ]
+        return folded(repr(self), table(["", "name", "shape", "dtype"], rows))
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, ShapeError, nearest
+from ..core.html import folded, table
 from ..core.lazy import F, torch
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import SizeLike, product
 from .function_methods import OPERATORS, FunctionMethods
 from .methods import ConversionMethods, NumpyCalls, ShapeMethods
-from .notebook import tensor_html
 
 if TYPE_CHECKING:
     from .network import Network
@@ -189,7 +189,9 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         return f"Tensor({kind}: {shape_text(self.shape)} {dtype_name(self.dtype)})"
 
     def _repr_html_(self) -> str:
-        return tensor_html(self)
+        line = "" if self.node is None or self.node.operation.location is None else self.node.operation.location
+        facts = {"scope": self.scope, "weights": ", ".join(self.weight_names), "line": line}
+        return folded(repr(self), table(["", ""], [(name, fact) for name, fact in facts.items() if fact]))
 
     def __len__(self) -> int:
         if not self.shape:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.errors import ShapeError
 from ..core.lazy import CURRENT_NETWORK
 from .proof import signs
 from .size import INFINITY, Atom, Size, SizeLike, value
 from .text import as_json, ranges_text
-
-if TYPE_CHECKING:
-    from ..definition.network import Network
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -77,12 +74,11 @@ class Condition:
 
 def compared(left: SizeLike, sign: str, right: SizeLike | float) -> bool | Condition:
     """A comparison: True or False where the ranges of the dimensions decide it, otherwise the Condition."""
-    if isinstance(right, float):
-        sign, right = _whole(sign, right)
-    network: Network | None = CURRENT_NETWORK.get()
+    sign, bound = _whole(sign, right) if isinstance(right, float) else (sign, right)
+    network = CURRENT_NETWORK.get()
     if network is not None:  # which may have another range for a dimension, or one size
-        left, right = network.resolved(left), network.resolved(right)
-    condition = Condition(left, sign, right)
+        left, bound = network.resolved(left), network.resolved(bound)
+    condition = Condition(left, sign, bound)
     decided = verdict(condition, required=False)
     return condition if decided is None else decided
 
@@ -98,7 +94,7 @@ def verdict(condition: Condition, *, required: bool = True) -> bool | None:
         return outcomes.pop()
     if not required:
         return None
-    network: Network | None = CURRENT_NETWORK.get()
+    network = CURRENT_NETWORK.get()
     return None if network is None else network.constraints.decide(condition)
 
 

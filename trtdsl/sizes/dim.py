@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.errors import ShapeError, UsageError
 from .atoms import INFINITY, Atom
 from .size import Size, differs, of_atom
-
-if TYPE_CHECKING:
-    from ..definition.tensor import Tensor
 
 
 class Dim(Size, Atom):
@@ -88,7 +85,7 @@ class Dim(Size, Atom):
 class TensorDim(Atom):
     """A dimension of a tensor of which only TensorRT (or the data) knows the size."""
 
-    def __init__(self, tensor: Tensor, axis: int, name: str, upper: int = INFINITY):
+    def __init__(self, tensor: Any, axis: int, name: str, upper: int = INFINITY):
         self.tensor, self.axis, self.name, self.upper = tensor, axis, name, upper
         self.key = ("tensor", name, axis)
 
@@ -105,8 +102,8 @@ class TensorDim(Atom):
         return f"{self.name}.shape[{self.axis}]"
 
 
-def tensor_dim(tensor: Tensor, axis: int, name: str, upper: int = INFINITY) -> Size:
-    """The Size of a dimension that only TensorRT knows."""
+def tensor_dim(tensor: Any, axis: int, name: str, upper: int = INFINITY) -> Size:
+    """The Size of a dimension of a Tensor that only TensorRT knows."""
     size = of_atom(TensorDim(tensor, axis, name, upper))
     assert isinstance(size, Size)
     return size

@@ -29,7 +29,6 @@ from .text import printed, ranges_text
 from .torch_calls import TorchCalls
 
 if TYPE_CHECKING:
-    from ..definition.tensor import Tensor
     from .condition import Condition
 
 Monomial = tuple[Atom, ...]  # sorted atoms, repeated for powers; () is the constant term
@@ -41,7 +40,7 @@ class _Operator(Protocol):
     @overload
     def __call__(self, other: SizeLike, /) -> SizeLike: ...
     @overload
-    def __call__(self, other: float, /) -> Tensor: ...
+    def __call__(self, other: float, /) -> Any: ...  # a Tensor, of which this room knows nothing
 
 
 def _arithmetic(function: str, *, reflected: bool = False) -> Callable[[Callable[[Any, Any], SizeLike]], _Operator]:

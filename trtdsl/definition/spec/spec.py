@@ -17,6 +17,7 @@ from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
 from ...core.files import is_file
+from ...core.html import folded, table
 from ...core.lazy import network_files, torch
 from ...core.tensors.exact import Exact
 from ...sizes.dim import Dim
@@ -25,7 +26,6 @@ from ...sizes.shape import shape_text, substitute
 from ...sizes.size import Size
 from ..input import Input
 from ..network import Network
-from ..notebook import spec_html
 from ..precision import as_precision
 from ..tensor import Tensor
 from ..tuning.choices import Choices
@@ -180,7 +180,16 @@ class NetworkSpec:
         return f"NetworkSpec({self.name}: {', '.join(inputs)})"
 
     def _repr_html_(self) -> str:
-        return spec_html(self)
+        inputs = [(name, each.shape, each.dtype) for name, each in self.inputs.items()]
+        ranges = [(name, *(dim.range or ("?", "?", "?"))) for name, dim in self.dims.items()]
+        facts = {"file": self.file, "weights": self.weights, "reference": self.reference}
+        named = [(name, fact if isinstance(fact, str) else _named(fact)) for name, fact in facts.items() if fact]
+        return folded(
+            f"NetworkSpec({self.name})",
+            table(["input", "shape", "dtype"], inputs),
+            table(["dimension", "min", "opt", "max"], ranges),
+            table(["", ""], named),
+        )
 
     def open_weights(self, weights: Source | None = None) -> Weights | None:
         """The given weights or the spec's own; None for a network without any."""
@@ -364,6 +373,13 @@ class NetworkSpec:
             f"not {type(returned).__name__}",
             location=self._place,
         )
+
+
+def _named(fact: object) -> str:
+    """A path or the name of a class; of a mapping of weights not the values."""
+    if hasattr(fact, "__fspath__"):
+        return str(fact)
+    return getattr(fact, "__qualname__", f"a {type(fact).__name__}")
 
 
 def _loaded(name: str, settings: Mapping[str, Any], tuning: Any) -> NetworkSpec:
