@@ -10,12 +10,12 @@ import trtdsl.layers as L
 
 
 @pytest.fixture(autouse=True)
-def _doctest_names(doctest_namespace):
+def _doctest_names(request, doctest_namespace):
     import torch
 
-    doctest_namespace.update(
-        td=td, F=F, L=L, torch=torch, **{name: getattr(L, name) for name in dir(L) if name.islower()}
-    )
+    if isinstance(request.node, pytest.DoctestItem):
+        layers = {name: getattr(L, name) for name in dir(L) if name.islower()}
+        doctest_namespace.update(td=td, F=F, L=L, torch=torch, net=td.Network(), **layers)
 
 
 def pytest_collection_modifyitems(config, items):

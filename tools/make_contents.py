@@ -36,7 +36,10 @@ FUNCTIONAL, LAYERS = PACKAGE / "functional", PACKAGE / "layers"
 METHODS = PACKAGE / "definition" / "function_methods.pyi"
 
 FUNCTIONAL_HEAD = '''\
-"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
+"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`.
+
+In the examples, ``net`` is a new ``td.Network()``.
+"""
 '''
 FUNCTIONAL_PAGE = (
     FUNCTIONAL_HEAD
@@ -67,7 +70,10 @@ def __dir__() -> list[str]:
 """
 )
 LAYERS_PAGE = '''\
-"""TensorRT's vocabulary: one function per layer, with its evaluator and its cost beside it."""
+"""TensorRT's vocabulary: one function per layer, with its evaluator and its cost beside it.
+
+In the examples, ``net`` is a new ``td.Network()``.
+"""
 '''
 METHODS_HEAD = '''\
 """Functions of trtdsl.functional as methods of Tensor; written by tools/make_contents.py."""

@@ -1,4 +1,7 @@
-"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
+"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`.
+
+In the examples, ``net`` is a new ``td.Network()``.
+"""
 
 from importlib import import_module as _import_module
 from types import FunctionType as _Function

@@ -1,4 +1,7 @@
-"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`."""
+"""torch's vocabulary: same names, same arguments, same meaning; written in terms of :mod:`trtdsl.layers`.
+
+In the examples, ``net`` is a new ``td.Network()``.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -727,7 +730,6 @@ def l1_loss(
 ) -> Tensor:
     """``|input - target|``: IElementWiseLayer SUB, IUnaryLayer ABS; IReduceLayer unless ``reduction="none"``.
 
-    >>> net = td.Network()
     >>> F.l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
     (N, 3)
     """
@@ -742,7 +744,6 @@ def mse_loss(
 ) -> Tensor:
     """``(input - target)²``: IElementWiseLayer SUB and PROD; IReduceLayer unless ``reduction="none"``.
 
-    >>> net = td.Network()
     >>> F.mse_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
     (N, 3)
     """
@@ -757,7 +758,6 @@ def smooth_l1_loss(
 ) -> Tensor:
     """A parabola below ``beta``, a line above: the layers of :func:`l1_loss`, IElementWiseLayers and ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.smooth_l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
     ()
     """
@@ -774,7 +774,6 @@ def kl_div(
 
     ``reduction="batchmean"`` divides the sum by the first size.
 
-    >>> net = td.Network()
     >>> F.kl_div(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="batchmean").shape
     ()
     """
@@ -789,7 +788,6 @@ def binary_cross_entropy(
 ) -> Tensor:
     """``-(y log(x) + (1 - y) log(1 - x))``, logarithms at least -100: IUnaryLayers, IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.binary_cross_entropy(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
     ()
     """
@@ -804,7 +802,6 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """``-mean(y log σ(x) + (1 - y) log σ(-x))`` over the classes: the layers of :func:`logsigmoid`, IReduceLayer.
 
-    >>> net = td.Network()
     >>> F.multilabel_soft_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
     ()
     """
@@ -820,7 +817,6 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """:func:`binary_cross_entropy` of ``sigmoid(input)`` without overflow: the layers of :func:`logsigmoid`.
 
-    >>> net = td.Network()
     >>> F.binary_cross_entropy_with_logits(net.input("x", ("N",)), net.input("y", ("N",))).shape
     ()
     """
@@ -835,7 +831,6 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """``input`` where ``target`` is 1, ``max(0, margin - input)`` where it is -1: ISelectLayers, IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.hinge_embedding_loss(net.input("x", ("N",)), net.input("y", ("N",))).shape
     ()
     """
@@ -845,7 +840,6 @@ def soft_margin_loss(
 ) -> Tensor:
     """``log(1 + exp(-y x))``: IUnaryLayers, IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.soft_margin_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
     ()
     """
@@ -861,7 +855,6 @@ def margin_ranking_loss(
 ) -> Tensor:
     """``max(0, -y (x1 - x2) + margin)``: IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
     >>> F.margin_ranking_loss(a, b, net.input("y", ("N", 1))).shape
     ()
@@ -880,7 +873,6 @@ def cosine_embedding_loss(
 
     IReduceLayers, IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
     >>> F.cosine_embedding_loss(a, b, net.input("y", ("N", 1))).shape
     ()
@@ -902,7 +894,6 @@ def triplet_margin_loss(
 
     ``swap`` takes the lesser of ``|a - n|`` and ``|p - n|``.
 
-    >>> net = td.Network()
     >>> F.triplet_margin_loss(*(net.input(name, ("N", 8)) for name in "apn")).shape
     ()
     """
@@ -921,7 +912,6 @@ def multi_margin_loss(
 
     IGatherLayer, IElementWiseLayers, ISelectLayer, IReduceLayers.
 
-    >>> net = td.Network()
     >>> F.multi_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N",), "int64")).shape
     ()
     """
@@ -929,77 +919,77 @@ def multi_margin_loss(
 def sigmoid(input: Tensor) -> Tensor:
     """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID; integers become float32 first.
 
-    >>> F.sigmoid(td.Network().input("x", (2, 3))).shape
+    >>> F.sigmoid(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent: IActivationLayer TANH; integers become float32 first.
 
-    >>> F.tanh(td.Network().input("x", (2, 3))).shape
+    >>> F.tanh(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def softsign(input: Tensor) -> Tensor:
     """``input / (1 + |input|)``: IActivationLayer SOFTSIGN; integers become float32 first.
 
-    >>> F.softsign(td.Network().input("x", (2, 3))).shape
+    >>> F.softsign(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.
 
-    >>> F.logsigmoid(td.Network().input("x", (2, 3))).shape
+    >>> F.logsigmoid(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def tanhshrink(input: Tensor) -> Tensor:
     """``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB.
 
-    >>> F.tanhshrink(td.Network().input("x", (2, 3))).shape
+    >>> F.tanhshrink(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs nothing.
 
-    >>> F.relu(td.Network().input("x", (2, 3))).shape
+    >>> F.relu(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``input`` between 0 and 6: IActivationLayer CLIP.
 
-    >>> F.relu6(td.Network().input("x", (2, 3))).shape
+    >>> F.relu6(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN.
 
-    >>> F.hardsigmoid(td.Network().input("x", (2, 3))).shape
+    >>> F.hardsigmoid(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
 
-    >>> F.hardswish(td.Network().input("x", (2, 3))).shape
+    >>> F.hardswish(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.
 
-    >>> F.selu(td.Network().input("x", (2, 3))).shape
+    >>> F.selu(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.
 
-    >>> F.mish(td.Network().input("x", (2, 3))).shape
+    >>> F.mish(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
@@ -1008,14 +998,14 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
 
-    >>> F.hardshrink(td.Network().input("x", (2, 3))).shape
+    >>> F.hardshrink(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
 
-    >>> F.softshrink(td.Network().input("x", (2, 3))).shape
+    >>> F.softshrink(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
@@ -1024,7 +1014,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-    >>> F.dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    >>> F.dropout(net.input("x", (2, 3, 4)), 0.5).name
     'x'
     """
 
@@ -1033,7 +1023,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bo
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-    >>> F.dropout1d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    >>> F.dropout1d(net.input("x", (2, 3, 4)), 0.5).name
     'x'
     """
 
@@ -1042,7 +1032,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bo
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-    >>> F.dropout2d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    >>> F.dropout2d(net.input("x", (2, 3, 4)), 0.5).name
     'x'
     """
 
@@ -1051,7 +1041,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bo
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-    >>> F.dropout3d(td.Network().input("x", (2, 3, 4)), 0.5).name
+    >>> F.dropout3d(net.input("x", (2, 3, 4)), 0.5).name
     'x'
     """
 
@@ -1060,7 +1050,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-    >>> F.alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    >>> F.alpha_dropout(net.input("x", (2, 3, 4)), 0.5).name
     'x'
     """
 
@@ -1069,7 +1059,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-    >>> F.feature_alpha_dropout(td.Network().input("x", (2, 3, 4)), 0.5).name
+    >>> F.feature_alpha_dropout(net.input("x", (2, 3, 4)), 0.5).name
     'x'
     """
 
@@ -1080,7 +1070,7 @@ def floor_divide(input: Any, other: Any) -> Tensor:
     0.1 rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below
     3.4e38. Greater quotients are right to a few units in their last place. Half types are computed in float32.
 
-    >>> F.floor_divide(td.Network().input("n", (2,), "int32"), 3).dtype
+    >>> F.floor_divide(net.input("n", (2,), "int32"), 3).dtype
     torch.int32
     """
 
@@ -1091,7 +1081,7 @@ def remainder(input: Any, other: Any) -> Tensor:
     quotient greater than 2**24 means nothing. For a constant power of two everything is exact by the three layers,
     unless ``input / other`` is too great or too small for the dtype.
 
-    >>> F.remainder(td.Network().input("n", (2,), "int32"), 3).dtype
+    >>> F.remainder(net.input("n", (2,), "int32"), 3).dtype
     torch.int32
     """
 
@@ -1100,7 +1090,7 @@ def fmod(input: Any, other: Any) -> Tensor:
 
     Floats are computed as those of :func:`remainder`.
 
-    >>> F.fmod(td.Network().input("n", (2,), "int32"), 3).dtype
+    >>> F.fmod(net.input("n", (2,), "int32"), 3).dtype
     torch.int32
     """
 
@@ -1110,7 +1100,6 @@ def maximum(input: Any, other: Any) -> Tensor:
     TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
     ISNAN and ISelectLayer for the other's.
 
-    >>> net = td.Network()
     >>> F.maximum(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1118,7 +1107,6 @@ def maximum(input: Any, other: Any) -> Tensor:
 def minimum(input: Any, other: Any) -> Tensor:
     """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.
 
-    >>> net = td.Network()
     >>> F.minimum(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1126,7 +1114,6 @@ def minimum(input: Any, other: Any) -> Tensor:
 def fmax(input: Any, other: Any) -> Tensor:
     """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.fmax(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1134,7 +1121,6 @@ def fmax(input: Any, other: Any) -> Tensor:
 def fmin(input: Any, other: Any) -> Tensor:
     """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.fmin(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1144,7 +1130,6 @@ def atan2(input: Any, other: Any) -> Tensor:
 
     IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
 
-    >>> net = td.Network()
     >>> F.atan2(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1154,7 +1139,6 @@ def xlogy(input: Any, other: Any) -> Tensor:
 
     IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
 
-    >>> net = td.Network()
     >>> F.xlogy(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1162,7 +1146,6 @@ def xlogy(input: Any, other: Any) -> Tensor:
 def xlog1py(input: Any, other: Any) -> Tensor:
     """``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers.
 
-    >>> net = td.Network()
     >>> F.xlog1py(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1170,7 +1153,6 @@ def xlog1py(input: Any, other: Any) -> Tensor:
 def copysign(input: Any, other: Any) -> Tensor:
     """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.copysign(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1180,7 +1162,6 @@ def logaddexp(input: Any, other: Any) -> Tensor:
 
     IActivationLayer SOFTPLUS of minus the distance, plus the greater.
 
-    >>> net = td.Network()
     >>> F.logaddexp(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1188,7 +1169,6 @@ def logaddexp(input: Any, other: Any) -> Tensor:
 def logaddexp2(input: Any, other: Any) -> Tensor:
     """``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`.
 
-    >>> net = td.Network()
     >>> F.logaddexp2(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1196,7 +1176,6 @@ def logaddexp2(input: Any, other: Any) -> Tensor:
 def ldexp(input: Any, other: Any) -> Tensor:
     """``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first.
 
-    >>> net = td.Network()
     >>> F.ldexp(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -1204,168 +1183,168 @@ def ldexp(input: Any, other: Any) -> Tensor:
 def exp(input: Tensor) -> Tensor:
     """``e ** input``: IUnaryLayer EXP; integers become float32 first.
 
-    >>> F.exp(td.Network().input("x", (2, 3))).shape
+    >>> F.exp(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def log(input: Tensor) -> Tensor:
     """The natural logarithm: IUnaryLayer LOG; integers become float32 first.
 
-    >>> F.log(td.Network().input("x", (2, 3))).shape
+    >>> F.log(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def sqrt(input: Tensor) -> Tensor:
     """The square root: IUnaryLayer SQRT; integers become float32 first.
 
-    >>> F.sqrt(td.Network().input("x", (2, 3))).shape
+    >>> F.sqrt(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def reciprocal(input: Tensor) -> Tensor:
     """``1 / input``: IUnaryLayer RECIP; integers become float32 first.
 
-    >>> F.reciprocal(td.Network().input("x", (2, 3))).shape
+    >>> F.reciprocal(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def sin(input: Tensor) -> Tensor:
     """The sine of radians: IUnaryLayer SIN; integers become float32 first.
 
-    >>> F.sin(td.Network().input("x", (2, 3))).shape
+    >>> F.sin(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def cos(input: Tensor) -> Tensor:
     """The cosine of radians: IUnaryLayer COS; integers become float32 first.
 
-    >>> F.cos(td.Network().input("x", (2, 3))).shape
+    >>> F.cos(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def tan(input: Tensor) -> Tensor:
     """The tangent of radians: IUnaryLayer TAN; integers become float32 first.
 
-    >>> F.tan(td.Network().input("x", (2, 3))).shape
+    >>> F.tan(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def sinh(input: Tensor) -> Tensor:
     """The hyperbolic sine: IUnaryLayer SINH; integers become float32 first.
 
-    >>> F.sinh(td.Network().input("x", (2, 3))).shape
+    >>> F.sinh(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def cosh(input: Tensor) -> Tensor:
     """The hyperbolic cosine: IUnaryLayer COSH; integers become float32 first.
 
-    >>> F.cosh(td.Network().input("x", (2, 3))).shape
+    >>> F.cosh(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def asin(input: Tensor) -> Tensor:
     """The inverse sine: IUnaryLayer ASIN; integers become float32 first.
 
-    >>> F.asin(td.Network().input("x", (2, 3))).shape
+    >>> F.asin(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def acos(input: Tensor) -> Tensor:
     """The inverse cosine: IUnaryLayer ACOS; integers become float32 first.
 
-    >>> F.acos(td.Network().input("x", (2, 3))).shape
+    >>> F.acos(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def atan(input: Tensor) -> Tensor:
     """The inverse tangent: IUnaryLayer ATAN; integers become float32 first.
 
-    >>> F.atan(td.Network().input("x", (2, 3))).shape
+    >>> F.atan(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def asinh(input: Tensor) -> Tensor:
     """The inverse hyperbolic sine: IUnaryLayer ASINH; integers become float32 first.
 
-    >>> F.asinh(td.Network().input("x", (2, 3))).shape
+    >>> F.asinh(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def acosh(input: Tensor) -> Tensor:
     """The inverse hyperbolic cosine: IUnaryLayer ACOSH; integers become float32 first.
 
-    >>> F.acosh(td.Network().input("x", (2, 3))).shape
+    >>> F.acosh(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def atanh(input: Tensor) -> Tensor:
     """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first.
 
-    >>> F.atanh(td.Network().input("x", (2, 3))).shape
+    >>> F.atanh(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def erf(input: Tensor) -> Tensor:
     """The error function: IUnaryLayer ERF; integers become float32 first.
 
-    >>> F.erf(td.Network().input("x", (2, 3))).shape
+    >>> F.erf(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def abs(input: Tensor) -> Tensor:
     """The absolute value: IUnaryLayer ABS; bool is itself.
 
-    >>> F.abs(td.Network().input("x", (2, 3))).shape
+    >>> F.abs(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def neg(input: Tensor) -> Tensor:
     """``-input``: IUnaryLayer NEG. bool is refused, as by torch.
 
-    >>> F.neg(td.Network().input("x", (2, 3))).shape
+    >>> F.neg(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def positive(input: Tensor) -> Tensor:
     """``input`` itself; no layer.
 
-    >>> F.positive(td.Network().input("x", (2, 3))).shape
+    >>> F.positive(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def sign(input: Tensor) -> Tensor:
     """-1, 0 or 1: IUnaryLayer SIGN; bool is itself.
 
-    >>> F.sign(td.Network().input("x", (2, 3))).shape
+    >>> F.sign(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def sgn(input: Tensor) -> Tensor:
     """As :func:`sign`: TensorRT has no complex numbers.
 
-    >>> F.sgn(td.Network().input("x", (2, 3))).shape
+    >>> F.sgn(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def square(input: Tensor) -> Tensor:
     """``input * input``: IElementWiseLayer PROD.
 
-    >>> F.square(td.Network().input("x", (2, 3))).shape
+    >>> F.square(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def rsqrt(input: Tensor) -> Tensor:
     """``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP.
 
-    >>> F.rsqrt(td.Network().input("x", (2, 3))).shape
+    >>> F.rsqrt(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def exp2(input: Tensor) -> Tensor:
     """``2 ** input``: IElementWiseLayer POW.
 
-    >>> F.exp2(td.Network().input("x", (2, 3))).shape
+    >>> F.exp2(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
@@ -1374,7 +1353,7 @@ def expm1(input: Tensor) -> Tensor:
 
     IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
 
-    >>> F.expm1(td.Network().input("x", (2, 3))).shape
+    >>> F.expm1(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
@@ -1383,154 +1362,154 @@ def log1p(input: Tensor) -> Tensor:
 
     IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
 
-    >>> F.log1p(td.Network().input("x", (2, 3))).shape
+    >>> F.log1p(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def log2(input: Tensor) -> Tensor:
     """The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD.
 
-    >>> F.log2(td.Network().input("x", (2, 3))).shape
+    >>> F.log2(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def log10(input: Tensor) -> Tensor:
     """The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD.
 
-    >>> F.log10(td.Network().input("x", (2, 3))).shape
+    >>> F.log10(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def erfc(input: Tensor) -> Tensor:
     """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding.
 
-    >>> F.erfc(td.Network().input("x", (2, 3))).shape
+    >>> F.erfc(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians: IElementWiseLayer PROD.
 
-    >>> F.deg2rad(td.Network().input("x", (2, 3))).shape
+    >>> F.deg2rad(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees: IElementWiseLayer PROD.
 
-    >>> F.rad2deg(td.Network().input("x", (2, 3))).shape
+    >>> F.rad2deg(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def sinc(input: Tensor) -> Tensor:
     """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer.
 
-    >>> F.sinc(td.Network().input("x", (2, 3))).shape
+    >>> F.sinc(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def entr(input: Tensor) -> Tensor:
     """``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
 
-    >>> F.entr(td.Network().input("x", (2, 3))).shape
+    >>> F.entr(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def ndtr(input: Tensor) -> Tensor:
     """The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`.
 
-    >>> F.ndtr(td.Network().input("x", (2, 3))).shape
+    >>> F.ndtr(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def eq(input: Any, other: Any) -> Tensor:
     """``input == other``, broadcast: IElementWiseLayer EQUAL.
 
-    >>> F.eq(td.Network().input("x", (2, 3)), 0).dtype
+    >>> F.eq(net.input("x", (2, 3)), 0).dtype
     torch.bool
     """
 
 def ne(input: Any, other: Any) -> Tensor:
     """``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT.
 
-    >>> F.ne(td.Network().input("x", (2, 3)), 0).dtype
+    >>> F.ne(net.input("x", (2, 3)), 0).dtype
     torch.bool
     """
 
 def lt(input: Any, other: Any) -> Tensor:
     """``input < other``, broadcast: IElementWiseLayer LESS.
 
-    >>> F.lt(td.Network().input("x", (2, 3)), 0).dtype
+    >>> F.lt(net.input("x", (2, 3)), 0).dtype
     torch.bool
     """
 
 def le(input: Any, other: Any) -> Tensor:
     """``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be NaN.
 
-    >>> F.le(td.Network().input("x", (2, 3)), 0).dtype
+    >>> F.le(net.input("x", (2, 3)), 0).dtype
     torch.bool
     """
 
 def gt(input: Any, other: Any) -> Tensor:
     """``input > other``, broadcast: IElementWiseLayer GREATER.
 
-    >>> F.gt(td.Network().input("x", (2, 3)), 0).dtype
+    >>> F.gt(net.input("x", (2, 3)), 0).dtype
     torch.bool
     """
 
 def ge(input: Any, other: Any) -> Tensor:
     """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN.
 
-    >>> F.ge(td.Network().input("x", (2, 3)), 0).dtype
+    >>> F.ge(net.input("x", (2, 3)), 0).dtype
     torch.bool
     """
 
 def isnan(input: Tensor) -> Tensor:
     """Whether an element is NaN: IUnaryLayer ISNAN; integers never are.
 
-    >>> F.isnan(td.Network().input("x", (2, 3))).dtype
+    >>> F.isnan(net.input("x", (2, 3))).dtype
     torch.bool
     """
 
 def isinf(input: Tensor) -> Tensor:
     """Whether an element is infinite: IUnaryLayer ISINF; integers never are.
 
-    >>> F.isinf(td.Network().input("x", (2, 3))).dtype
+    >>> F.isinf(net.input("x", (2, 3))).dtype
     torch.bool
     """
 
 def isposinf(input: Tensor) -> Tensor:
     """Whether an element is positive infinity: IElementWiseLayer EQUAL.
 
-    >>> F.isposinf(td.Network().input("x", (2, 3))).dtype
+    >>> F.isposinf(net.input("x", (2, 3))).dtype
     torch.bool
     """
 
 def isneginf(input: Tensor) -> Tensor:
     """Whether an element is negative infinity: IElementWiseLayer EQUAL.
 
-    >>> F.isneginf(td.Network().input("x", (2, 3))).dtype
+    >>> F.isneginf(net.input("x", (2, 3))).dtype
     torch.bool
     """
 
 def logical_and(input: Any, other: Any) -> Tensor:
     """Both, broadcast: IElementWiseLayer AND; numbers are true unless 0.
 
-    >>> F.logical_and(td.Network().input("x", (2, 3), "bool"), True).dtype
+    >>> F.logical_and(net.input("x", (2, 3), "bool"), True).dtype
     torch.bool
     """
 
 def logical_or(input: Any, other: Any) -> Tensor:
     """Either or both, broadcast: IElementWiseLayer OR; numbers are true unless 0.
 
-    >>> F.logical_or(td.Network().input("x", (2, 3), "bool"), True).dtype
+    >>> F.logical_or(net.input("x", (2, 3), "bool"), True).dtype
     torch.bool
     """
 
 def logical_xor(input: Any, other: Any) -> Tensor:
     """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0.
 
-    >>> F.logical_xor(td.Network().input("x", (2, 3), "bool"), True).dtype
+    >>> F.logical_xor(net.input("x", (2, 3), "bool"), True).dtype
     torch.bool
     """
 
@@ -1541,49 +1520,49 @@ def bitwise_and(input: Any, other: Any) -> Tensor:
     powers of two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the
     memory.
 
-    >>> F.bitwise_and(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    >>> F.bitwise_and(net.input("n", (2, 3), "int32"), 7).dtype
     torch.int32
     """
 
 def bitwise_or(input: Any, other: Any) -> Tensor:
     """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`.
 
-    >>> F.bitwise_or(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    >>> F.bitwise_or(net.input("n", (2, 3), "int32"), 7).dtype
     torch.int32
     """
 
 def bitwise_xor(input: Any, other: Any) -> Tensor:
     """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`.
 
-    >>> F.bitwise_xor(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    >>> F.bitwise_xor(net.input("n", (2, 3), "int32"), 7).dtype
     torch.int32
     """
 
 def bitwise_left_shift(input: Any, other: Any) -> Tensor:
     """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.
 
-    >>> F.bitwise_left_shift(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    >>> F.bitwise_left_shift(net.input("n", (2, 3), "int32"), 7).dtype
     torch.int32
     """
 
 def bitwise_right_shift(input: Any, other: Any) -> Tensor:
     """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.
 
-    >>> F.bitwise_right_shift(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    >>> F.bitwise_right_shift(net.input("n", (2, 3), "int32"), 7).dtype
     torch.int32
     """
 
 def ceil(input: Tensor) -> Tensor:
     """Rounded up: IUnaryLayer CEIL; integers are themselves.
 
-    >>> F.ceil(td.Network().input("x", (2, 3))).shape
+    >>> F.ceil(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def floor(input: Tensor) -> Tensor:
     """Rounded down: IUnaryLayer FLOOR; integers are themselves.
 
-    >>> F.floor(td.Network().input("x", (2, 3))).shape
+    >>> F.floor(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
@@ -1593,7 +1572,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str 
     IReduceLayer MAX (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
     (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
-    >>> F.amax(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    >>> F.amax(net.input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
     """
 
@@ -1603,7 +1582,7 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str 
     IReduceLayer MIN (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
     (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
-    >>> F.amin(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    >>> F.amin(net.input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
     """
 
@@ -1612,7 +1591,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
     IReduceLayer MAX; ITopKLayer of one element with ``dim``, the first of equal ones.
 
-    >>> values, indices = F.max(td.Network().input("x", (2, 3)), dim=1)
+    >>> values, indices = F.max(net.input("x", (2, 3)), dim=1)
     >>> values.shape, indices.dtype
     ((2,), torch.int64)
     """
@@ -1622,7 +1601,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
     IReduceLayer MIN; ITopKLayer of one element with ``dim``, the first of equal ones.
 
-    >>> values, indices = F.min(td.Network().input("x", (2, 3)), dim=1)
+    >>> values, indices = F.min(net.input("x", (2, 3)), dim=1)
     >>> values.shape, indices.dtype
     ((2,), torch.int64)
     """
@@ -1632,7 +1611,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     ITopKLayer.
 
-    >>> F.argmax(td.Network().input("x", (2, 3)), dim=1).dtype
+    >>> F.argmax(net.input("x", (2, 3)), dim=1).dtype
     torch.int64
     """
 
@@ -1641,21 +1620,21 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     ITopKLayer.
 
-    >>> F.argmin(td.Network().input("x", (2, 3)), dim=1).dtype
+    >>> F.argmin(net.input("x", (2, 3)), dim=1).dtype
     torch.int64
     """
 
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are true over ``dim``: IReduceLayer PROD of zeros and ones, between two ICastLayers.
 
-    >>> F.all(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    >>> F.all(net.input("x", (2, 3), "bool"), 1).dtype
     torch.bool
     """
 
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true over ``dim``: IReduceLayer SUM of zeros and ones, between two ICastLayers.
 
-    >>> F.any(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    >>> F.any(net.input("x", (2, 3), "bool"), 1).dtype
     torch.bool
     """
 
@@ -1672,7 +1651,7 @@ def var(
     IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
     correction.
 
-    >>> F.var(td.Network().input("x", (2, "T", 4)), dim=1, correction=0).shape
+    >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
     (2, 4)
     """
 
@@ -1686,7 +1665,7 @@ def std(
 ) -> Tensor:
     """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
 
-    >>> F.std(td.Network().input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
+    >>> F.std(net.input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
     (1, T, 1)
     """
 
@@ -1700,7 +1679,7 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """The variance and the mean, as :func:`var`.
 
-    >>> F.var_mean(td.Network().input("x", (2, 3)), dim=1)[1].shape
+    >>> F.var_mean(net.input("x", (2, 3)), dim=1)[1].shape
     (2,)
     """
 
@@ -1714,7 +1693,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean, as :func:`std`.
 
-    >>> F.std_mean(td.Network().input("x", (2, 3)), dim=1)[0].shape
+    >>> F.std_mean(net.input("x", (2, 3)), dim=1)[0].shape
     (2,)
     """
 
@@ -1723,7 +1702,7 @@ def upsample_nearest(
 ) -> Tensor:
     """As :func:`interpolate` with mode nearest.
 
-    >>> F.upsample_nearest(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+    >>> F.upsample_nearest(net.input("x", ("N", 3, 4, 8)), (5, 5)).shape
     (N, 3, 5, 5)
     """
 
@@ -1732,7 +1711,7 @@ def upsample_bilinear(
 ) -> Tensor:
     """As :func:`interpolate` with mode bilinear and ``align_corners=True``.
 
-    >>> F.upsample_bilinear(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+    >>> F.upsample_bilinear(net.input("x", ("N", 3, 4, 8)), (5, 5)).shape
     (N, 3, 5, 5)
     """
 
@@ -1741,7 +1720,6 @@ def rnn_tanh_cell(
 ) -> Tensor:
     """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its tanh.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
     >>> F.rnn_tanh_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
     (N, 2)
@@ -1752,7 +1730,6 @@ def rnn_relu_cell(
 ) -> Tensor:
     """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its relu.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
     >>> F.rnn_relu_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
     (N, 2)
@@ -1773,7 +1750,6 @@ def gru(
 ) -> tuple[Tensor, Tensor]:
     """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
     >>> rows = 6 if "gru" == "gru" else 2
     >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
@@ -1796,7 +1772,6 @@ def rnn_tanh(
 ) -> tuple[Tensor, Tensor]:
     """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
     >>> rows = 6 if "rnn_tanh" == "gru" else 2
     >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
@@ -1819,7 +1794,6 @@ def rnn_relu(
 ) -> tuple[Tensor, Tensor]:
     """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
     >>> rows = 6 if "rnn_relu" == "gru" else 2
     >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
@@ -1830,14 +1804,14 @@ def rnn_relu(
 def fliplr(input: Tensor) -> Tensor:
     """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1.
 
-    >>> F.fliplr(td.Network().input("x", (2, 3))).shape
+    >>> F.fliplr(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def flipud(input: Tensor) -> Tensor:
     """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1.
 
-    >>> F.flipud(td.Network().input("x", (2, 3))).shape
+    >>> F.flipud(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
@@ -1854,7 +1828,7 @@ def full(
 
     ``device`` has no meaning in an engine.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.full((2, 3), 7.0).shape
     (2, 3)
     """
@@ -1862,7 +1836,7 @@ def full(
 def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.zeros(2, 3).shape
     (2, 3)
     """
@@ -1870,7 +1844,7 @@ def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None,
 def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.ones(2, 3).shape
     (2, 3)
     """
@@ -1878,7 +1852,7 @@ def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
 def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.empty(2, 3).shape
     (2, 3)
     """
@@ -1895,7 +1869,7 @@ def full_like(
 ) -> Tensor:
     """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
 
-    >>> F.full_like(td.Network().input("x", ("N", 3)), 7).shape
+    >>> F.full_like(net.input("x", ("N", 3)), 7).shape
     (N, 3)
     """
 
@@ -1910,7 +1884,7 @@ def zeros_like(
 ) -> Tensor:
     """Zeros in the shape and dtype of ``input``, as :func:`full`.
 
-    >>> F.zeros_like(td.Network().input("x", ("N", 3))).shape
+    >>> F.zeros_like(net.input("x", ("N", 3))).shape
     (N, 3)
     """
 
@@ -1925,7 +1899,7 @@ def ones_like(
 ) -> Tensor:
     """Ones in the shape and dtype of ``input``, as :func:`full`.
 
-    >>> F.ones_like(td.Network().input("x", ("N", 3))).shape
+    >>> F.ones_like(net.input("x", ("N", 3))).shape
     (N, 3)
     """
 
@@ -1940,7 +1914,7 @@ def empty_like(
 ) -> Tensor:
     """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`.
 
-    >>> F.empty_like(td.Network().input("x", ("N", 3))).shape
+    >>> F.empty_like(net.input("x", ("N", 3))).shape
     (N, 3)
     """
 
@@ -1956,7 +1930,7 @@ def new_full(
 ) -> Tensor:
     """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
-    >>> F.new_full(td.Network().input("x", ("N", 3)), (2,), 7).shape
+    >>> F.new_full(net.input("x", ("N", 3)), (2,), 7).shape
     (2,)
     """
 
@@ -1965,7 +1939,7 @@ def new_zeros(
 ) -> Tensor:
     """Zeros in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
-    >>> F.new_zeros(td.Network().input("x", ("N", 3)), 2).shape
+    >>> F.new_zeros(net.input("x", ("N", 3)), 2).shape
     (2,)
     """
 
@@ -1974,7 +1948,7 @@ def new_ones(
 ) -> Tensor:
     """Ones in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
-    >>> F.new_ones(td.Network().input("x", ("N", 3)), 2).shape
+    >>> F.new_ones(net.input("x", ("N", 3)), 2).shape
     (2,)
     """
 
@@ -1983,7 +1957,7 @@ def new_empty(
 ) -> Tensor:
     """Values that nobody may use, which are zeros, in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
-    >>> F.new_empty(td.Network().input("x", ("N", 3)), 2).shape
+    >>> F.new_empty(net.input("x", ("N", 3)), 2).shape
     (2,)
     """
 
@@ -2002,7 +1976,7 @@ def arange(
     int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
     fraction such as 0.25.
 
-    >>> x = td.Network().input("x", ("N", "T"))
+    >>> x = net.input("x", ("N", "T"))
     >>> with x.network.current():
     ...     F.arange(x.shape[1]).shape
     (T,)
@@ -2020,7 +1994,7 @@ def linspace(
 ) -> Tensor:
     """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.linspace(0, 1, 5).data
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
@@ -2036,7 +2010,7 @@ def eye(
 ) -> Tensor:
     """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.eye(3).shape
     (3, 3)
     """
@@ -2049,7 +2023,6 @@ def tensor(
     Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
     ``device`` and ``pin_memory`` have no meaning in an engine.
 
-    >>> net = td.Network()
     >>> x = net.input("x", ("N", 3))
     >>> with net.current():
     ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
@@ -2059,14 +2032,14 @@ def tensor(
 def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask.
 
-    >>> F.tril(td.Network().input("x", ("N", 4, 4))).shape
+    >>> F.tril(net.input("x", ("N", 4, 4))).shape
     (N, 4, 4)
     """
 
 def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask.
 
-    >>> F.triu(td.Network().input("x", ("N", 4, 4))).shape
+    >>> F.triu(net.input("x", ("N", 4, 4))).shape
     (N, 4, 4)
     """
 
@@ -2081,7 +2054,7 @@ def empty_strided(
 ) -> Tensor:
     """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.empty_strided((2, 3), (3, 1)).shape
     (2, 3)
     """
@@ -2091,7 +2064,7 @@ def scalar_tensor(
 ) -> Tensor:
     """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.scalar_tensor(3).dtype
     torch.float32
     """
@@ -2109,7 +2082,7 @@ def logspace(
 ) -> Tensor:
     """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.logspace(0, 2, 3).shape
     (3,)
     """
@@ -2117,7 +2090,6 @@ def logspace(
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.hstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
     12
     """
@@ -2125,7 +2097,6 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dimension 0, vectors as rows: IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.vstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
     12
     """
@@ -2133,7 +2104,6 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dimension 2: IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.dstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
     12
     """
@@ -2141,7 +2111,6 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dimension 1, vectors as columns: IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.column_stack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
     12
     """
@@ -2149,42 +2118,42 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """:func:`tensor_split` along dimension 1 (0 for vectors); sections must divide it.
 
-    >>> [part.numel() for part in F.hsplit(td.Network().input("x", (2, 2, 2)), 2)]
+    >>> [part.numel() for part in F.hsplit(net.input("x", (2, 2, 2)), 2)]
     [4, 4]
     """
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """:func:`tensor_split` along dimension 0; sections must divide it.
 
-    >>> [part.numel() for part in F.vsplit(td.Network().input("x", (2, 2, 2)), 2)]
+    >>> [part.numel() for part in F.vsplit(net.input("x", (2, 2, 2)), 2)]
     [4, 4]
     """
 
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """:func:`tensor_split` along dimension 2; sections must divide it.
 
-    >>> [part.numel() for part in F.dsplit(td.Network().input("x", (2, 2, 2)), 2)]
+    >>> [part.numel() for part in F.dsplit(net.input("x", (2, 2, 2)), 2)]
     [4, 4]
     """
 
 def atleast_1d(*tensors: Any) -> Any:
     """The tensor (or each of several) with one dimension at least: IShuffleLayer.
 
-    >>> F.atleast_1d(td.Network().input("x", ())).numel()
+    >>> F.atleast_1d(net.input("x", ())).numel()
     1
     """
 
 def atleast_2d(*tensors: Any) -> Any:
     """The tensor (or each of several) with two dimensions at least, new ones in front: IShuffleLayer.
 
-    >>> F.atleast_2d(td.Network().input("x", ())).numel()
+    >>> F.atleast_2d(net.input("x", ())).numel()
     1
     """
 
 def atleast_3d(*tensors: Any) -> Any:
     """The tensor (or each of several) with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer.
 
-    >>> F.atleast_3d(td.Network().input("x", ())).numel()
+    >>> F.atleast_3d(net.input("x", ())).numel()
     1
     """
 
@@ -2193,7 +2162,7 @@ def tril_indices(
 ) -> Tensor:
     """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.tril_indices(3, 3).shape
     (2, 6)
     """
@@ -2203,7 +2172,7 @@ def triu_indices(
 ) -> Tensor:
     """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.triu_indices(3, 3).shape
     (2, 6)
     """
@@ -2213,49 +2182,49 @@ def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
 
     The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
 
-    >>> F.fft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    >>> F.fft(net.input("x", ("N", 8)), dim=1).shape[0]
     N
     """
 
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of :func:`fft`.
 
-    >>> F.ifft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    >>> F.ifft(net.input("x", ("N", 8)), dim=1).shape[0]
     N
     """
 
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.
 
-    >>> F.rfft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    >>> F.rfft(net.input("x", ("N", 8)), dim=1).shape[0]
     N
     """
 
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.
 
-    >>> F.irfft(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    >>> F.irfft(net.input("x", ("N", 8)), dim=1).shape[0]
     N
     """
 
 def fftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """:func:`fft` along several dimensions, all of them by default.
 
-    >>> F.fftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    >>> F.fftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
     N
     """
 
 def ifftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """The inverse of :func:`fftn`.
 
-    >>> F.ifftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    >>> F.ifftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
     N
     """
 
 def rfftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """:func:`rfft` along the last of several dimensions, then :func:`fft` along the others.
 
-    >>> F.rfftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    >>> F.rfftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
     N
     """
 
@@ -2264,56 +2233,56 @@ def irfftn(
 ) -> Any:
     """The inverse of :func:`rfftn`.
 
-    >>> F.irfftn(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    >>> F.irfftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
     N
     """
 
 def fft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """:func:`fftn` along the last two dimensions.
 
-    >>> F.fft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    >>> F.fft2(net.input("x", ("N", 4, 8))).shape[:2]
     (N, 4)
     """
 
 def ifft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """:func:`ifftn` along the last two dimensions.
 
-    >>> F.ifft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    >>> F.ifft2(net.input("x", ("N", 4, 8))).shape[:2]
     (N, 4)
     """
 
 def rfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """:func:`rfftn` along the last two dimensions.
 
-    >>> F.rfft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    >>> F.rfft2(net.input("x", ("N", 4, 8))).shape[:2]
     (N, 4)
     """
 
 def irfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """:func:`irfftn` along the last two dimensions.
 
-    >>> F.irfft2(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    >>> F.irfft2(net.input("x", ("N", 4, 8))).shape[:2]
     (N, 4)
     """
 
 def fftshift(input: Any, dim: Any = None) -> Any:
     """The frequency 0 in the middle: as :func:`roll`.
 
-    >>> F.fftshift(td.Network().input("x", ("N", 8)), 1).shape
+    >>> F.fftshift(net.input("x", ("N", 8)), 1).shape
     (N, 8)
     """
 
 def ifftshift(input: Any, dim: Any = None) -> Any:
     """The inverse of :func:`fftshift`.
 
-    >>> F.ifftshift(td.Network().input("x", ("N", 8)), 1).shape
+    >>> F.ifftshift(net.input("x", ("N", 8)), 1).shape
     (N, 8)
     """
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`.
 
-    >>> F.adaptive_avg_pool1d(td.Network().input("x", ("N", 3, 7, "H", 6)[: 1 + 2]), 1).shape[:2]
+    >>> F.adaptive_avg_pool1d(net.input("x", ("N", 3, 7, "H", 6)[: 1 + 2]), 1).shape[:2]
     (N, 3)
     """
 
@@ -2324,21 +2293,21 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     Otherwise IMatrixMultiplyLayer with each window's weights, a constant, or computed from the shape where that is
     dynamic.
 
-    >>> F.adaptive_avg_pool2d(td.Network().input("x", ("N", 3, 7, "H", 6)[: 2 + 2]), 1).shape[:2]
+    >>> F.adaptive_avg_pool2d(net.input("x", ("N", 3, 7, "H", 6)[: 2 + 2]), 1).shape[:2]
     (N, 3)
     """
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`.
 
-    >>> F.adaptive_avg_pool3d(td.Network().input("x", ("N", 3, 7, "H", 6)[: 3 + 2]), 1).shape[:2]
+    >>> F.adaptive_avg_pool3d(net.input("x", ("N", 3, 7, "H", 6)[: 3 + 2]), 1).shape[:2]
     (N, 3)
     """
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`.
 
-    >>> F.adaptive_max_pool1d(td.Network().input("x", ("N", 3, 7, "H", 6)[: 1 + 2]), 1).shape[:2]
+    >>> F.adaptive_max_pool1d(net.input("x", ("N", 3, 7, "H", 6)[: 1 + 2]), 1).shape[:2]
     (N, 3)
     """
 
@@ -2348,14 +2317,14 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's
     elements and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
 
-    >>> F.adaptive_max_pool2d(td.Network().input("x", ("N", 3, 7, "H", 6)[: 2 + 2]), 1).shape[:2]
+    >>> F.adaptive_max_pool2d(net.input("x", ("N", 3, 7, "H", 6)[: 2 + 2]), 1).shape[:2]
     (N, 3)
     """
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`.
 
-    >>> F.adaptive_max_pool3d(td.Network().input("x", ("N", 3, 7, "H", 6)[: 3 + 2]), 1).shape[:2]
+    >>> F.adaptive_max_pool3d(net.input("x", ("N", 3, 7, "H", 6)[: 3 + 2]), 1).shape[:2]
     (N, 3)
     """
 
@@ -2374,7 +2343,6 @@ def conv1d(
     channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
     each value, summed in float32.
 
-    >>> net = td.Network()
     >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
     (N, 5, 8)
     """
@@ -2395,7 +2363,6 @@ def conv2d(
     pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL). A window of blocks may
     reach further than the kernel, with weights of 0: an infinite pixel there makes the result NaN.
 
-    >>> net = td.Network()
     >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
     (N, 5, 4, 4)
     """
@@ -2413,7 +2380,6 @@ def conv3d(
 
     IConvolutionLayer; arguments as :func:`conv2d`.
 
-    >>> net = td.Network()
     >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
     (N, 5, 8, 6, 6)
     """
@@ -2433,7 +2399,6 @@ def conv_transpose1d(
     IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
     input with zeros between its elements.
 
-    >>> net = td.Network()
     >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
     (N, 5, 16)
     """
@@ -2453,7 +2418,6 @@ def conv_transpose2d(
     That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
     ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
 
-    >>> net = td.Network()
     >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
     (N, 5, 16, 16)
     """
@@ -2470,7 +2434,6 @@ def conv_transpose3d(
 ) -> Tensor:
     """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
 
-    >>> net = td.Network()
     >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
     >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
     (N, 5, 8, 8, 8)
@@ -2483,7 +2446,7 @@ def lp_pool1d(
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
 
-    >>> F.lp_pool1d(td.Network().input("x", ("N", 3, 8, 8, 8)[: 1 + 2]), 2, 2).shape[:3]
+    >>> F.lp_pool1d(net.input("x", ("N", 3, 8, 8, 8)[: 1 + 2]), 2, 2).shape[:3]
     (N, 3, 4)
     """
 
@@ -2494,7 +2457,7 @@ def lp_pool2d(
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
 
-    >>> F.lp_pool2d(td.Network().input("x", ("N", 3, 8, 8, 8)[: 2 + 2]), 2, 2).shape[:3]
+    >>> F.lp_pool2d(net.input("x", ("N", 3, 8, 8, 8)[: 2 + 2]), 2, 2).shape[:3]
     (N, 3, 4)
     """
 
@@ -2505,7 +2468,7 @@ def lp_pool3d(
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
 
-    >>> F.lp_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)[: 3 + 2]), 2, 2).shape[:3]
+    >>> F.lp_pool3d(net.input("x", ("N", 3, 8, 8, 8)[: 3 + 2]), 2, 2).shape[:3]
     (N, 3, 4)
     """
 
@@ -2530,7 +2493,7 @@ def avg_pool2d(
     A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
     windows reach beyond counted padding, the average is multiplied afterwards (IElementWiseLayer).
 
-    >>> x = td.Network().input("x", ("N", 3, "H", 8))
+    >>> x = net.input("x", ("N", 3, "H", 8))
     >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
     (N, 3, 1, 8)
     """
@@ -2548,7 +2511,7 @@ def avg_pool3d(
 ) -> Tensor:
     """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
 
-    >>> F.avg_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2).shape
+    >>> F.avg_pool3d(net.input("x", ("N", 3, 8, 8, 8)), 2).shape
     (N, 3, 4, 4, 4)
     """
 
@@ -2565,7 +2528,7 @@ def max_pool1d(
 ) -> Any:
     """Maxima over windows of the last dimension, as :func:`max_pool2d`.
 
-    >>> F.max_pool1d(td.Network().input("x", ("N", 3, 8)), 2).shape
+    >>> F.max_pool1d(net.input("x", ("N", 3, 8)), 2).shape
     (N, 3, 4)
     """
 
@@ -2589,7 +2552,7 @@ def max_pool2d(
     takes an ISliceLayer for each element of the window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may leave out
     NaN, where torch gives NaN.
 
-    >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
+    >>> F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2).shape
     (N, 3, 4, 4)
     """
 
@@ -2606,6 +2569,6 @@ def max_pool3d(
 ) -> Any:
     """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
 
-    >>> F.max_pool3d(td.Network().input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
+    >>> F.max_pool3d(net.input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
     (64, 2, 28, 28)
     """

@@ -14,26 +14,25 @@ R = TypeVar("R")
 
 OF_ONE = """{}
 
->>> F.{name}(td.Network().input("x", (2, 3))).shape
+>>> F.{name}(net.input("x", (2, 3))).shape
 (2, 3)
 """
 """The docstring of a function of the elements of one tensor."""
 OF_TWO = """{}
 
->>> net = td.Network()
 >>> F.{name}(net.input("x", (2, 3)), net.input("y", (3,))).shape
 (2, 3)
 """
 """The docstring of a function of the elements of two tensors, broadcast."""
 TRUTH = """{}
 
->>> F.{name}(td.Network().input("x", (2, 3))).dtype
+>>> F.{name}(net.input("x", (2, 3))).dtype
 torch.bool
 """
 """The docstring of a function that says whether something is so of each element of one tensor."""
 TRUTH_OF_TWO = """{}
 
->>> F.{name}(td.Network().input("x", (2, 3)), 0).dtype
+>>> F.{name}(net.input("x", (2, 3)), 0).dtype
 torch.bool
 """
 """The docstring of a function that says whether something is so of each pair of elements."""

@@ -65,7 +65,6 @@ l1_loss, mse_loss = family(
     _of_difference,
     """{}; IReduceLayer unless ``reduction="none"``.
 
-    >>> net = td.Network()
     >>> F.{name}(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
     (N, 3)
     """,
@@ -79,7 +78,6 @@ l1_loss, mse_loss = family(
 def smooth_l1_loss(input: Tensor, target: Tensor, beta: float = 1.0) -> Tensor:
     """A parabola below ``beta``, a line above: the layers of :func:`l1_loss`, IElementWiseLayers and ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.smooth_l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
     ()
     """
@@ -98,7 +96,6 @@ def huber_loss(
 ) -> Tensor:
     """A parabola up to ``delta``, a line above, as :func:`smooth_l1_loss` times ``delta``.
 
-    >>> net = td.Network()
     >>> F.huber_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
     ()
     """
@@ -123,7 +120,6 @@ def kl_div(input: Tensor, target: Tensor, log_target: bool = False) -> Tensor:
 
     ``reduction="batchmean"`` divides the sum by the first size.
 
-    >>> net = td.Network()
     >>> F.kl_div(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="batchmean").shape
     ()
     """
@@ -155,7 +151,6 @@ binary_cross_entropy, multilabel_soft_margin_loss = family(
     _by_weight,
     """{}
 
-    >>> net = td.Network()
     >>> F.{name}(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
     ()
     """,
@@ -177,7 +172,6 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """:func:`binary_cross_entropy` of ``sigmoid(input)`` without overflow: the layers of :func:`logsigmoid`.
 
-    >>> net = td.Network()
     >>> F.binary_cross_entropy_with_logits(net.input("x", ("N",)), net.input("y", ("N",))).shape
     ()
     """
@@ -203,7 +197,6 @@ def poisson_nll_loss(
 
     IUnaryLayers, IElementWiseLayers, ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.poisson_nll_loss(net.input("x", ("N",)), net.input("y", ("N",))).shape
     ()
     """
@@ -225,7 +218,6 @@ def gaussian_nll_loss(
 
     IUnaryLayers, IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.gaussian_nll_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), net.input("v", ("N", 1))).shape
     ()
     """
@@ -241,7 +233,6 @@ def gaussian_nll_loss(
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0) -> Tensor:
     """``input`` where ``target`` is 1, ``max(0, margin - input)`` where it is -1: ISelectLayers, IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.hinge_embedding_loss(net.input("x", ("N",)), net.input("y", ("N",))).shape
     ()
     """
@@ -254,7 +245,6 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0) -> 
 def soft_margin_loss(input: Tensor, target: Tensor) -> Tensor:
     """``log(1 + exp(-y x))``: IUnaryLayers, IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.soft_margin_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
     ()
     """
@@ -292,7 +282,6 @@ margin_ranking_loss, cosine_embedding_loss = family(
     _of_pairs,
     """{}
 
-    >>> net = td.Network()
     >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
     >>> F.{name}(a, b, net.input("y", ("N", 1))).shape
     ()
@@ -323,7 +312,6 @@ def triplet_margin_loss(
 
     ``swap`` takes the lesser of ``|a - n|`` and ``|p - n|``.
 
-    >>> net = td.Network()
     >>> F.triplet_margin_loss(*(net.input(name, ("N", 8)) for name in "apn")).shape
     ()
     """
@@ -388,7 +376,6 @@ def nll_loss(
     The mean is divided by the sum of the weights; ``ignore_index`` does not count. IGatherLayer (ELEMENT),
     ISelectLayer, IElementWiseLayers, IReduceLayers.
 
-    >>> net = td.Network()
     >>> F.nll_loss(net.input("x", ("N", 5)), net.input("y", ("N",), "int64")).shape
     ()
     """
@@ -412,7 +399,6 @@ def cross_entropy(
     The layers of :func:`log_softmax` and :func:`nll_loss`; with probabilities, or ``label_smoothing``, IReduceLayer SUM
     over the classes.
 
-    >>> net = td.Network()
     >>> F.cross_entropy(net.input("x", ("N", 5, 7)), net.input("y", ("N", 7), "int64")).shape
     ()
     """
@@ -453,7 +439,6 @@ def multi_margin_loss(
 
     IGatherLayer, IElementWiseLayers, ISelectLayer, IReduceLayers.
 
-    >>> net = td.Network()
     >>> F.multi_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N",), "int64")).shape
     ()
     """

@@ -1,4 +1,7 @@
-"""TensorRT's vocabulary: one function per layer, with its evaluator and its cost beside it."""
+"""TensorRT's vocabulary: one function per layer, with its evaluator and its cost beside it.
+
+In the examples, ``net`` is a new ``td.Network()``.
+"""
 
 from .absent import absent as __getattr__  # noqa: F401
 from .activation import activation as activation

@@ -19,7 +19,7 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     SCALED_TANH ``alpha * tanh(beta*x)``; THRESHOLDED_RELU ``x if x > alpha else 0``. The others
     (RELU, SIGMOID, TANH, SOFTSIGN, GELU_ERF, GELU_TANH) take none. ``x`` is floating-point; RELU takes integers too.
 
-    >>> activation(td.Network().input("x", (2, 3)), "LEAKY_RELU", alpha=0.1).shape
+    >>> activation(net.input("x", (2, 3)), "LEAKY_RELU", alpha=0.1).shape
     (2, 3)
     """
     kind = member(x.network.trt.ActivationType, type, "activation")
@@ -145,7 +145,6 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
 
     Both have one rank and one floating-point dtype.
 
-    >>> net = td.Network()
     >>> parametric_relu(net.input("x", (2, 3, 4)), net.constant(torch.ones(1, 3, 1))).shape
     (2, 3, 4)
     """

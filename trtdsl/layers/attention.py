@@ -38,7 +38,6 @@ def attention(
     LOWER_RIGHT (not with a mask). ``normalization`` is SOFTMAX. ``quantize_scale`` and ``quantize_dtype`` (int8
     or float8_e4m3fn) quantize its result. ``decomposable`` lets TensorRT use several kernels where it has no fused one.
 
-    >>> net = td.Network()
     >>> q, k = net.input("q", (1, 4, 5, 8)), net.input("k", (1, 2, 7, 8))
     >>> attention(q, k, k).shape
     (1, 4, 5, 8)
@@ -220,7 +219,6 @@ def rotary_embedding(
     ``cos`` and ``sin`` are (N, S, R / 2), or (positions, R / 2) with ``position_ids`` (N, S). The first R =
     ``rotary_dim`` elements (all D for 0) are rotated; a pair is two neighbours (``interleaved``) or one of each half.
 
-    >>> net = td.Network()
     >>> c = net.input("cos", (2, 5, 4))
     >>> rotary_embedding(net.input("x", (2, 3, 5, 8)), c, c).shape
     (2, 3, 5, 8)
@@ -263,7 +261,6 @@ def kv_cache_update(
     A packed ``update`` is (tokens, H, D) with the cumulative ``update_lengths`` (N + 1). An engine writes into the
     cache's own memory.
 
-    >>> net = td.Network()
     >>> i = net.input("i", (2,), "int32")
     >>> kv_cache_update(net.input("cache", (2, 3, 10, 8)), net.input("u", (2, 3, 1, 8)), i).shape
     (2, 3, 10, 8)

@@ -15,7 +15,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     conversion, which saturates; anything to bool is ``!= 0``. A constant without
     dimensions and a weight in float64, which TensorRT does not have, are converted at once.
 
-    >>> cast(td.Network().input("x", (2, 3)), "float16").dtype
+    >>> cast(net.input("x", (2, 3)), "float16").dtype
     torch.float16
     """
     dtype = as_dtype(dtype)
@@ -85,7 +85,7 @@ def _cast(node: Node) -> Evaluate:
 def identity(x: Tensor) -> Tensor:
     """``x`` unchanged, under a name of its own: one IIdentityLayer.
 
-    >>> identity(td.Network().input("x", (2, 3))).shape
+    >>> identity(net.input("x", (2, 3))).shape
     (2, 3)
     """
     return add_layer(adds("add_identity"), x, shape=x.shape, order="kept", takes=True)

@@ -13,7 +13,6 @@ from .lifting import HEIGHT, lifted
 def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
     """Tensors of one rank and dtype, one after the other along ``axis``: one IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> concatenation([net.input("a", (2, 3)), net.input("b", (2, 5))], 1).shape
     (2, 8)
     """

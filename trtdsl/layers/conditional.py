@@ -19,7 +19,6 @@ class Conditional:
     ``condition`` is a bool scalar; ``sizes`` is the comparison of sizes that it is, where it is one. What a subgraph
     takes from outside goes through :meth:`input`; :meth:`output` gives the value of the subgraph that ran.
 
-    >>> net = td.Network()
     >>> x = net.input("x", (3,))
     >>> branch = Conditional(net.input("negate", (), "bool"))
     >>> inside = branch.input(x)

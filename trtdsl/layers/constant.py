@@ -19,7 +19,7 @@ def constant(data: Operand, dtype: Any = None) -> Tensor:
 
     Becomes an IConstantLayer only where a layer needs it as an input.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     constant([1.0, 2.0]).shape
     (2,)
     """

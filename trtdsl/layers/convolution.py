@@ -40,7 +40,6 @@ def convolution(
     Two or three spatial dimensions, and one value of each parameter per spatial dimension. A kernel that is a constant
     is part of the layer; one that is computed becomes its second input. ``bias`` (O,) is a constant.
 
-    >>> net = td.Network()
     >>> kernel = net.constant(torch.ones(5, 3, 1, 1))
     >>> two = dict(stride=(1, 1), pre_padding=(0, 0), post_padding=(0, 0), dilation=(1, 1))
     >>> convolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
@@ -91,7 +90,6 @@ def deconvolution(
 
     Paddings shorten the result; otherwise as :func:`convolution`.
 
-    >>> net = td.Network()
     >>> kernel = net.constant(torch.ones(3, 5, 2, 2))
     >>> two = dict(stride=(2, 2), pre_padding=(0, 0), post_padding=(0, 0), dilation=(1, 1))
     >>> deconvolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape

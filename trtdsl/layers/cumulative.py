@@ -13,7 +13,7 @@ def cumulative(x: Tensor, axis: int, op: str = "SUM", exclusive: bool = False, r
     Element j is the sum of 0..j; ``exclusive`` leaves j itself out; ``reverse`` sums from the end. Floating-point,
     int32 or int64.
 
-    >>> cumulative(td.Network().input("x", (2, 5)), 1).shape
+    >>> cumulative(net.input("x", (2, 5)), 1).shape
     (2, 5)
     """
     place = x.network.constant(torch.tensor(normalize_axis(axis, x.ndim), dtype=torch.int32))
@@ -64,7 +64,6 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
 
     One IReverseSequenceLayer; ``lengths`` (int32 or int64) has one value for each slice.
 
-    >>> net = td.Network()
     >>> reverse_sequence(net.input("x", (5, 2, 3)), net.input("n", (2,), "int32")).shape
     (5, 2, 3)
     """

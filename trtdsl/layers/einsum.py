@@ -18,7 +18,6 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     Lower-case labels, ``...`` and an optional ``->``; floating-point operands of one dtype. ``functional.einsum`` plans
     matrix products instead, which is what usually runs faster.
 
-    >>> net = td.Network()
     >>> einsum("ik,kj->ij", net.input("a", (2, 3)), net.input("b", (3, 4))).shape
     (2, 4)
     """

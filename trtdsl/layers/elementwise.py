@@ -18,7 +18,6 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
 
     Raises ShapeError for ranks or sizes that do not match, DefinitionError for a dtype that TensorRT refuses.
 
-    >>> net = td.Network()
     >>> elementwise(net.input("a", (2, 3)), net.input("b", (1, 3)), "SUM").shape
     (2, 3)
     """
@@ -144,7 +143,6 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
 
     All three have one rank, ``then`` and ``otherwise`` one dtype; dimensions of size 1 are broadcast.
 
-    >>> net = td.Network()
     >>> c = net.input("c", (2, 1), "bool")
     >>> select(c, net.input("a", (2, 3)), net.input("b", (1, 3))).shape
     (2, 3)

@@ -19,7 +19,6 @@ def linspace(
     ``start`` is a scalar and ``delta`` has one element per dimension, both of the result's dtype
     (float32, int32 or int64). A result of static shape from constants is a constant.
 
-    >>> net = td.Network()
     >>> linspace(net, (3,), net.constant(1.0), net.constant([2.0])).data
     tensor([1., 3., 5.])
     """
@@ -34,7 +33,6 @@ def random(
 
     One IFillLayer (RANDOM_UNIFORM, RANDOM_NORMAL). ``low`` and ``high`` are scalars; float32 or float16.
 
-    >>> net = td.Network()
     >>> random(net, (2, 3), net.constant(0.0), net.constant(1.0)).shape
     (2, 3)
     """

@@ -16,7 +16,6 @@ def gather(
     side by side. ELEMENT: as ``torch.gather``. ND: the last dimension of ``indices`` indexes the dimensions of ``data``
     after the elementwise ones. An index out of bounds reads zero; a negative one counts from the end on a static axis.
 
-    >>> net = td.Network()
     >>> gather(net.input("x", (2, 5, 3)), net.input("i", (4, 7), "int64"), axis=1).shape
     (2, 4, 7, 3)
     """

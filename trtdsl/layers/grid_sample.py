@@ -21,7 +21,6 @@ def grid_sample(
 
     Raises ShapeError where the ranks do not fit each other.
 
-    >>> net = td.Network()
     >>> grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("g", ("N", 5, 6, 2))).shape
     (N, 3, 5, 6)
     """

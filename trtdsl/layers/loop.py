@@ -21,7 +21,6 @@ class Loop:
     Limit it with :meth:`count`, :meth:`while_` or both; carry values with :meth:`recurrence` and :meth:`next`; take
     results out with :meth:`last_value` and :meth:`concatenate`. Values from outside are used as they are.
 
-    >>> net = td.Network()
     >>> x = net.input("x", ("T", 3))
     >>> loop = Loop(net)
     >>> loop.count(x.shape[0])

@@ -21,7 +21,6 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
 
     Raises ShapeError for ranks or sizes that do not match.
 
-    >>> net = td.Network()
     >>> matrix_multiply(net.input("a", (8, 2, 3)), net.input("b", (1, 4, 3)), op_b="TRANSPOSE").shape
     (8, 2, 4)
     """

@@ -29,7 +29,6 @@ def moe(
     ``down`` is (E, I, D), and ``biases`` are theirs, all three or none. An expert is ``down(up(x) *
     activation(gate(x)))``; ``limit``, ``alpha`` and ``beta`` are those of SwiGLU.
 
-    >>> net = td.Network()
     >>> f = lambda name, *shape: net.input(name, shape, "float16")
     >>> e = net.input("e", (2, 3, 2), "int32")
     >>> moe(f("h", 2, 3, 8), e, f("s", 2, 3, 2), f("g", 4, 8, 16), f("u", 4, 8, 16), f("d", 4, 16, 8)).shape

@@ -25,7 +25,6 @@ def nms(
     ``boxes`` is (N, B, 4) or (N, B, C, 4), ``scores`` (N, B, C). Gives the chosen (item, class, box) rows, of which
     there are as many as the second result, a scalar, says.
 
-    >>> net = td.Network()
     >>> rows, number = nms(net.input("boxes", (1, 10, 4)), net.input("scores", (1, 10, 3)), 2, 0.5)
     >>> rows.ndim, number.shape
     (2, ())
@@ -128,7 +127,7 @@ def _nms(node: Node) -> Evaluate:
 def assertion(condition: Tensor, message: str) -> None:
     """Fails with ``message`` where an element of ``condition``, a bool shape tensor, is false: one IAssertionLayer.
 
-    >>> x = td.Network().input("x", ("N", 3))
+    >>> x = net.input("x", ("N", 3))
     >>> limit = x.network.constant([10, 3])
     >>> assertion(elementwise(shape(x), limit, "LESS"), "N is too large")
     """

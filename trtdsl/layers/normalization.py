@@ -25,7 +25,6 @@ def normalization(
     then all dimensions after it, and ``scale`` and ``bias`` (1, C, 1, …), or (1, groups, 1, …) in version 1, the only
     one that TensorRT has before 10.15.
 
-    >>> net = td.Network()
     >>> one = net.constant(torch.ones(1, 1, 6))
     >>> normalization(net.input("x", (2, 4, 6)), one, one, [2]).shape
     (2, 4, 6)
@@ -85,7 +84,7 @@ def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
 
     ``window`` is odd, 1 to 15. ``x`` is (N, C, H, W). Raises ShapeError for another rank.
 
-    >>> lrn(td.Network().input("x", (1, 8, 4, 4)), 5, 1e-4, 0.75, 1.0).shape
+    >>> lrn(net.input("x", (1, 8, 4, 4)), 5, 1e-4, 0.75, 1.0).shape
     (1, 8, 4, 4)
     """
     if x.ndim != 4:

@@ -11,7 +11,7 @@ from .common import Evaluate, Node, ShapeError, Tensor, add_layer, adds, evaluat
 def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) -> Tensor:
     """Zeros before and after the last two dimensions; negative numbers trim: one IPaddingLayer.
 
-    >>> padding(td.Network().input("x", (1, 2, 4, 4)), (1, 0), (0, -1)).shape
+    >>> padding(net.input("x", (1, 2, 4, 4)), (1, 0), (0, -1)).shape
     (1, 2, 5, 3)
     """
     if len(pre_padding) != 2 or len(post_padding) != 2 or x.ndim < 2:

@@ -26,7 +26,7 @@ def pooling(
 
     Sizes are rounded down. ``exclude_padding`` leaves the padding out of an average's count.
 
-    >>> x = td.Network().input("x", (2, 3, 8, 8))
+    >>> x = net.input("x", (2, 3, 8, 8))
     >>> pooling(x, "MAX", (2, 2), stride=(2, 2), pre_padding=(0, 0), post_padding=(0, 0)).shape
     (2, 3, 4, 4)
     """

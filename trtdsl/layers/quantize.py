@@ -32,7 +32,6 @@ def quantize(
 
     Raises UnsupportedError for a scale that is computed, of another axis than the last.
 
-    >>> net = td.Network()
     >>> quantize(net.input("x", (2, 3)), net.constant(0.5)).dtype
     torch.int8
     """
@@ -45,7 +44,6 @@ def dequantize(
 ) -> Tensor:
     """``x * scale`` in a floating-point dtype: one IDequantizeLayer. ``scale`` is as for :func:`quantize`.
 
-    >>> net = td.Network()
     >>> dequantize(net.input("x", (2, 3), "int8"), net.constant(0.5)).dtype
     torch.float32
     """
@@ -79,7 +77,6 @@ def _add(
 def int4_constant(values: Tensor) -> Tensor:
     """int4 from a constant of int8 values between -8 and 7: one IConstantLayer, two values a byte, the first one low.
 
-    >>> net = td.Network()
     >>> int4_constant(net.constant(torch.arange(-8, 8, dtype=torch.int8))).dtype
     torch.int4
     """
@@ -194,7 +191,7 @@ def dynamic_quantize(
     by which the scales are quantized; MXFP8 are the defaults with blocks of 32. -1 in ``block_shape`` is a whole
     dimension.
 
-    >>> data, scales = dynamic_quantize(td.Network().input("x", (4, 64)), (1, 32))
+    >>> data, scales = dynamic_quantize(net.input("x", (4, 64)), (1, 32))
     >>> data.shape, scales.shape
     ((4, 64), (4, 2))
     """

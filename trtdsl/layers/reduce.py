@@ -27,7 +27,7 @@ def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> 
 
     At least one axis. MAX and MIN skip NaN. AVG of integers truncates.
 
-    >>> reduce(td.Network().input("x", (2, 3, 4)), "SUM", [1]).shape
+    >>> reduce(net.input("x", (2, 3, 4)), "SUM", [1]).shape
     (2, 4)
     """
     axes = sorted({normalize_axis(axis, x.ndim) for axis in axes})
@@ -101,7 +101,7 @@ def _reduce(node: Node) -> Evaluate:
 def softmax(x: Tensor, axis: int) -> Tensor:
     """Softmax over one axis of a floating-point tensor: one ISoftMaxLayer.
 
-    >>> softmax(td.Network().input("x", (2, 3)), 1).shape
+    >>> softmax(net.input("x", (2, 3)), 1).shape
     (2, 3)
     """
     axis = normalize_axis(axis, x.ndim)
@@ -139,7 +139,6 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
     ``x`` is (N, Z, S), ``bounds`` (N, Z, 1) of int32; the elements from the bound on are 0. TensorRT does not subtract
     the greatest element first: a row with one above 88 (float32; 11 in float16) is NaN.
 
-    >>> net = td.Network()
     >>> ragged_softmax(net.input("x", (1, 2, 5)), net.input("n", (1, 2, 1), "int32")).shape
     (1, 2, 5)
     """

@@ -39,7 +39,7 @@ def resize(
 
     Raises ShapeError unless exactly one of ``size`` and ``scales`` is given, with one value per dimension.
 
-    >>> resize(td.Network().input("x", ("N", 3, 8, 8)), "LINEAR", scales=(1, 1, 2, 2)).shape
+    >>> resize(net.input("x", ("N", 3, 8, 8)), "LINEAR", scales=(1, 1, 2, 2)).shape
     (N, 3, 16, 16)
     """
     if (size is None) == (scales is None):

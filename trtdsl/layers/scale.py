@@ -13,7 +13,6 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
     ``scale``, ``shift`` and ``power`` are constants of one element per channel and of the dtype of ``x``; None is 1,
     0, 1.
 
-    >>> net = td.Network()
     >>> one = net.constant([1.0, 2.0, 3.0])
     >>> scale(net.input("x", (2, 3, 4, 4)), one, one).shape
     (2, 3, 4, 4)

@@ -14,7 +14,6 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
     of ``indices`` (..., k) indexes the first k dimensions of ``data``, and ``updates`` is (..., data.shape[k:]…).
     Writing to one place twice is undefined.
 
-    >>> net = td.Network()
     >>> i = net.input("i", (2, 2), "int64")
     >>> scatter(net.input("x", (5, 3)), i, net.input("u", (2,)), "ND").shape
     (5, 3)
@@ -80,7 +79,6 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
     ``values`` is ``[off, on]`` and gives the dtype; ``depth``, the new dimension's size, a constant; the new dimension
     is ``axis`` of the result.
 
-    >>> net = td.Network()
     >>> one_hot(net.input("i", (2, 3), "int32"), net.constant([0.0, 1.0]), 5).shape
     (2, 3, 5)
     """

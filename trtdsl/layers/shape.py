@@ -16,7 +16,7 @@ from .gather import gather
 def shape(x: Tensor) -> Tensor:
     """The shape of ``x`` as an int64 tensor with one element per dimension: one IShapeLayer, shared by all its uses.
 
-    >>> shape(td.Network().input("x", ("N", 3))).shape
+    >>> shape(net.input("x", ("N", 3))).shape
     (2,)
     """
     network = x.network

@@ -90,7 +90,7 @@ def shuffle(
 
     Raises ShapeError when the number of elements would change.
 
-    >>> x = td.Network().input("x", ("N", 3, 4))
+    >>> x = net.input("x", ("N", 3, 4))
     >>> shuffle(x, (0, 2, 1), (x.shape[0], 12)).shape
     (N, 12)
     """
@@ -279,7 +279,7 @@ def unsqueeze(x: Tensor, axes: Sequence[int]) -> Tensor:
 
     One IShuffleLayer, or IUnsqueezeLayer where sizes are dynamic.
 
-    >>> unsqueeze(td.Network().input("x", ("N", "T", 3)), [0, 3]).shape
+    >>> unsqueeze(net.input("x", ("N", "T", 3)), [0, 3]).shape
     (1, N, T, 1, 3)
     """
     ndim = x.ndim + len(axes)
@@ -317,7 +317,7 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
 
     Raises ShapeError for a dimension that is known not to be 1.
 
-    >>> squeeze(td.Network().input("x", ("N", 1, "T")), [1]).shape
+    >>> squeeze(net.input("x", ("N", 1, "T")), [1]).shape
     (N, T)
     """
     places = sorted(normalize_axis(axis, x.ndim) for axis in axes)

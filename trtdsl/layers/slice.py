@@ -28,7 +28,7 @@ def slice(
 
     Raises ShapeError when the number of values differs from the rank.
 
-    >>> slice(td.Network().input("x", (2, 8)), (0, 6), (2, 3), (1, -2)).shape
+    >>> slice(net.input("x", (2, 8)), (0, 6), (2, 3), (1, -2)).shape
     (2, 3)
     """
     stride = tuple(stride) if stride is not None else (1,) * x.ndim

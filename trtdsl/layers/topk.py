@@ -22,7 +22,7 @@ def topk(
     Tensor; at most 3840. Of equal elements the one with the lowest index comes first. Both results have the shape of
     ``x`` with ``k`` at ``axis``; the indices are int32 or int64.
 
-    >>> values, indices = topk(td.Network().input("x", (2, 8)), 3, 1)
+    >>> values, indices = topk(net.input("x", (2, 8)), 3, 1)
     >>> values.shape, indices.dtype
     ((2, 3), torch.int32)
     """
@@ -82,7 +82,7 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
 
     Columns are in row-major order of the positions. ``count`` is known only when the network runs.
 
-    >>> non_zero(td.Network().input("x", (2, 8))).shape[0]
+    >>> non_zero(net.input("x", (2, 8))).shape[0]
     2
     """
     indices = as_dtype(indices_dtype)

@@ -13,7 +13,7 @@ def unary(x: Tensor, op: str) -> Tensor:
     ACOS, ATAN, ASINH, ACOSH, ATANH, CEIL, FLOOR, ERF, NOT, SIGN, ROUND (half to even), ISINF, ISNAN.
     NOT takes bool; ISINF and ISNAN give bool; ABS, NEG and SIGN take integers too, the others floating-point values.
 
-    >>> unary(td.Network().input("x", (2, 3)), "EXP").shape
+    >>> unary(net.input("x", (2, 3)), "EXP").shape
     (2, 3)
     """
     kind = member(x.network.trt.UnaryOperation, op, "unary operation")

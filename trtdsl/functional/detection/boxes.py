@@ -23,7 +23,7 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
 
     ISliceLayers, IElementWiseLayers and IConcatenationLayer. https://docs.pytorch.org/vision/stable/ops.html
 
-    >>> F.box_convert(td.Network().input("boxes", ("N", 4)), "cxcywh", "xyxy").shape
+    >>> F.box_convert(net.input("boxes", ("N", 4)), "cxcywh", "xyxy").shape
     (N, 4)
     """
     for name in (in_fmt, out_fmt):
@@ -51,7 +51,7 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
 def box_area(boxes: Tensor) -> Tensor:
     """The areas of boxes (…, 4) given by corners: ISliceLayers, IElementWiseLayers.
 
-    >>> F.box_area(td.Network().input("boxes", ("N", 4))).shape
+    >>> F.box_area(net.input("boxes", ("N", 4))).shape
     (N,)
     """
     return L.squeeze(_area(columns(boxes)), [boxes.ndim - 1])
@@ -68,7 +68,6 @@ def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
     ISliceLayers, IShuffleLayers and IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.box_iou(net.input("a", (5, 4)), net.input("b", ("M", 4))).shape
     (5, M)
     """

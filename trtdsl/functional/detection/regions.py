@@ -34,7 +34,6 @@ def roi_align(
 
     Raises UnsupportedError for a ``sampling_ratio`` below 1: their number would depend on data.
 
-    >>> net = td.Network()
     >>> F.roi_align(net.input("x", (1, 8, 32, 32)), net.input("boxes", ("K", 5)), 7, 0.25, 2).shape
     (K, 8, 7, 7)
     """
@@ -123,7 +122,6 @@ def deform_conv2d(
     in pixels, y before x, and ``mask`` (N, groups · kh · kw, Ho, Wo). Positions are float32; outside is 0. Four
     IGatherLayers, IElementWiseLayers, IMatrixMultiplyLayer. torchvision.ops.deform_conv2d; Zhu et al., CVPR 2019.
 
-    >>> net = td.Network()
     >>> x, offset = net.input("x", ("N", 4, 8, 9)), net.input("offset", ("N", 18, 6, 7))
     >>> F.deform_conv2d(x, offset, net.constant(torch.ones(5, 4, 3, 3))).shape
     (N, 5, 6, 7)

@@ -25,7 +25,6 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, max_outputs: int
     as often as chains of overlaps are long. IElementWiseLayers over the pairs (n, n), IReduceLayer SUM; ITopKLayer,
     without ``max_outputs`` behind INonZeroLayer.
 
-    >>> net = td.Network()
     >>> F.nms(net.input("boxes", ("N", 50, 4)), net.input("scores", ("N", 50)), 0.5, max_outputs=10).shape
     (N, 10)
     """
@@ -40,7 +39,6 @@ def batched_nms(
 
     As :func:`nms`, with one IElementWiseLayer EQUAL more. torchvision.ops.batched_nms
 
-    >>> net = td.Network()
     >>> boxes, scores, classes = net.input("b", (50, 4)), net.input("s", (50,)), net.input("c", (50,), "int64")
     >>> F.batched_nms(boxes, scores, classes, 0.5, max_outputs=10).shape
     (10,)

@@ -42,7 +42,6 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
 
-    >>> net = td.Network()
     >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
     (N, 7, 5, 4)
     """
@@ -61,7 +60,6 @@ def einops_einsum(*operands: Any, lowering: str = "auto") -> Tensor:
 
     https://einops.rocks/api/einsum. Emits what :func:`einsum` does.
 
-    >>> net = td.Network()
     >>> F.einops_einsum(net.input("x", ("B", 3)), net.input("w", (3, 4)), "batch in, in out -> batch out").shape
     (B, 4)
     """

@@ -34,7 +34,6 @@ def setitem(input: Tensor, index: Any, value: Any) -> Tensor:
 
     Raises ShapeError where ``value`` does not stretch to that shape.
 
-    >>> net = td.Network()
     >>> x, y = net.input("x", ("N", 8)), net.input("y", ("N",))
     >>> F.setitem(x, (..., 3), y).shape  # x[..., 3] = y
     (N, 8)

@@ -39,7 +39,6 @@ def embedding_bag(
 
     Raises UnsupportedError for ``max_norm``, which changes the weight in place.
 
-    >>> net = td.Network()
     >>> F.embedding_bag(net.input("i", ("N", 7), "int64"), net.constant(torch.ones(10, 4))).shape
     (N, 4)
     """
@@ -117,7 +116,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Any) -> Tensor:
 
     ICastLayer, ICumulativeLayer SUM of the flattened mask, IGatherLayer, ISelectLayer.
 
-    >>> net = td.Network()
     >>> x, mask, values = net.input("x", ("N", 3)), net.input("mask", ("N", 3), "bool"), net.input("values", (12,))
     >>> F.masked_scatter(x, mask, values).shape
     (N, 3)

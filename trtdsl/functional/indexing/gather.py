@@ -34,7 +34,6 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
     ``sparse_grad`` concerns gradients, of which there are none.
 
-    >>> net = td.Network()
     >>> F.gather(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64")).shape
     (2, 3)
     """
@@ -60,7 +59,6 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The parts of ``dim`` at ``index``, a vector: IGatherLayer.
 
-    >>> net = td.Network()
     >>> F.index_select(net.input("x", ("N", 8, 3)), 1, net.constant([0, 7])).shape
     (N, 2, 3)
     """
@@ -78,7 +76,6 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of the flattened ``input`` at ``index``: IShuffleLayer and IGatherLayer.
 
-    >>> net = td.Network()
     >>> F.take(net.input("x", (2, 5)), net.input("i", (3, 4), "int64")).shape
     (3, 4)
     """
@@ -89,7 +86,6 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """As :func:`gather` where the other dimensions are broadcast; of the flattened tensor when ``dim`` is None.
 
-    >>> net = td.Network()
     >>> F.take_along_dim(net.input("x", (2, 5)), net.input("i", (1, 3), "int64"), 1).shape
     (2, 3)
     """
@@ -122,7 +118,6 @@ def embedding(
     ``padding_idx``, ``scale_grad_by_freq`` and ``sparse`` concern gradients alone. ``max_norm`` (with ``norm_type``)
     shortens rows in place, which a network cannot: it is refused.
 
-    >>> net = td.Network()
     >>> F.embedding(net.input("i", ("N", 7), "int64"), net.constant(torch.ones(10, 4))).shape
     (N, 7, 4)
     """
@@ -137,7 +132,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
     ``count`` depends on data. ``as_tuple`` gives one vector for each dimension.
 
-    >>> F.nonzero(td.Network().input("x", (2, 8))).shape[1]
+    >>> F.nonzero(net.input("x", (2, 8))).shape[1]
     2
     """
     x = input if input.ndim else L.unsqueeze(input, [0])
@@ -153,7 +148,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 def argwhere(input: Tensor) -> Tensor:
     """As :func:`nonzero`.
 
-    >>> F.argwhere(td.Network().input("x", (2, 8))).shape[1]
+    >>> F.argwhere(net.input("x", (2, 8))).shape[1]
     2
     """
     return nonzero(input)
@@ -165,7 +160,6 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
     INonZeroLayer and IGatherLayer. Its size depends on data.
 
-    >>> net = td.Network()
     >>> F.masked_select(net.input("x", (2, 8)), net.input("m", (8,), "bool")).ndim
     1
     """
@@ -187,7 +181,6 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | N
     ``reduce`` "add" or "multiply" combines instead, as :func:`scatter_reduce` does. Several writes to one place are
     undefined.
 
-    >>> net = td.Network()
     >>> F.scatter(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64"), 1.0).shape
     (2, 5)
     """
@@ -221,7 +214,6 @@ def _written(input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``src`` added to ``input`` at ``index`` along ``dim``, as often as an index appears: as :func:`scatter_reduce`.
 
-    >>> net = td.Network()
     >>> F.scatter_add(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64"), net.input("s", (2, 3))).shape
     (2, 5)
     """
@@ -240,7 +232,6 @@ def scatter_reduce(
     and the values chosen so are reduced (ISelectLayer, IReduceLayer): memory of the order of ``index`` times the size
     of ``dim``.
 
-    >>> net = td.Network()
     >>> i, s = net.input("i", (2, 3), "int64"), net.input("s", (2, 3))
     >>> F.scatter_reduce(net.input("x", (2, 5)), 1, i, s, "amax").shape
     (2, 5)
@@ -311,7 +302,6 @@ def _combine(x: Tensor, values: Tensor, here: Tensor, reduce: str, include_self:
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """``alpha * source`` added to the parts of ``dim`` at ``index``: the layers of :func:`scatter_reduce`.
 
-    >>> net = td.Network()
     >>> F.index_add(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
     (5, 3)
     """
@@ -327,7 +317,6 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``source`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
 
-    >>> net = td.Network()
     >>> F.index_copy(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
     (5, 3)
     """
@@ -340,7 +329,6 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """``value`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
 
-    >>> net = td.Network()
     >>> F.index_fill(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), 7.0).shape
     (5, 3)
     """
@@ -369,7 +357,6 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bo
 
     ``accumulate`` adds, as often as a place appears, by the layers of :func:`scatter_reduce`.
 
-    >>> net = td.Network()
     >>> F.index_put(net.input("x", (5, 3)), (net.input("i", (2,), "int64"),), 1.0).shape
     (5, 3)
     """

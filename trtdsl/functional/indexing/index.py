@@ -21,7 +21,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     ISliceLayer and IShuffleLayer; IGatherLayer for tensors of integers (ND for several of them), and INonZeroLayer
     besides for tensors of bool, whose result has a size that depends on data.
 
-    >>> x = td.Network().input("x", ("N", 8, 5))
+    >>> x = net.input("x", ("N", 8, 5))
     >>> x[:, 1:-1:2, None, -1].shape
     (N, 3, 1)
     """

@@ -24,7 +24,6 @@ def searchsorted(
     That is where the value keeps the order. ``sorter`` (…, S) sorts the sequence. IElementWiseLayer LESS, ICastLayer
     and IReduceLayer SUM over all pairs, of which (…, V, S) exist: for long sequences the builder fuses the three.
 
-    >>> net = td.Network()
     >>> F.searchsorted(net.input("edges", (9,)), net.input("x", ("N", 3))).shape
     (N, 3)
     """
@@ -59,7 +58,6 @@ def searchsorted(
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The bucket of each value between sorted ``boundaries``, a vector: as :func:`searchsorted`.
 
-    >>> net = td.Network()
     >>> F.bucketize(net.input("x", ("N", 3)), net.constant(torch.tensor([0.0, 1.0]))).shape
     (N, 3)
     """
@@ -75,7 +73,6 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     IElementWiseLayer EQUAL over all pairs, ICastLayers and IReduceLayer SUM. ``assume_unique`` speeds torch up and
     changes nothing here.
 
-    >>> net = td.Network()
     >>> F.isin(net.input("x", ("N", 3), "int64"), net.constant(torch.tensor([1, 5]))).shape
     (N, 3)
     """
@@ -94,7 +91,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     The number of bins depends on the values: UnsupportedError unless they are constant. ``F.one_hot(x, bins).sum(0)``
     counts in a known number of bins. No layer; with weights IReduceLayer SUM of ISelectLayer.
 
-    >>> F.bincount(td.Network().constant(torch.tensor([0, 2, 2]))).shape
+    >>> F.bincount(net.constant(torch.tensor([0, 2, 2]))).shape
     (3,)
     """
     if not input.is_constant:
@@ -118,7 +115,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     Elements outside of the range, and NaN, are not counted; where both ends are equal, the range is the input's own.
     Gives the input's dtype. IElementWiseLayers and IReduceLayer SUM over all pairs of elements and bins.
 
-    >>> F.histc(td.Network().input("x", ("N", 3)), bins=4, min=0, max=3).shape
+    >>> F.histc(net.input("x", ("N", 3)), bins=4, min=0, max=3).shape
     (4,)
     """
     if bins <= 0 or max < min:

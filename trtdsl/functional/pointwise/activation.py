@@ -40,7 +40,7 @@ sigmoid, tanh, softsign = family(
     _activation,
     """{}: IActivationLayer {key}; integers become float32 first.
 
-    >>> F.{name}(td.Network().input("x", (2, 3))).shape
+    >>> F.{name}(net.input("x", (2, 3))).shape
     (2, 3)
     """,
     sigmoid=("SIGMOID", "``1 / (1 + exp(-input))``"),
@@ -120,7 +120,7 @@ relu, relu6, hardsigmoid, hardswish, selu, mish = family(
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU, or RELU for 0.
 
-    >>> F.leaky_relu(td.Network().input("x", (2, 3)), 0.2).shape
+    >>> F.leaky_relu(net.input("x", (2, 3)), 0.2).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
@@ -133,7 +133,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere: IActivationLayer ELU.
 
-    >>> F.elu(td.Network().input("x", (2, 3)), 0.5).shape
+    >>> F.elu(net.input("x", (2, 3)), 0.5).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
@@ -147,7 +147,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     Half precision takes it in float32, as torch does: the layer itself gives infinity for half of the greatest float16;
     IActivationLayer LEAKY_RELU of slope 1 follows.
 
-    >>> F.gelu(td.Network().input("x", (2, 3)), approximate="tanh").shape
+    >>> F.gelu(net.input("x", (2, 3)), approximate="tanh").shape
     (2, 3)
     """
     if approximate not in ("none", "tanh"):
@@ -174,7 +174,7 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     becomes ``input / (1 + exp(-input))`` in float32 (``lowering="exp"``): IUnaryLayers NEG and EXP, IElementWiseLayers
     SUM and DIV, which the builder makes part of a matrix product.
 
-    >>> F.silu(td.Network().input("x", (2, 3))).shape
+    >>> F.silu(net.input("x", (2, 3))).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
@@ -211,7 +211,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
     IActivationLayer SOFTPLUS; the comparison with the threshold, IElementWiseLayer GREATER and ISelectLayer.
 
-    >>> F.softplus(td.Network().input("x", (2, 3))).shape
+    >>> F.softplus(net.input("x", (2, 3))).shape
     (2, 3)
     """
     smooth = L.activation(input, "SOFTPLUS", alpha=1 / beta, beta=beta)
@@ -223,7 +223,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` between ``min_val`` and ``max_val``: IActivationLayer CLIP.
 
-    >>> F.hardtanh(td.Network().input("x", (2, 3))).shape
+    >>> F.hardtanh(net.input("x", (2, 3))).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
@@ -240,7 +240,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
     Half precision is computed in float32, since ``input / alpha`` may be beyond it.
 
-    >>> F.celu(td.Network().input("x", (2, 3)), 0.5).shape
+    >>> F.celu(net.input("x", (2, 3)), 0.5).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
@@ -257,7 +257,6 @@ def prelu(input: Tensor, weight: Tensor, *, lowering: str = "auto") -> Tensor:
     IElementWiseLayers MIN, PROD and SUM, which the builder makes part of the convolution before them; ``"layer"`` is
     IParametricReLULayer, which it runs on its own.
 
-    >>> net = td.Network()
     >>> F.prelu(net.input("x", ("N", 3, 4)), net.constant(torch.ones(3))).shape
     (N, 3, 4)
     """
@@ -295,7 +294,7 @@ def rrelu(
 
     ``training=True``, with random slopes, is refused.
 
-    >>> F.rrelu(td.Network().input("x", (2, 3))).shape
+    >>> F.rrelu(net.input("x", (2, 3))).shape
     (2, 3)
     """
     if training:
@@ -336,7 +335,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
     IElementWiseLayer GREATER and ISelectLayer.
 
-    >>> F.threshold(td.Network().input("x", (2, 3)), 0.1, 20.0).shape
+    >>> F.threshold(net.input("x", (2, 3)), 0.1, 20.0).shape
     (2, 3)
     """
     _refuse_inplace(inplace)
@@ -349,7 +348,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
     ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
 
-    >>> F.glu(td.Network().input("x", ("N", 6))).shape
+    >>> F.glu(net.input("x", ("N", 6))).shape
     (N, 3)
     """
     if input.ndim == 0:
@@ -365,7 +364,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.
 
-    >>> F.softmin(td.Network().input("x", (2, 3)), dim=-1).shape
+    >>> F.softmin(net.input("x", (2, 3)), dim=-1).shape
     (2, 3)
     """
     if dtype is not None:
@@ -379,7 +378,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
     IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
 
-    >>> F.log_softmax(td.Network().input("x", (2, 3)), dim=-1).shape
+    >>> F.log_softmax(net.input("x", (2, 3)), dim=-1).shape
     (2, 3)
     """
     if dim is None:
@@ -400,7 +399,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
 
-    >>> F.softmax(td.Network().input("x", (2, 3)), dim=-1).shape
+    >>> F.softmax(net.input("x", (2, 3)), dim=-1).shape
     (2, 3)
     """
     if dim is None:
@@ -432,7 +431,7 @@ dropout, dropout1d, dropout2d, dropout3d, alpha_dropout, feature_alpha_dropout =
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
 
-    >>> F.{name}(td.Network().input("x", (2, 3, 4)), 0.5).name
+    >>> F.{name}(net.input("x", (2, 3, 4)), 0.5).name
     'x'
     """,
     dropout=("dropout", ""),

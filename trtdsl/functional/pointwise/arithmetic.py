@@ -20,7 +20,6 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 
     https://docs.pytorch.org/docs/stable/generated/torch.add.html
 
-    >>> net = td.Network()
     >>> F.add(net.input("x", (2, 3)), 1).shape
     (2, 3)
     """
@@ -35,7 +34,6 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """``input - alpha * other``, broadcast: IElementWiseLayer SUB. bool is refused, as by torch.
 
-    >>> net = td.Network()
     >>> F.sub(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
     """
@@ -55,7 +53,7 @@ def _check_alpha(alpha: float, dtype: torch.dtype) -> None:
 def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """``other - alpha * input``: as :func:`sub`.
 
-    >>> F.rsub(td.Network().input("x", (2, 3)), 1).shape
+    >>> F.rsub(net.input("x", (2, 3)), 1).shape
     (2, 3)
     """
     return sub(other, input, alpha=alpha)
@@ -65,7 +63,7 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 def mul(input: Any, other: Any) -> Tensor:
     """``input * other``, broadcast: IElementWiseLayer PROD (AND for bool).
 
-    >>> F.mul(td.Network().input("x", (2, 3)), 2.0).shape
+    >>> F.mul(net.input("x", (2, 3)), 2.0).shape
     (2, 3)
     """
     a, b = promote(input, other)
@@ -79,7 +77,6 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     ``rounding_mode="floor"`` gives FLOOR_DIV, ``"trunc"`` integer DIV, or on floats the layers of :func:`trunc`
     after it.
 
-    >>> net = td.Network()
     >>> F.div(net.input("n", (2,), "int32"), 2).dtype
     torch.float32
     """
@@ -114,7 +111,7 @@ floor_divide, remainder, fmod = family(
     _whole,
     """{}
 
-    >>> F.{name}(td.Network().input("n", (2,), "int32"), 3).dtype
+    >>> F.{name}(net.input("n", (2,), "int32"), 3).dtype
     torch.int32
     """,
     floor_divide=(
@@ -217,7 +214,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
     IElementWiseLayer MAX and MIN; in half precision IActivationLayer CLIP for two numbers (in float32 it loses NaN).
 
-    >>> F.clamp(td.Network().input("x", (2, 3)), -1, 1).shape
+    >>> F.clamp(net.input("x", (2, 3)), -1, 1).shape
     (2, 3)
     """
     if min is None and max is None:
@@ -238,7 +235,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """``input`` not below ``min``: IElementWiseLayer MAX.
 
-    >>> F.clamp_min(td.Network().input("x", (2, 3)), 1e-6).shape
+    >>> F.clamp_min(net.input("x", (2, 3)), 1e-6).shape
     (2, 3)
     """
     return clamp(input, min=min)
@@ -248,7 +245,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """``input`` not above ``max``: IElementWiseLayer MIN.
 
-    >>> F.clamp_max(td.Network().input("x", (2, 3)), 1.0).shape
+    >>> F.clamp_max(net.input("x", (2, 3)), 1.0).shape
     (2, 3)
     """
     return clamp(input, max=max)
@@ -264,7 +261,6 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     Exact at both ends, as in torch: from a weight of 0.5 on it is ``end - (end - input) * (1 - weight)``, by
     ISelectLayer for a weight that is a tensor. Half precision is computed in float32 and rounded once, as in torch.
 
-    >>> net = td.Network()
     >>> F.lerp(net.input("x", (2, 3)), net.input("y", (2, 3)), 0.3).shape
     (2, 3)
     """
@@ -290,7 +286,6 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the builder
     then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX 1.7.1).
 
-    >>> net = td.Network()
     >>> F.addcmul(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
     (2, 3)
     """
@@ -301,7 +296,6 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half precision as in :func:`addcmul`.
 
-    >>> net = td.Network()
     >>> F.addcdiv(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
     (2, 3)
     """
@@ -400,7 +394,6 @@ atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
 def hypot(input: Any, other: Any) -> Tensor:
     """``sqrt(input ** 2 + other ** 2)`` without overflow: scaled by the greater of the two first.
 
-    >>> net = td.Network()
     >>> F.hypot(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
     (2, 3)
     """
@@ -415,7 +408,6 @@ def hypot(input: Any, other: Any) -> Tensor:
 def heaviside(input: Any, values: Any) -> Tensor:
     """0 below zero, ``values`` at zero, 1 above: IElementWiseLayer GREATER and EQUAL, ICastLayer, ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.heaviside(net.input("x", (2, 3)), net.input("v", (3,))).shape
     (2, 3)
     """

@@ -15,7 +15,7 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
     As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and
     ``copy`` have no meaning in an engine, which has a place of its own for its values.
 
-    >>> F.to(td.Network().input("x", (2, 3)), torch.float16).dtype
+    >>> F.to(net.input("x", (2, 3)), torch.float16).dtype
     torch.float16
     """
     unknown = set(placement) - {"device", "non_blocking", "memory_format", "other"}
@@ -37,7 +37,7 @@ def _is_device(name: str) -> bool:
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """``input`` itself: Tensors of a network are values. ``memory_format`` is TensorRT's own choice.
 
-    >>> F.clone(td.Network().input("x", (2, 3))).name
+    >>> F.clone(net.input("x", (2, 3))).name
     'x'
     """
     return input

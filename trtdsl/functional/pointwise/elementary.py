@@ -20,7 +20,7 @@ def _unary(op: str, input: Tensor) -> Tensor:
     _unary,
     """{}: IUnaryLayer {key}; integers become float32 first.
 
-    >>> F.{name}(td.Network().input("x", (2, 3))).shape
+    >>> F.{name}(net.input("x", (2, 3))).shape
     (2, 3)
     """,
     exp=("EXP", "``e ** input``"),
@@ -155,7 +155,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
     IElementWiseLayers and IUnaryLayer LOG.
 
-    >>> F.logit(td.Network().input("x", (2, 3)), eps=1e-6).shape
+    >>> F.logit(net.input("x", (2, 3)), eps=1e-6).shape
     (2, 3)
     """
     (x,) = promote(input, integers_to_float=True)
@@ -172,7 +172,7 @@ def nan_to_num(
 
     By default NaN becomes 0, infinities the dtype's extremes. Integers are themselves.
 
-    >>> F.nan_to_num(td.Network().input("x", (2, 3)), nan=1.0).shape
+    >>> F.nan_to_num(net.input("x", (2, 3)), nan=1.0).shape
     (2, 3)
     """
     (x,) = promote(input)
@@ -191,7 +191,7 @@ def signbit(input: Tensor) -> Tensor:
 
     IElementWiseLayer LESS and OR, IUnaryLayer RECIP.
 
-    >>> F.signbit(td.Network().input("x", (2, 3))).dtype
+    >>> F.signbit(net.input("x", (2, 3))).dtype
     torch.bool
     """
     (x,) = promote(input)

@@ -21,7 +21,6 @@ def fraction(function: str, left: Any, right: Any) -> Tensor:
 
     Raises UsageError, with the author's line, where no network is being written.
 
-    >>> net = td.Network()
     >>> x = net.input("x", (2, "T", 3))
     >>> with net.current():
     ...     scale = x.shape[1] ** -0.5

@@ -81,7 +81,7 @@ isnan, isinf, isposinf, isneginf = family(
 def isfinite(input: Tensor) -> Tensor:
     """Whether an element is neither infinite nor NaN: IUnaryLayer ISINF, ISNAN and NOT, IElementWiseLayer OR.
 
-    >>> F.isfinite(td.Network().input("x", (2, 3))).dtype
+    >>> F.isfinite(net.input("x", (2, 3))).dtype
     torch.bool
     """
     if not input.dtype.is_floating_point:
@@ -99,7 +99,6 @@ def _never(x: Tensor) -> Tensor:
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """``|input - other| <= atol + rtol * |other|``, or equal: IElementWiseLayers and IUnaryLayers.
 
-    >>> net = td.Network()
     >>> F.isclose(net.input("x", (2, 3)), net.input("y", (2, 3))).dtype
     torch.bool
     """
@@ -134,7 +133,7 @@ def _flags(*operands: Any) -> list[Tensor]:
 def logical_not(input: Tensor) -> Tensor:
     """Whether an element is 0: IUnaryLayer NOT, after ICastLayer for numbers.
 
-    >>> F.logical_not(td.Network().input("x", (2, 3), "bool")).dtype
+    >>> F.logical_not(net.input("x", (2, 3), "bool")).dtype
     torch.bool
     """
     return L.unary(_flags(input)[0], "NOT")
@@ -148,7 +147,7 @@ logical_and, logical_or, logical_xor = family(
     _both,
     """{}, broadcast: IElementWiseLayer {key}; numbers are true unless 0.
 
-    >>> F.{name}(td.Network().input("x", (2, 3), "bool"), True).dtype
+    >>> F.{name}(net.input("x", (2, 3), "bool"), True).dtype
     torch.bool
     """,
     logical_and=("AND", "Both"),
@@ -164,7 +163,7 @@ logical_and, logical_or, logical_xor = family(
 def bitwise_not(input: Tensor) -> Tensor:
     """Every bit inverted: IUnaryLayer NOT for bool, ``-1 - input`` (IElementWiseLayer SUB) for integers.
 
-    >>> F.bitwise_not(td.Network().input("n", (2, 3), "int32")).dtype
+    >>> F.bitwise_not(net.input("n", (2, 3), "int32")).dtype
     torch.int32
     """
     (x,) = promote(input)
@@ -198,7 +197,7 @@ bitwise_and, bitwise_or, bitwise_xor, bitwise_left_shift, bitwise_right_shift = 
     _of_bits,
     """{}
 
-    >>> F.{name}(td.Network().input("n", (2, 3), "int32"), 7).dtype
+    >>> F.{name}(net.input("n", (2, 3), "int32"), 7).dtype
     torch.int32
     """,
     bitwise_and=(
@@ -256,7 +255,6 @@ def _bits(x: Tensor, bits: int) -> Tensor:
 def where(condition: Tensor, input: Any, other: Any) -> Tensor:
     """``input`` where ``condition`` holds, ``other`` elsewhere, broadcast: ISelectLayer.
 
-    >>> net = td.Network()
     >>> F.where(net.input("c", (2, 1), "bool"), net.input("x", (3,)), 0.0).shape
     (2, 3)
     """
@@ -268,7 +266,6 @@ def where(condition: Tensor, input: Any, other: Any) -> Tensor:
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``input`` with ``value`` where ``mask`` holds: ISelectLayer; the dtype is that of ``input``.
 
-    >>> net = td.Network()
     >>> F.masked_fill(net.input("x", (2, 3)), net.input("m", (3,), "bool"), -1e9).shape
     (2, 3)
     """

@@ -16,7 +16,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
     for -0.5. Integers take PROD alone, since TensorRT raises them by way of float32; with an exponent that is a tensor,
     ISelectLayer for each of its bits, below 64. Theirs must not be negative.
 
-    >>> F.pow(td.Network().input("x", (2, 3)), 2).shape
+    >>> F.pow(net.input("x", (2, 3)), 2).shape
     (2, 3)
     """
     a, b = promote(input, exponent)

@@ -24,7 +24,6 @@ def quantize(
     Raises UnsupportedError for another dtype or an int4 value that is not constant, ShapeError for a scale that does
     not fit or is not positive.
 
-    >>> net = td.Network()
     >>> F.quantize(net.input("x", (2, 8)), 0.5).dtype
     torch.int8
     """
@@ -51,7 +50,6 @@ def dequantize(
 
     Raises UnsupportedError for an input that is not narrow, ShapeError for a scale that does not fit.
 
-    >>> net = td.Network()
     >>> x = net.input("x", (2, 8))
     >>> F.dequantize(F.quantize(x, 0.5), 0.5).dtype
     torch.float32

@@ -16,7 +16,7 @@ ceil, floor = family(
     _rounded,
     """Rounded {}: IUnaryLayer {key}; integers are themselves.
 
-    >>> F.{name}(td.Network().input("x", (2, 3))).shape
+    >>> F.{name}(net.input("x", (2, 3))).shape
     (2, 3)
     """,
     ceil=("CEIL", "up"),
@@ -28,7 +28,7 @@ ceil, floor = family(
 def trunc(input: Tensor) -> Tensor:
     """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves.
 
-    >>> F.trunc(td.Network().input("x", (2, 3))).shape
+    >>> F.trunc(net.input("x", (2, 3))).shape
     (2, 3)
     """
     x = numeric(input)
@@ -44,7 +44,7 @@ def truncated(x: Tensor) -> Tensor:
 def frac(input: Tensor) -> Tensor:
     """``input - trunc(input)``: the layers of :func:`trunc` and IElementWiseLayer SUB.
 
-    >>> F.frac(td.Network().input("x", (2, 3))).shape
+    >>> F.frac(net.input("x", (2, 3))).shape
     (2, 3)
     """
     return L.elementwise(input, truncated(input), "SUB")
@@ -54,7 +54,7 @@ def frac(input: Tensor) -> Tensor:
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Rounded to ``decimals`` places, halves to even: IUnaryLayer ROUND, between two scalings; integers are themselves.
 
-    >>> F.round(td.Network().input("x", (2, 3)), decimals=2).shape
+    >>> F.round(net.input("x", (2, 3)), decimals=2).shape
     (2, 3)
     """
     x = numeric(input)

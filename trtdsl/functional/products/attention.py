@@ -53,7 +53,6 @@ def scaled_dot_product_attention(
     takes 4 launches as without the rule in float32, and 6 instead of 5 in half precision, with 1.25 times the bytes;
     (2, 1, 1, 256) takes one launch more in each, and no more bytes (TensorRT-RTX 1.7).
 
-    >>> net = td.Network()
     >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
     >>> F.scaled_dot_product_attention(q, k, v).shape
     (N, 4, 5, 8)

@@ -14,7 +14,6 @@ from ..shaping.create import counted
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """``sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim``: as :func:`normalize` and :func:`vecdot`.
 
-    >>> net = td.Network()
     >>> F.cosine_similarity(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
     (N,)
     """
@@ -34,7 +33,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The ``p``-norm of ``x1 - x2 + eps`` along the last dimension: the layers of :func:`vector_norm`.
 
-    >>> net = td.Network()
     >>> F.pairwise_distance(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
     (N,)
     """
@@ -49,7 +47,6 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
     Always computed from differences, the more exact of torch's ways: ``compute_mode`` chooses between ways alone.
 
-    >>> net = td.Network()
     >>> F.cdist(net.input("a", ("N", 5, 8)), net.input("b", ("N", 7, 8))).shape
     (N, 5, 7)
     """
@@ -66,7 +63,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     IGatherLayers of both rows of every pair, whose numbers are constants (with a dynamic N: :func:`searchsorted`), and
     the layers of :func:`vector_norm`.
 
-    >>> F.pdist(td.Network().input("x", (5, 8))).shape
+    >>> F.pdist(net.input("x", (5, 8))).shape
     (10,)
     """
     if input.ndim != 2:

@@ -26,7 +26,6 @@ def fuse_conv_bn_weights(
     whose weight has its output channels in dimension 1.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_weights.html
 
-    >>> net = td.Network()
     >>> weight, one = net.constant(torch.ones(4, 3, 1, 1)), net.constant(torch.ones(4))
     >>> [fused.shape for fused in F.fuse_conv_bn_weights(weight, None, one, one, 1e-5, one, one)]
     [(4, 3, 1, 1), (4,)]

@@ -73,7 +73,7 @@ def inverse(input: Tensor) -> Tensor:
 
     Raises UnsupportedError for more rows, and for a dynamic number of them.
 
-    >>> F.inverse(td.Network().input("x", ("N", 3, 3))).shape
+    >>> F.inverse(net.input("x", ("N", 3, 3))).shape
     (N, 3, 3)
     """
     rows = _square(input, "inverse")
@@ -87,7 +87,6 @@ def inverse(input: Tensor) -> Tensor:
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with ``A X = B`` for square A (…, n, n) of up to 16 rows and B (…, n, k) or (n,): as :func:`inverse`.
 
-    >>> net = td.Network()
     >>> F.solve(net.input("a", ("N", 3, 3)), net.input("b", ("N", 3, 2))).shape
     (N, 3, 2)
     """
@@ -107,7 +106,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 def det(input: Tensor) -> Tensor:
     """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`.
 
-    >>> F.det(td.Network().input("x", ("N", 3, 3))).shape
+    >>> F.det(net.input("x", ("N", 3, 3))).shape
     (N,)
     """
     rows = _square(input, "det")
@@ -133,7 +132,7 @@ def matrix_norm(
 
     Raises UnsupportedError for 2, -2 and ``"nuc"``, which need singular values.
 
-    >>> F.matrix_norm(td.Network().input("x", ("N", 3, 4)), 1).shape
+    >>> F.matrix_norm(net.input("x", ("N", 3, 4)), 1).shape
     (N,)
     """
     if ord == "fro":

@@ -16,7 +16,6 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
     Batch dimensions are broadcast. Raises ShapeError when the contracted sizes differ.
 
-    >>> net = td.Network()
     >>> F.matmul(net.input("a", ("N", 2, 3)), net.input("b", (3, 4))).shape
     (N, 2, 4)
     """
@@ -61,7 +60,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     The layer transposes the weight, which stays as it lies in its file: but where ``input`` is flattened otherwise than
     it lies in memory, as it is after a convolution, the weight's columns are put in the order of memory instead.
 
-    >>> net = td.Network()
     >>> F.linear(net.input("x", ("N", 3)), net.constant(torch.ones(5, 3))).shape
     (N, 5)
     """
@@ -141,7 +139,6 @@ def grouped_mm(
     UnsupportedError. IMatrixMultiplyLayer of all rows with all groups, or, where there are no more rows than groups, of
     each row with the matrix that IGatherLayer gives it.
 
-    >>> net = td.Network()
     >>> F.grouped_mm(net.input("x", ("S", 3)), net.input("w", (4, 3, 5)), offs=net.input("ends", (4,), "int32")).shape
     (S, 5)
     """

@@ -50,7 +50,6 @@ def multi_head_attention_forward(
     Dropout is refused. A row that the masks hide wholly is NaN with ``need_weights`` and 0 without, as in torch's
     function; torch's module in evaluation gives NaN for either where the masks are bool.
 
-    >>> net = td.Network()
     >>> x, w = net.input("x", (5, "N", 8)), net.constant(torch.ones(24, 8))
     >>> out = net.constant(torch.ones(8, 8))
     >>> F.multi_head_attention_forward(x, x, x, 8, 2, w, None, None, None, False, 0.0, out, None, False)[0].shape

@@ -23,7 +23,6 @@ def _require(x: Tensor, ndim: int, name: str) -> None:
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices: IMatrixMultiplyLayer.
 
-    >>> net = td.Network()
     >>> F.mm(net.input("a", (2, 3)), net.input("b", (3, 4))).shape
     (2, 4)
     """
@@ -36,7 +35,6 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices: IMatrixMultiplyLayer.
 
-    >>> net = td.Network()
     >>> F.bmm(net.input("a", ("N", 2, 3)), net.input("b", ("N", 3, 4))).shape
     (N, 2, 4)
     """
@@ -49,7 +47,6 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector: IMatrixMultiplyLayer.
 
-    >>> net = td.Network()
     >>> F.mv(net.input("a", (2, 3)), net.input("b", (3,))).shape
     (2,)
     """
@@ -62,7 +59,6 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The product of two vectors, a scalar: IMatrixMultiplyLayer.
 
-    >>> net = td.Network()
     >>> F.dot(net.input("a", (3,)), net.input("b", (3,))).shape
     ()
     """
@@ -75,7 +71,6 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """As :func:`dot`.
 
-    >>> net = td.Network()
     >>> F.vdot(net.input("a", (3,)), net.input("b", (3,))).shape
     ()
     """
@@ -86,7 +81,6 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The products along the last dimensions of both; a product with a scalar: IMatrixMultiplyLayer.
 
-    >>> net = td.Network()
     >>> F.inner(net.input("a", (2, 3)), net.input("b", (4, 3))).shape
     (2, 4)
     """
@@ -99,7 +93,6 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of all pairs of elements of two vectors: IElementWiseLayer PROD.
 
-    >>> net = td.Network()
     >>> F.outer(net.input("a", (2,)), net.input("b", (3,))).shape
     (2, 3)
     """
@@ -127,7 +120,6 @@ def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Ten
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``: IMatrixMultiplyLayer and IElementWiseLayer SUM, PROD for the factors.
 
-    >>> net = td.Network()
     >>> F.addmm(net.input("x", (4,)), net.input("a", (2, 3)), net.input("b", (3, 4))).shape
     (2, 4)
     """
@@ -138,7 +130,6 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``, as :func:`addmm`.
 
-    >>> net = td.Network()
     >>> F.addmv(net.input("x", (2,)), net.input("a", (2, 3)), net.input("b", (3,))).shape
     (2,)
     """
@@ -149,7 +140,6 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``: IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.addr(net.input("x", (2, 3)), net.input("a", (2,)), net.input("b", (3,))).shape
     (2, 3)
     """
@@ -160,7 +150,6 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * input + alpha * sum(batch1 @ batch2)`` over the batch: as :func:`addmm`, IReduceLayer SUM.
 
-    >>> net = td.Network()
     >>> F.addbmm(net.input("x", (2, 4)), net.input("a", (5, 2, 3)), net.input("b", (5, 3, 4))).shape
     (2, 4)
     """
@@ -171,7 +160,6 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * input + alpha * (batch1 @ batch2)``, as :func:`addmm`.
 
-    >>> net = td.Network()
     >>> F.baddbmm(net.input("x", (5, 2, 4)), net.input("a", (5, 2, 3)), net.input("b", (5, 3, 4))).shape
     (5, 2, 4)
     """
@@ -184,7 +172,6 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
     IMatrixMultiplyLayers.
 
-    >>> net = td.Network()
     >>> F.multi_dot([net.input("a", (2, 3)), net.input("b", (3, 4)), net.input("c", (4, 5))]).shape
     (2, 5)
     """
@@ -206,7 +193,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
     A negative ``n`` takes the powers of :func:`inverse`.
 
-    >>> F.matrix_power(td.Network().input("x", (3, 3)), 5).shape
+    >>> F.matrix_power(net.input("x", (3, 3)), 5).shape
     (3, 3)
     """
     if n < 0:
@@ -232,7 +219,6 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     That is a number of dimensions, the last of ``a`` with the first of ``b``, or two lists of them. IShuffleLayers
     and IMatrixMultiplyLayer.
 
-    >>> net = td.Network()
     >>> F.tensordot(net.input("a", (2, 3, 4)), net.input("b", (4, 3, 5)), ([1, 2], [1, 0])).shape
     (2, 5)
     """
@@ -261,7 +247,6 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The products of all pairs of elements as blocks: IShuffleLayers and IElementWiseLayer PROD.
 
-    >>> net = td.Network()
     >>> F.kron(net.input("a", (2, 3)), net.input("b", (4, 5))).shape
     (8, 15)
     """
@@ -283,7 +268,6 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
     ISliceLayers (WRAP), IElementWiseLayers.
 
-    >>> net = td.Network()
     >>> F.cross(net.input("a", ("N", 3)), net.input("b", ("N", 3)), dim=1).shape
     (N, 3)
     """
@@ -308,7 +292,6 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The products of vectors along ``dim``, broadcast: IElementWiseLayer PROD and IReduceLayer SUM.
 
-    >>> net = td.Network()
     >>> F.vecdot(net.input("a", ("N", 3)), net.input("b", ("N", 3))).shape
     (N,)
     """
@@ -322,7 +305,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
     IMatrixMultiplyLayer, IElementWiseLayer PROD, IReduceLayer SUM.
 
-    >>> net = td.Network()
     >>> F.bilinear(net.input("a", ("N", 3)), net.input("b", ("N", 4)), net.constant(torch.ones(5, 3, 4))).shape
     (N, 5)
     """

@@ -20,7 +20,7 @@ from .reduction import _summable
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.
 
-    >>> F.cumsum(td.Network().input("x", (2, 3)), 1).shape
+    >>> F.cumsum(net.input("x", (2, 3)), 1).shape
     (2, 3)
     """
     axis = axis_of(dim, input.ndim)
@@ -35,7 +35,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     Raises UnsupportedError for a dimension without an upper bound.
 
-    >>> F.cumprod(td.Network().input("x", (2, 5)), 1).shape
+    >>> F.cumprod(net.input("x", (2, 5)), 1).shape
     (2, 5)
     """
     return _scan(_summable(input, dtype), dim, 1, lambda a, b: L.elementwise(a, b, "PROD"))
@@ -45,7 +45,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """``log(cumsum(exp(input)))`` without overflow, as :func:`cumprod`, by :func:`logaddexp`.
 
-    >>> F.logcumsumexp(td.Network().input("x", (2, 5)), 1).shape
+    >>> F.logcumsumexp(net.input("x", (2, 5)), 1).shape
     (2, 5)
     """
     return _scan(floating(input), dim, -math.inf, logaddexp)
@@ -86,7 +86,7 @@ def cummax(input: Tensor, dim: int) -> Selected:
 
     Raises UnsupportedError for a dimension without an upper bound.
 
-    >>> F.cummax(td.Network().input("x", (2, 5)), 1).indices.shape
+    >>> F.cummax(net.input("x", (2, 5)), 1).indices.shape
     (2, 5)
     """
     return _running_extreme(input, dim, "GREATER")
@@ -96,7 +96,7 @@ def cummax(input: Tensor, dim: int) -> Selected:
 def cummin(input: Tensor, dim: int) -> Selected:
     """The least element up to each, and where it is (the last of equal ones): as :func:`cummax`.
 
-    >>> F.cummin(td.Network().input("x", (2, 5)), 1).values.shape
+    >>> F.cummin(net.input("x", (2, 5)), 1).values.shape
     (2, 5)
     """
     return _running_extreme(input, dim, "LESS")
@@ -132,7 +132,7 @@ def diff(
 ) -> Tensor:
     """The differences of neighbours along ``dim``, ``n`` times: ISliceLayers and IElementWiseLayer SUB (XOR for bool).
 
-    >>> F.diff(td.Network().input("x", (2, "T"))).shape
+    >>> F.diff(net.input("x", (2, "T"))).shape
     (2, T - 1)
     """
     if n < 0:
@@ -168,7 +168,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, in
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """The area below the line through ``y`` at ``x``, or at steps of ``dx``: ISliceLayers, IElementWiseLayers, SUM.
 
-    >>> F.trapezoid(td.Network().input("y", (2, 9))).shape
+    >>> F.trapezoid(net.input("y", (2, 9))).shape
     (2,)
     """
     areas, axis = _areas(y, x, dx, dim)
@@ -179,7 +179,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """The area below the line up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer.
 
-    >>> F.cumulative_trapezoid(td.Network().input("y", (2, 9))).shape
+    >>> F.cumulative_trapezoid(net.input("y", (2, 9))).shape
     (2, 8)
     """
     areas, axis = _areas(y, x, dx, dim)

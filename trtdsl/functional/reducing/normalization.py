@@ -36,7 +36,6 @@ def batch_norm(
     (INormalizationLayer) when there are no running ones, and is refused when there are; ``momentum`` matters only
     there.
 
-    >>> net = td.Network()
     >>> one = net.constant(torch.ones(3))
     >>> F.batch_norm(net.input("x", ("N", 3)), one, one, one, one).shape
     (N, 3)
@@ -136,7 +135,7 @@ def layer_norm(
 
     Raises ShapeError where the last dimensions are others.
 
-    >>> F.layer_norm(td.Network().input("x", ("N", "T", 8)), (8,)).shape
+    >>> F.layer_norm(net.input("x", ("N", "T", 8)), (8,)).shape
     (N, T, 8)
     """
     axes = _last(input, normalized_shape)
@@ -186,7 +185,7 @@ def group_norm(
 
     Raises ShapeError where the channels do not divide into ``num_groups``.
 
-    >>> F.group_norm(td.Network().input("x", ("N", 6, "H", 4)), 3).shape
+    >>> F.group_norm(net.input("x", ("N", 6, "H", 4)), 3).shape
     (N, 6, H, 4)
     """
     if input.ndim < 2:
@@ -236,7 +235,7 @@ def instance_norm(
     ``use_input_stats=False`` is :func:`batch_norm` with the running statistics. With ``use_input_stats`` torch would
     update them, with ``momentum``: that is refused.
 
-    >>> F.instance_norm(td.Network().input("x", ("N", 3, "H", 4))).shape
+    >>> F.instance_norm(net.input("x", ("N", 3, "H", 4))).shape
     (N, 3, H, 4)
     """
     if not use_input_stats:
@@ -322,7 +321,7 @@ def rms_norm(
     IElementWiseLayer PROD, IReduceLayer AVG, IUnaryLayer SQRT and RECIP, in float32. ``eps`` is that of float32
     when None, also in half precision, as in torch.
 
-    >>> F.rms_norm(td.Network().input("x", ("N", "T", 8)), (8,)).shape
+    >>> F.rms_norm(net.input("x", ("N", "T", 8)), (8,)).shape
     (N, T, 8)
     """
     axes = _last(input, normalized_shape)
@@ -337,7 +336,7 @@ def rms_norm(
 def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12) -> Tensor:
     """``input / max(norm, eps)`` over ``dim``: the layers of :func:`vector_norm`, IElementWiseLayer MAX and DIV.
 
-    >>> F.normalize(td.Network().input("x", ("N", 128))).shape
+    >>> F.normalize(net.input("x", ("N", 128))).shape
     (N, 128)
     """
     length = vector_norm(input, p, dim, keepdim=True)
@@ -350,7 +349,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
     IPoolingLayer AVERAGE over the channels, IElementWiseLayers.
 
-    >>> F.local_response_norm(td.Network().input("x", ("N", 6, 4, 4)), 3).shape
+    >>> F.local_response_norm(net.input("x", ("N", 6, 4, 4)), 3).shape
     (N, 6, 4, 4)
     """
     if not input.dtype.is_floating_point:

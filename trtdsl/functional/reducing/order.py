@@ -23,7 +23,7 @@ def quantile(
 
     Raises UnsupportedError for a ``q`` that is computed.
 
-    >>> F.quantile(td.Network().input("x", ("N", 9)), 0.5, dim=1).shape
+    >>> F.quantile(net.input("x", ("N", 9)), 0.5, dim=1).shape
     (N,)
     """
     if interpolation not in INTERPOLATIONS:
@@ -77,7 +77,7 @@ def cov(
 
     Each column counts ``fweights`` times, with a weight of ``aweights``: IElementWiseLayer PROD and IReduceLayer SUM.
 
-    >>> F.cov(td.Network().input("x", (3, "T"))).shape
+    >>> F.cov(net.input("x", (3, "T"))).shape
     (3, 3)
     """
     if input.ndim > 2:
@@ -108,7 +108,7 @@ def cov(
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of the rows of a matrix, between -1 and 1: the layers of :func:`cov`, IElementWiseLayers.
 
-    >>> F.corrcoef(td.Network().input("x", (3, "T"))).shape
+    >>> F.corrcoef(net.input("x", (3, "T"))).shape
     (3, 3)
     """
     if input.ndim < 2:
@@ -125,7 +125,7 @@ def corrcoef(input: Tensor) -> Tensor:
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The parts of ``dim`` whose ``p``-norm is above ``maxnorm``, shortened to it: the layers of :func:`vector_norm`.
 
-    >>> F.renorm(td.Network().input("x", ("N", 3)), 2, 0, 1.0).shape
+    >>> F.renorm(net.input("x", ("N", 3)), 2, 0, 1.0).shape
     (N, 3)
     """
     axis = axis_of(dim, input.ndim)

@@ -28,7 +28,7 @@ def _summable(x: Tensor, dtype: Any) -> Tensor:
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.
 
-    >>> F.sum(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    >>> F.sum(net.input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
     """
     result = _reduce(_summable(input, dtype), "SUM", dim, keepdim)
@@ -44,7 +44,7 @@ def mean(
     IPoolingLayer AVERAGE (``"pooling"``) over all dimensions after (N, C) where the channels are the fastest in memory,
     as they are after a convolution, and another convolution or :func:`linear` uses it (``"by_use"``); not for bfloat16.
 
-    >>> F.mean(td.Network().input("x", (2, "T", 4))).shape
+    >>> F.mean(net.input("x", (2, "T", 4))).shape
     ()
     """
     if dtype is not None:
@@ -59,7 +59,7 @@ def mean(
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64.
 
-    >>> F.prod(td.Network().input("x", (2, 3, 4)), 1).shape
+    >>> F.prod(net.input("x", (2, 3, 4)), 1).shape
     (2, 4)
     """
     if dtype is not None and as_dtype(dtype) == torch.bool:
@@ -72,7 +72,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM.
 
-    >>> F.nansum(td.Network().input("x", (2, 3, 4)), 1).shape
+    >>> F.nansum(net.input("x", (2, 3, 4)), 1).shape
     (2, 4)
     """
     return sum(_without_nan(input), dim, keepdim, dtype=dtype)
@@ -82,7 +82,7 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean of what is not NaN: the layers of :func:`nansum`, divided by how many there are.
 
-    >>> F.nanmean(td.Network().input("x", (2, 3, 4)), 1).shape
+    >>> F.nanmean(net.input("x", (2, 3, 4)), 1).shape
     (2, 4)
     """
     x = input if dtype is None else L.cast(input, as_dtype(dtype))
@@ -115,7 +115,7 @@ amax, amin = family(
     IReduceLayer {key} (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
     (``"pooling"``, ``"by_use"``) as in :func:`mean`.
 
-    >>> F.{name}(td.Network().input("x", (2, 3, 4)), (0, 2)).shape
+    >>> F.{name}(net.input("x", (2, 3, 4)), (0, 2)).shape
     (3,)
     """,
     amax=("MAX", "greatest"),
@@ -127,7 +127,7 @@ amax, amin = family(
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
     """The least and the greatest element over ``dim`` (all dimensions when None): two IReduceLayers.
 
-    >>> F.aminmax(td.Network().input("x", (2, 3)), dim=0).min.shape
+    >>> F.aminmax(net.input("x", (2, 3)), dim=0).min.shape
     (3,)
     """
     return Extremes(_extreme("MIN", input, dim, keepdim), _extreme("MAX", input, dim, keepdim))
@@ -145,7 +145,7 @@ max, min = family(
 
     IReduceLayer {key}; ITopKLayer of one element with ``dim``, the first of equal ones.
 
-    >>> values, indices = F.{name}(td.Network().input("x", (2, 3)), dim=1)
+    >>> values, indices = F.{name}(net.input("x", (2, 3)), dim=1)
     >>> values.shape, indices.dtype
     ((2,), torch.int64)
     """,
@@ -167,7 +167,7 @@ argmax, argmin = family(
 
     ITopKLayer.
 
-    >>> F.{name}(td.Network().input("x", (2, 3)), dim=1).dtype
+    >>> F.{name}(net.input("x", (2, 3)), dim=1).dtype
     torch.int64
     """,
     argmax=("MAX", "greatest"),
@@ -219,7 +219,7 @@ all, any = family(
     _truth,
     """Whether {} over ``dim``: IReduceLayer {key} of zeros and ones, between two ICastLayers.
 
-    >>> F.{name}(td.Network().input("x", (2, 3), "bool"), 1).dtype
+    >>> F.{name}(net.input("x", (2, 3), "bool"), 1).dtype
     torch.bool
     """,
     all=("PROD", "all elements are true"),
@@ -231,7 +231,7 @@ all, any = family(
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """How many elements over ``dim`` are not zero, as int64: ICastLayers and IReduceLayer SUM.
 
-    >>> F.count_nonzero(td.Network().input("x", (2, 3)), 1).dtype
+    >>> F.count_nonzero(net.input("x", (2, 3)), 1).dtype
     torch.int64
     """
     return _reduce(L.cast(L.cast(input, torch.bool), torch.int64), "SUM", dim, False)
@@ -241,7 +241,6 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
 def equal(input: Tensor, other: Tensor) -> Tensor:
     """Whether shapes and all elements are the same, as a bool scalar: IElementWiseLayer EQUAL and :func:`all`.
 
-    >>> net = td.Network()
     >>> F.equal(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
     ()
     """
@@ -254,7 +253,7 @@ def equal(input: Tensor, other: Tensor) -> Tensor:
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """The sums that undo a broadcast to the shape of ``input``: IReduceLayer SUM.
 
-    >>> F.sum_to_size(td.Network().input("x", (5, 2, 3)), 2, 1).shape
+    >>> F.sum_to_size(net.input("x", (5, 2, 3)), 2, 1).shape
     (2, 1)
     """
     wanted = varargs(size)

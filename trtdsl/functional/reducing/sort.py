@@ -24,7 +24,7 @@ def topk(input: Tensor, k: SizeLike, dim: int = -1, largest: bool = True, sorted
     They are sorted also when ``sorted`` is False, where torch promises no order. Of equal elements the first comes
     first.
 
-    >>> values, indices = F.topk(td.Network().input("x", ("N", 8)), 3)
+    >>> values, indices = F.topk(net.input("x", ("N", 8)), 3)
     >>> values.shape, indices.dtype
     ((N, 3), torch.int64)
     """
@@ -50,7 +50,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
     Always stable: equal elements keep their order.
 
-    >>> F.sort(td.Network().input("x", ("N", 8))).values.shape
+    >>> F.sort(net.input("x", ("N", 8))).values.shape
     (N, 8)
     """
     axis = axis_of(dim, input.ndim)
@@ -65,7 +65,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Where the elements were that :func:`sort` puts in order: ITopKLayer.
 
-    >>> F.argsort(td.Network().input("x", ("N", 8))).dtype
+    >>> F.argsort(net.input("x", ("N", 8))).dtype
     torch.int64
     """
     return sort(input, dim, descending, stable).indices
@@ -75,7 +75,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 def msort(input: Tensor) -> Tensor:
     """:func:`sort` along dimension 0, values alone: ITopKLayer.
 
-    >>> F.msort(td.Network().input("x", (8, 2))).shape
+    >>> F.msort(net.input("x", (8, 2))).shape
     (8, 2)
     """
     return sort(input, 0).values
@@ -85,7 +85,7 @@ def msort(input: Tensor) -> Tensor:
 def kthvalue(input: Tensor, k: SizeLike, dim: int = -1, keepdim: bool = False) -> Selected:
     """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer.
 
-    >>> F.kthvalue(td.Network().input("x", ("N", 8)), 3).values.shape
+    >>> F.kthvalue(net.input("x", ("N", 8)), 3).values.shape
     (N,)
     """
     axis = axis_of(dim, input.ndim)
@@ -104,7 +104,7 @@ def _last_of(found: Selected, position: SizeLike, axis: int, keepdim: bool) -> S
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | Selected:
     """The lower median of all elements, or (values, indices) along ``dim``: ITopKLayer and ISliceLayer.
 
-    >>> F.median(td.Network().input("x", ("N", 8)), 1).values.shape
+    >>> F.median(net.input("x", ("N", 8)), 1).values.shape
     (N,)
     """
     if dim is None:
@@ -128,7 +128,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     ``num_classes=-1`` is refused: the size would depend on data.
 
-    >>> F.one_hot(td.Network().input("n", ("N",), "int64"), 10).shape
+    >>> F.one_hot(net.input("n", ("N",), "int64"), 10).shape
     (N, 10)
     """
     if tensor.dtype.is_floating_point or tensor.dtype == torch.bool:

@@ -33,7 +33,7 @@ var, std = family(
         IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
         correction.
 
-        >>> F.var(td.Network().input("x", (2, "T", 4)), dim=1, correction=0).shape
+        >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
         (2, 4)
         """,
     ),
@@ -41,7 +41,7 @@ var, std = family(
         True,
         """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
 
-        >>> F.std(td.Network().input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
+        >>> F.std(net.input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
         (1, T, 1)
         """,
     ),
@@ -91,7 +91,7 @@ var_mean, std_mean = family(
         False,
         """The variance and the mean, as :func:`var`.
 
-        >>> F.var_mean(td.Network().input("x", (2, 3)), dim=1)[1].shape
+        >>> F.var_mean(net.input("x", (2, 3)), dim=1)[1].shape
         (2,)
         """,
     ),
@@ -99,7 +99,7 @@ var_mean, std_mean = family(
         True,
         """The standard deviation and the mean, as :func:`std`.
 
-        >>> F.std_mean(td.Network().input("x", (2, 3)), dim=1)[0].shape
+        >>> F.std_mean(net.input("x", (2, 3)), dim=1)[0].shape
         (2,)
         """,
     ),
@@ -113,7 +113,7 @@ var_mean, std_mean = family(
 def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """The ``p``-norm of vectors (``"fro"`` is 2) over ``dim``; as :func:`vector_norm`, which it is made of.
 
-    >>> F.norm(td.Network().input("x", ("N", 3)), p=2, dim=1, keepdim=True).shape
+    >>> F.norm(net.input("x", ("N", 3)), p=2, dim=1, keepdim=True).shape
     (N, 1)
     """
     if p == "nuc":
@@ -133,7 +133,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
     IElementWiseLayer PROD, IReduceLayer SUM and IUnaryLayer SQRT for 2, otherwise IUnaryLayer ABS, IElementWiseLayer
     POW. Half precision is summed in float32.
 
-    >>> F.vector_norm(td.Network().input("x", ("N", 3)), dim=1).shape
+    >>> F.vector_norm(net.input("x", ("N", 3)), dim=1).shape
     (N,)
     """
     if not x.dtype.is_floating_point:
@@ -158,7 +158,6 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The ``p``-norm of ``input - other``: IElementWiseLayer SUB and the layers of :func:`vector_norm`.
 
-    >>> net = td.Network()
     >>> F.dist(net.input("x", (2, 3)), net.input("y", (3,))).shape
     ()
     """
@@ -174,7 +173,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     IReduceLayer MAX and SUM, IUnaryLayer EXP and LOG, IElementWiseLayer SUB and SUM; ISelectLayer for infinite
     extremes.
 
-    >>> F.logsumexp(td.Network().input("x", (2, 3)), 1).shape
+    >>> F.logsumexp(net.input("x", (2, 3)), 1).shape
     (2,)
     """
     x = floating(input)

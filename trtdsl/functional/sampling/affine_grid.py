@@ -21,7 +21,7 @@ def affine_grid(theta: Tensor, size: Sequence[SizeLike], align_corners: bool | N
     Raises ShapeError for shapes that do not fit.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html
 
-    >>> F.affine_grid(td.Network().input("theta", ("N", 2, 3)), ("N", 3, 8, 10), align_corners=False).shape
+    >>> F.affine_grid(net.input("theta", ("N", 2, 3)), ("N", 3, 8, 10), align_corners=False).shape
     (N, 8, 10, 2)
     """
     dims = len(size) - 2

@@ -43,7 +43,6 @@ def grid_sample(
     Raises ShapeError for shapes that do not fit, UnsupportedError for a lowering that cannot express the case.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
 
-    >>> net = td.Network()
     >>> F.grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("grid", ("N", 5, 6, 2)), align_corners=False).shape
     (N, 3, 5, 6)
     """
@@ -211,7 +210,6 @@ def bilinear_sample(
     IGatherLayers, as ``grid_sample(lowering="taps")``, without the way through normalised coordinates.
     Raises ShapeError for shapes that do not fit, UnsupportedError for an unknown padding_mode.
 
-    >>> net = td.Network()
     >>> samples, valid = F.bilinear_sample(net.input("x", ("N", 3, 8, 8)), net.input("at", ("N", 5, 6, 2)))
     >>> samples.shape, valid.shape
     ((N, 3, 5, 6), (N, 1, 5, 6))

@@ -93,7 +93,7 @@ def interpolate(
     Raises ShapeError and UnsupportedError for arguments that torch refuses, and for integers.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
 
-    >>> x = td.Network().input("x", ("N", 3, "H", 8))
+    >>> x = net.input("x", ("N", 3, "H", 8))
     >>> F.interpolate(x, scale_factor=2, mode="bilinear").shape
     (N, 3, 2*H, 16)
     """
@@ -383,7 +383,7 @@ upsample_nearest, upsample_bilinear = family(
     _upsampled,
     """As :func:`interpolate` with mode {}.
 
-    >>> F.{name}(td.Network().input("x", ("N", 3, 4, 8)), (5, 5)).shape
+    >>> F.{name}(net.input("x", ("N", 3, 4, 8)), (5, 5)).shape
     (N, 3, 5, 5)
     """,
     upsample_nearest=({"mode": "nearest"}, "nearest"),

@@ -24,7 +24,6 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     Both functions give Tensors, or tuples or dicts of them, that agree in rank and dtype. What a branch uses of the
     network besides its operands is computed whichever branch runs. https://docs.pytorch.org/docs/stable/cond.html
 
-    >>> net = td.Network()
     >>> x = net.input("x", (td.Dim("N", min=1, max=9), 3))
     >>> td.cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x,)).shape
     (N, 3)
@@ -62,7 +61,6 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     ``cond_fn(*carried)`` gives a bool scalar, looked at before each iteration; ``body_fn(*carried)`` the next values,
     of the same shapes and dtypes. Gives the last ones, a tuple. IRecurrenceLayers, ITripLimitLayer, ILoopOutputLayers.
 
-    >>> net = td.Network()
     >>> x = net.input("x", (3,))
     >>> y, = td.while_loop(lambda x: x.sum() < 100, lambda x: (x * 2,), (x,))
     >>> y.shape
@@ -95,7 +93,7 @@ def scan(
     dicts of them; ``y`` may be None; ``reverse`` starts from the end, each ``y`` in its place. IIteratorLayers,
     IRecurrenceLayers, ITripLimitLayer and ILoopOutputLayers.
 
-    >>> x = td.Network().input("x", ("T", 3))
+    >>> x = net.input("x", ("T", 3))
     >>> last, sums = td.scan(lambda carry, x: (carry + x, carry + x), x[0] * 0, x)
     >>> sums.shape
     (T, 3)

@@ -53,7 +53,6 @@ def gru_cell(
 ) -> Tensor:
     """The next state (N, hidden) of a gated recurrent unit, as torch.nn.GRUCell has it: two products and the gates.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
     >>> F.gru_cell(x, h, net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))).shape
     (N, 2)
@@ -74,7 +73,6 @@ def lstm_cell(
 
     Two products and the gates.
 
-    >>> net = td.Network()
     >>> x, h, c = net.input("x", ("N", 4)), net.input("h", ("N", 2)), net.input("c", ("N", 2))
     >>> [y.shape for y in F.lstm_cell(x, (h, c), net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2)))]
     [(N, 2), (N, 2)]
@@ -99,7 +97,6 @@ rnn_tanh_cell, rnn_relu_cell = family(
     _rnn_cell,
     """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its {}.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
     >>> F.{name}(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
     (N, 2)
@@ -143,7 +140,6 @@ def lstm(
 
     Raises UnsupportedError for dropout in training, ShapeError for a wrong number of weights.
 
-    >>> net = td.Network()
     >>> x, h, c = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2)), net.input("c", (1, "N", 2))
     >>> weights = [net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2))]
     >>> [y.shape for y in F.lstm(x, (h, c), weights, False, 1, 0.0, False, False, False)]
@@ -182,7 +178,6 @@ gru, rnn_tanh, rnn_relu = family(
     _one_state,
     """{}: all hidden states and the last ones, as :func:`lstm`.
 
-    >>> net = td.Network()
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
     >>> rows = 6 if "{name}" == "gru" else 2
     >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]

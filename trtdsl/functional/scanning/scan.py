@@ -39,7 +39,6 @@ def linear_recurrence(
 
     Raises UnsupportedError for a length without an upper bound, unless in a loop.
 
-    >>> net = td.Network()
     >>> T = td.Dim("T", min=1, max=100)
     >>> F.linear_recurrence(net.input("a", (2, T, 3)), net.input("b", (2, T, 3)), 1).shape
     (2, T, 3)
@@ -229,7 +228,6 @@ def associative_scan(
     ``lowering`` as for :func:`linear_recurrence`: ISliceLayer, ISelectLayer and what ``combine_fn`` emits for each
     pass, or an ILoop.
 
-    >>> net = td.Network()
     >>> x = net.input("x", (2, td.Dim("T", min=1, max=50)))
     >>> F.associative_scan(F.maximum, x, 1).shape
     (2, T)

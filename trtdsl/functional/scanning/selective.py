@@ -56,7 +56,6 @@ def selective_scan(
 
     Raises ShapeError naming the label whose sizes disagree, UnsupportedError as :func:`linear_recurrence`.
 
-    >>> net = td.Network()
     >>> T = td.Dim("T", min=1, max=64)
     >>> u, delta = net.input("u", ("N", 8, T)), net.input("delta", ("N", 8, T))
     >>> b, c = net.input("b", ("N", 4, T)), net.input("c", ("N", 4, T))

@@ -17,7 +17,7 @@ from .create import indices_of
 def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
     """The elements of ``dims`` in reverse: ISliceLayer with a stride of -1.
 
-    >>> F.flip(td.Network().input("x", ("N", 3)), (1,)).shape
+    >>> F.flip(net.input("x", ("N", 3)), (1,)).shape
     (N, 3)
     """
     given = (dims,) if isinstance(dims, int) else tuple(dims)
@@ -38,7 +38,7 @@ fliplr, flipud = family(
     _flipped,
     """The elements of dimension {key} in reverse: ISliceLayer with a stride of -1.
 
-    >>> F.{name}(td.Network().input("x", (2, 3))).shape
+    >>> F.{name}(net.input("x", (2, 3))).shape
     (2, 3)
     """,
     fliplr=(1, ""),
@@ -50,7 +50,7 @@ fliplr, flipud = family(
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A quarter turn ``k`` times, from the first of ``dims`` to the second: ISliceLayer and IShuffleLayer.
 
-    >>> F.rot90(td.Network().input("x", (2, 3))).shape
+    >>> F.rot90(net.input("x", (2, 3))).shape
     (3, 2)
     """
     if len(dims) != 2:
@@ -73,7 +73,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
     Without ``dims`` the flattened tensor is shifted.
 
-    >>> F.roll(td.Network().input("x", ("N", 3)), 1, 1).shape
+    >>> F.roll(net.input("x", ("N", 3)), 1, 1).shape
     (N, 3)
     """
     steps = (shifts,) if isinstance(shifts, (int,)) or not isinstance(shifts, (list, tuple)) else tuple(shifts)
@@ -104,7 +104,7 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
 
     One ISliceLayer: FILL with ``value`` for "constant", REFLECT, CLAMP for "replicate", WRAP for "circular".
 
-    >>> F.pad(td.Network().input("x", ("N", 3, 8)), (1, 2)).shape
+    >>> F.pad(net.input("x", ("N", 3, 8)), (1, 2)).shape
     (N, 3, 11)
     """
     modes = {"constant": "FILL", "reflect": "REFLECT", "replicate": "CLAMP", "circular": "WRAP"}
@@ -160,7 +160,7 @@ def _check_rest(x: Tensor, mode: str, size: SizeLike, axis: int) -> None:
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """:func:`pad` with a constant: ISliceLayer (FILL).
 
-    >>> F.constant_pad_nd(td.Network().input("x", ("N", 8)), (1, 2)).shape
+    >>> F.constant_pad_nd(net.input("x", ("N", 8)), (1, 2)).shape
     (N, 11)
     """
     return _pad(input, pad, value=value)
@@ -173,7 +173,7 @@ _pad = pad
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of ``groups`` groups taken in turn: one IShuffleLayer or two.
 
-    >>> F.channel_shuffle(td.Network().input("x", ("N", 6, 4, 4)), 3).shape
+    >>> F.channel_shuffle(net.input("x", ("N", 6, 4, 4)), 3).shape
     (N, 6, 4, 4)
     """
     if input.ndim < 3 or input.shape[1] % groups != 0:
@@ -192,7 +192,7 @@ def diagonal(input: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) 
 
     IShuffleLayer, ISliceLayer with the stride of a row and one.
 
-    >>> F.diagonal(td.Network().input("x", ("N", 3, 4)), 1, 1, 2).shape
+    >>> F.diagonal(net.input("x", ("N", 3, 4)), 1, 1, 2).shape
     (N, 3)
     """
     a, b = normalize_axis(dim1, input.ndim), normalize_axis(dim2, input.ndim)
@@ -213,7 +213,7 @@ def diagonal(input: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) 
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal: the layers of :func:`diagonal` and IReduceLayer SUM; integers as int64.
 
-    >>> F.trace(td.Network().input("x", (3, 4))).shape
+    >>> F.trace(net.input("x", (3, 4))).shape
     ()
     """
     if input.ndim != 2:
@@ -230,7 +230,7 @@ def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = 
 
     ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
 
-    >>> F.diag_embed(td.Network().input("x", ("N", 3))).shape
+    >>> F.diag_embed(net.input("x", ("N", 3))).shape
     (N, 3, 3)
     """
     if input.ndim == 0:
@@ -254,7 +254,7 @@ def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = 
 def diag(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """A vector on the diagonal of a matrix, or a matrix's diagonal: :func:`diag_embed` or :func:`diagonal`.
 
-    >>> F.diag(td.Network().input("x", (3,))).shape
+    >>> F.diag(net.input("x", (3,))).shape
     (3, 3)
     """
     if input.ndim not in (1, 2):
@@ -269,7 +269,7 @@ _diagonal = diagonal
 def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
     """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor.
 
-    >>> F.diagflat(td.Network().input("x", (2, 3))).shape
+    >>> F.diagflat(net.input("x", (2, 3))).shape
     (6, 6)
     """
     return diag_embed(L.shuffle(input, reshape=(input.numel(),)), offset)
@@ -290,7 +290,7 @@ def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Ten
 
     IGatherLayer.
 
-    >>> F.unfold_dimension(td.Network().input("x", ("N", 8)), 1, 3, 2).shape
+    >>> F.unfold_dimension(net.input("x", ("N", 8)), 1, 3, 2).shape
     (N, 3, 3)
     """
     if input.ndim == 0:
@@ -311,7 +311,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
 
     ISliceLayer for padding, two IGatherLayers, IShuffleLayer.
 
-    >>> F.unfold(td.Network().input("x", ("N", 3, 8, 8)), 2, stride=2).shape
+    >>> F.unfold(net.input("x", ("N", 3, 8, 8)), 2, stride=2).shape
     (N, 12, 16)
     """
     if input.ndim == 3:
@@ -344,7 +344,7 @@ def fold(
 
     The kernel of that deconvolution puts each row of a column at its place in the window.
 
-    >>> F.fold(td.Network().input("x", ("N", 12, 16)), (8, 8), 2, stride=2).shape
+    >>> F.fold(net.input("x", ("N", 12, 16)), (8, 8), 2, stride=2).shape
     (N, 3, 8, 8)
     """
     if input.ndim == 2:

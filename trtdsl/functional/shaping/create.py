@@ -52,7 +52,7 @@ def full(size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Ten
 
     ``device`` has no meaning in an engine.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.full((2, 3), 7.0).shape
     (2, 3)
     """
@@ -68,7 +68,7 @@ zeros, ones, empty = family(
     _of_size,
     """{} (float32 unless ``dtype`` says otherwise), as :func:`full`.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.{name}(2, 3).shape
     (2, 3)
     """,
@@ -83,7 +83,7 @@ zeros, ones, empty = family(
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> Tensor:
     """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
 
-    >>> F.full_like(td.Network().input("x", ("N", 3)), 7).shape
+    >>> F.full_like(net.input("x", ("N", 3)), 7).shape
     (N, 3)
     """
     return filled(input.network, input.shape, fill_value, dtype or input.dtype)
@@ -98,7 +98,7 @@ zeros_like, ones_like, empty_like = family(
     _like,
     """{} in the shape and dtype of ``input``, as :func:`full`.
 
-    >>> F.{name}(td.Network().input("x", ("N", 3))).shape
+    >>> F.{name}(net.input("x", ("N", 3))).shape
     (N, 3)
     """,
     zeros_like=(0, "Zeros"),
@@ -112,7 +112,7 @@ zeros_like, ones_like, empty_like = family(
 def new_full(input: Tensor, size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Tensor:
     """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
-    >>> F.new_full(td.Network().input("x", ("N", 3)), (2,), 7).shape
+    >>> F.new_full(net.input("x", ("N", 3)), (2,), 7).shape
     (2,)
     """
     return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
@@ -127,7 +127,7 @@ new_zeros, new_ones, new_empty = family(
     _new,
     """{} in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
-    >>> F.{name}(td.Network().input("x", ("N", 3)), 2).shape
+    >>> F.{name}(net.input("x", ("N", 3)), 2).shape
     (2,)
     """,
     new_zeros=(0, "Zeros"),
@@ -140,7 +140,7 @@ new_zeros, new_ones, new_empty = family(
 def fill(input: Tensor, value: Any) -> Tensor:
     """``value`` in every place of a tensor like ``input``, as :func:`full`.
 
-    >>> F.fill(td.Network().input("x", ("N", 3)), 7).shape
+    >>> F.fill(net.input("x", ("N", 3)), 7).shape
     (N, 3)
     """
     return filled(input.network, input.shape, value, input.dtype)
@@ -157,7 +157,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> 
     int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
     fraction such as 0.25.
 
-    >>> x = td.Network().input("x", ("N", "T"))
+    >>> x = net.input("x", ("N", "T"))
     >>> with x.network.current():
     ...     F.arange(x.shape[1]).shape
     (T,)
@@ -208,7 +208,7 @@ def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike
 def linspace(start: Any, end: Any, steps: SizeLike, *, dtype: Any = None) -> Tensor:
     """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.linspace(0, 1, 5).data
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
@@ -244,7 +244,7 @@ def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype:
 def eye(n: SizeLike, m: SizeLike | None = None, *, dtype: Any = None) -> Tensor:
     """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.eye(3).shape
     (3, 3)
     """
@@ -273,7 +273,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
     ``indexing="xy"`` exchanges the first two dimensions.
 
-    >>> net = td.Network()
     >>> [x.shape for x in F.meshgrid(net.input("a", (2,)), net.input("b", ("N",)), indexing="ij")]
     [(2, N), (2, N)]
     """
@@ -301,7 +300,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
     A single vector is given back as it is.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.cartesian_prod(F.arange(2), F.arange(3)).shape
     (6, 2)
     """
@@ -325,7 +324,6 @@ def tensor(data: Any, *, dtype: Any = None) -> Tensor:
     Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
     ``device`` and ``pin_memory`` have no meaning in an engine.
 
-    >>> net = td.Network()
     >>> x = net.input("x", ("N", 3))
     >>> with net.current():
     ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
@@ -386,7 +384,7 @@ tril, triu = family(
     _triangle,
     """The {} ``diagonal``: ISelectLayer with a constant mask.
 
-    >>> F.{name}(td.Network().input("x", ("N", 4, 4))).shape
+    >>> F.{name}(net.input("x", ("N", 4, 4))).shape
     (N, 4, 4)
     """,
     tril=(False, "lower triangle of the last two dimensions, zeros above"),
@@ -402,7 +400,7 @@ tril, triu = family(
 def empty_strided(size: Sequence[SizeLike], stride: Sequence[SizeLike], *, dtype: Any = None) -> Tensor:
     """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.empty_strided((2, 3), (3, 1)).shape
     (2, 3)
     """
@@ -414,7 +412,7 @@ def empty_strided(size: Sequence[SizeLike], stride: Sequence[SizeLike], *, dtype
 def scalar_tensor(s: Any, *, dtype: Any = None) -> Tensor:
     """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.scalar_tensor(3).dtype
     torch.float32
     """
@@ -425,7 +423,6 @@ def scalar_tensor(s: Any, *, dtype: Any = None) -> Tensor:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a Tensor: itself, cast to ``dtype``, or a constant of numbers in (nested) lists, as :func:`tensor`.
 
-    >>> net = td.Network()
     >>> F.as_tensor(net.input("x", ("N",), "int64"), dtype=torch.float32).dtype
     torch.float32
     """
@@ -439,7 +436,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Tensor:
     """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.logspace(0, 2, 3).shape
     (3,)
     """

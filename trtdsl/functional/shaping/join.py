@@ -20,7 +20,6 @@ from .reshape import atleast_1d, atleast_2d, atleast_3d
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after the other along ``dim``, in their common dtype: IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.cat([net.input("a", (2, 3)), net.input("b", (2, 5))], dim=1).shape
     (2, 8)
     """
@@ -36,7 +35,6 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dimension: IShuffleLayers and IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.stack([net.input("a", (2, 3)), net.input("b", (2, 3))], dim=-1).shape
     (2, 3, 2)
     """
@@ -66,7 +64,6 @@ hstack, vstack, dstack, column_stack = family(
     _stacked,
     """The tensors one after the other along dimension {}: IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.{name}([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
     12
     """,
@@ -93,7 +90,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 
     Raises UnsupportedError where the number of parts depends on a dynamic size.
 
-    >>> [x.shape for x in F.split(td.Network().input("x", ("N", 8)), [3, 5], dim=1)]
+    >>> [x.shape for x in F.split(net.input("x", ("N", 8)), [3, 5], dim=1)]
     [(N, 3), (N, 5)]
     """
     axis = normalize_axis(dim, tensor.ndim)
@@ -131,7 +128,7 @@ def _parts(x: Tensor, axis: int, sizes: Sequence[SizeLike]) -> tuple[Tensor, ...
 def split_with_sizes(input: Tensor, split_sizes: Sequence[SizeLike], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the sizes in the list: ISliceLayers.
 
-    >>> [x.shape for x in F.split_with_sizes(td.Network().input("x", (8,)), [3, 5])]
+    >>> [x.shape for x in F.split_with_sizes(net.input("x", (8,)), [3, 5])]
     [(3,), (5,)]
     """
     return split(input, list(split_sizes), dim)
@@ -143,7 +140,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises UnsupportedError for a dynamic dimension that has fewer parts at some of its values.
 
-    >>> [x.shape for x in F.chunk(td.Network().input("x", ("N", 8)), 2, dim=1)]
+    >>> [x.shape for x in F.chunk(net.input("x", ("N", 8)), 2, dim=1)]
     [(N, 4), (N, 4)]
     """
     axis = normalize_axis(dim, input.ndim)
@@ -170,7 +167,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """That many parts, the first ones one longer where needed, or parts between the indices: ISliceLayers.
 
-    >>> [x.shape for x in F.tensor_split(td.Network().input("x", (7,)), 3)]
+    >>> [x.shape for x in F.tensor_split(net.input("x", (7,)), 3)]
     [(3,), (2,), (2,)]
     """
     axis = normalize_axis(dim, input.ndim)
@@ -205,7 +202,7 @@ hsplit, vsplit, dsplit = family(
     _even_split,
     """:func:`tensor_split` along dimension {}; sections must divide it.
 
-    >>> [part.numel() for part in F.{name}(td.Network().input("x", (2, 2, 2)), 2)]
+    >>> [part.numel() for part in F.{name}(net.input("x", (2, 2, 2)), 2)]
     [4, 4]
     """,
     hsplit=(1, "1 (0 for vectors)"),
@@ -220,7 +217,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises UnsupportedError for a dynamic dimension.
 
-    >>> len(F.unbind(td.Network().input("x", ("N", 3)), dim=1))
+    >>> len(F.unbind(net.input("x", ("N", 3)), dim=1))
     3
     """
     if input.ndim == 0:
@@ -238,7 +235,7 @@ def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor
 
     Raises ShapeError where that leaves the dimension.
 
-    >>> F.narrow(td.Network().input("x", (2, 8)), 1, 3, 4).shape
+    >>> F.narrow(net.input("x", (2, 8)), 1, 3, 4).shape
     (2, 4)
     """
     axis = axis_of(dim, input.ndim)
@@ -261,7 +258,7 @@ def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor
 def select(input: Tensor, dim: int, index: SizeLike) -> Tensor:
     """The part at ``index`` of ``dim``, without that dimension: ISliceLayer and IShuffleLayer.
 
-    >>> F.select(td.Network().input("x", ("N", 8)), 1, -1).shape
+    >>> F.select(net.input("x", ("N", 8)), 1, -1).shape
     (N,)
     """
     axis = normalize_axis(dim, input.ndim)
@@ -284,7 +281,6 @@ def slice_scatter(
 
     Raises ShapeError where ``src`` is not of that size.
 
-    >>> net = td.Network()
     >>> F.slice_scatter(net.input("x", ("N", 8)), net.input("y", ("N", 3)), 1, start=2, end=5).shape
     (N, 8)
     """
@@ -307,7 +303,6 @@ def slice_scatter(
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: SizeLike) -> Tensor:
     """``input`` with ``src`` in the place of ``input.select(dim, index)``: as :func:`slice_scatter`.
 
-    >>> net = td.Network()
     >>> F.select_scatter(net.input("x", ("N", 8, 3)), net.input("y", ("N", 3)), 1, -1).shape
     (N, 8, 3)
     """

@@ -13,7 +13,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     Raises ShapeError where r * r does not divide the channels.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_shuffle.html
 
-    >>> F.pixel_shuffle(td.Network().input("x", ("N", 12, 4, 5)), 2).shape
+    >>> F.pixel_shuffle(net.input("x", ("N", 12, 4, 5)), 2).shape
     (N, 3, 8, 10)
     """
     r = _factor(input, upscale_factor, "pixel_shuffle")
@@ -32,7 +32,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Raises ShapeError where r does not divide the height and the width.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_unshuffle.html
 
-    >>> F.pixel_unshuffle(td.Network().input("x", ("N", 3, 8, 10)), 2).shape
+    >>> F.pixel_unshuffle(net.input("x", ("N", 3, 8, 10)), 2).shape
     (N, 12, 4, 5)
     """
     r = _factor(input, downscale_factor, "pixel_unshuffle")

@@ -18,7 +18,7 @@ def reshape(input: Tensor, shape: Sequence[SizeLike]) -> Tensor:
 
     Sizes are ints and Sizes. Raises ShapeError when the number of elements would differ.
 
-    >>> x = td.Network().input("x", ("N", 6, 4))
+    >>> x = net.input("x", ("N", 6, 4))
     >>> F.reshape(x, (x.shape[0], 2, 3, -1)).shape
     (N, 2, 3, 4)
     """
@@ -49,7 +49,7 @@ def _infer(network: Network, before: Shape, wanted: Sequence[SizeLike]) -> Shape
 def view(input: Tensor, *shape: Any) -> Any:
     """As :func:`reshape`: tensors of a network have no strides. A single dtype is refused: it reinterprets bits.
 
-    >>> x = td.Network().input("x", ("N", 6, 4))
+    >>> x = net.input("x", ("N", 6, 4))
     >>> F.view(x, -1, 24).shape
     (N, 24)
     """
@@ -62,7 +62,6 @@ def view(input: Tensor, *shape: Any) -> Any:
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """``input`` in the shape of ``other``: IShuffleLayer.
 
-    >>> net = td.Network()
     >>> F.reshape_as(net.input("x", ("N", 6)), net.input("y", ("N", 2, 3))).shape
     (N, 2, 3)
     """
@@ -73,7 +72,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension: IShuffleLayer.
 
-    >>> F.ravel(td.Network().input("x", (2, 3))).shape
+    >>> F.ravel(net.input("x", (2, 3))).shape
     (6,)
     """
     return L.shuffle(input, reshape=(input.numel(),))
@@ -83,7 +82,7 @@ def ravel(input: Tensor) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Sequence[SizeLike]) -> Tensor:
     """Dimension ``dim`` taken apart into ``sizes``, of which one may be -1: IShuffleLayer.
 
-    >>> F.unflatten(td.Network().input("x", ("N", 12)), 1, (3, -1)).shape
+    >>> F.unflatten(net.input("x", ("N", 12)), 1, (3, -1)).shape
     (N, 3, 4)
     """
     axis = normalize_axis(dim, input.ndim)
@@ -105,7 +104,7 @@ def _coefficients(total: SizeLike, known: SizeLike) -> tuple[int, int]:
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions ``start_dim`` to ``end_dim`` as one: IShuffleLayer.
 
-    >>> F.flatten(td.Network().input("x", ("N", 3, 4)), 1).shape
+    >>> F.flatten(net.input("x", ("N", 3, 4)), 1).shape
     (N, 12)
     """
     if input.ndim == 0:
@@ -121,7 +120,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     """Dimensions in another order: IShuffleLayer.
 
-    >>> F.permute(td.Network().input("x", (2, 3, 4)), (2, 0, 1)).shape
+    >>> F.permute(net.input("x", (2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
     order = tuple(dims)
@@ -134,7 +133,7 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged: IShuffleLayer.
 
-    >>> F.transpose(td.Network().input("x", (2, 3, 4)), 1, 2).shape
+    >>> F.transpose(net.input("x", (2, 3, 4)), 1, 2).shape
     (2, 4, 3)
     """
     order = list(range(input.ndim))
@@ -148,7 +147,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A dimension of size 1 put in at ``dim``: IShuffleLayer.
 
-    >>> F.unsqueeze(td.Network().input("x", ("N", "T")), 1).shape
+    >>> F.unsqueeze(net.input("x", ("N", "T")), 1).shape
     (N, 1, T)
     """
     return L.unsqueeze(input, [dim])
@@ -158,7 +157,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without the dimensions ``dim`` (all when None) that are 1: IShuffleLayer. Dynamic dimensions stay.
 
-    >>> F.squeeze(td.Network().input("x", ("N", 1, 3, 1)), 1).shape
+    >>> F.squeeze(net.input("x", ("N", 1, 3, 1)), 1).shape
     (N, 3, 1)
     """
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
@@ -170,7 +169,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; fewer dimensions as they are: IShuffleLayer.
 
-    >>> F.t(td.Network().input("x", (2, 3))).shape
+    >>> F.t(net.input("x", (2, 3))).shape
     (3, 2)
     """
     if input.ndim > 2:
@@ -182,7 +181,7 @@ def t(input: Tensor) -> Tensor:
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions ``source`` moved to ``destination``, the others in their order: IShuffleLayer.
 
-    >>> F.movedim(td.Network().input("x", (2, 3, 4)), 0, -1).shape
+    >>> F.movedim(net.input("x", (2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
     sources = [source] if isinstance(source, int) else list(source)
@@ -218,7 +217,7 @@ atleast_1d, atleast_2d, atleast_3d = family(
     _at_least,
     """The tensor (or each of several) with {}: IShuffleLayer.
 
-    >>> F.{name}(td.Network().input("x", ())).numel()
+    >>> F.{name}(net.input("x", ())).numel()
     1
     """,
     atleast_1d=(lambda x: x if x.ndim else L.unsqueeze(x, [0]), "one dimension at least"),
@@ -240,7 +239,7 @@ atleast_1d, atleast_2d, atleast_3d = family(
 def expand(input: Tensor, *size: Any) -> Tensor:
     """Dimensions of size 1 repeated to ``size`` (-1 keeps one), new ones in front: ISliceLayer with a stride of 0.
 
-    >>> x = td.Network().input("x", (1, "N"))
+    >>> x = net.input("x", (1, "N"))
     >>> F.expand(x, 3, 5, -1).shape
     (3, 5, N)
     """
@@ -263,7 +262,6 @@ def expand(input: Tensor, *size: Any) -> Tensor:
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """``input`` expanded to the shape of ``other``: ISliceLayer with a stride of 0.
 
-    >>> net = td.Network()
     >>> F.expand_as(net.input("x", (1, 3)), net.input("y", ("N", 3))).shape
     (N, 3)
     """
@@ -274,7 +272,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: Sequence[SizeLike]) -> Tensor:
     """As :func:`expand`.
 
-    >>> F.broadcast_to(td.Network().input("x", (3,)), (2, 3)).shape
+    >>> F.broadcast_to(net.input("x", (3,)), (2, 3)).shape
     (2, 3)
     """
     return expand(input, size)
@@ -284,7 +282,6 @@ def broadcast_to(input: Tensor, size: Sequence[SizeLike]) -> Tensor:
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to their common shape: ISliceLayers with a stride of 0.
 
-    >>> net = td.Network()
     >>> [x.shape for x in F.broadcast_tensors(net.input("x", (2, 1)), net.input("y", (3,)))]
     [(2, 3), (2, 3)]
     """
@@ -297,7 +294,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """The whole repeated along each dimension, new ones in front: ISliceLayer (WRAP).
 
-    >>> F.repeat(td.Network().input("x", (2, 3)), 4, 1, 2).shape
+    >>> F.repeat(net.input("x", (2, 3)), 4, 1, 2).shape
     (4, 2, 6)
     """
     times = varargs(repeats)
@@ -318,7 +315,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 def tile(input: Tensor, dims: Sequence[SizeLike]) -> Tensor:
     """As :func:`repeat`, where missing numbers in front are 1: ISliceLayer (WRAP).
 
-    >>> F.tile(td.Network().input("x", (2, 3)), (2,)).shape
+    >>> F.tile(net.input("x", (2, 3)), (2,)).shape
     (2, 6)
     """
     times = tuple(dims)
@@ -335,7 +332,7 @@ def repeat_interleave(
 
     Repeats that are a tensor are refused: sizes that depend on data.
 
-    >>> F.repeat_interleave(td.Network().input("x", ("N", 3)), 2, dim=1).shape
+    >>> F.repeat_interleave(net.input("x", ("N", 3)), 2, dim=1).shape
     (N, 6)
     """
     if isinstance(repeats, Tensor) and repeats.is_constant:

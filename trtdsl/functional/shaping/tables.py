@@ -26,7 +26,7 @@ tril_indices, triu_indices = family(
     _triangle_indices,
     """Rows and columns (2, n) of the {} the diagonal ``offset``: a constant.
 
-    >>> with td.Network().current():
+    >>> with net.current():
     ...     F.{name}(3, 3).shape
     (2, 6)
     """,
@@ -39,7 +39,7 @@ tril_indices, triu_indices = family(
 def unravel_index(indices: Tensor, shape: Sequence[SizeLike]) -> tuple[Tensor, ...]:
     """The index in each dimension of ``shape`` of an index into the flattened tensor: IElementWiseLayers.
 
-    >>> [part.shape for part in F.unravel_index(td.Network().input("i", ("N",), "int64"), (3, 4))]
+    >>> [part.shape for part in F.unravel_index(net.input("i", ("N",), "int64"), (3, 4))]
     [(N,), (N,)]
     """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -57,7 +57,7 @@ def unravel_index(indices: Tensor, shape: Sequence[SizeLike]) -> tuple[Tensor, .
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of ``r`` elements of a vector of static length, in order: IGatherLayer.
 
-    >>> F.combinations(td.Network().input("x", (4,))).shape
+    >>> F.combinations(net.input("x", (4,))).shape
     (6, 2)
     """
     if input.ndim != 1:
@@ -76,7 +76,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def block_diag(*tensors: Any) -> Tensor:
     """A matrix with the given ones along its diagonal, 0 elsewhere: ISliceLayers (FILL) and IConcatenationLayer.
 
-    >>> net = td.Network()
     >>> F.block_diag(net.input("a", (2, 3)), net.input("b", (4, 1))).shape
     (6, 4)
     """
@@ -113,7 +112,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
     ``input`` counts as contiguous, in torch's order. Sizes and strides must be static.
 
-    >>> F.as_strided(td.Network().input("x", (4, 4)), (3, 2), (4, 1), 1).shape
+    >>> F.as_strided(net.input("x", (4, 4)), (3, 2), (4, 1), 1).shape
     (3, 2)
     """
     sizes, steps = tuple(size), tuple(stride)

@@ -29,7 +29,7 @@ class ComplexTensor:
     It has the operators ``+ - * / @ **`` (with whole powers), indexing, and the methods of Tensor that move elements or
     add them up. A network's outputs are real: give :func:`view_as_real`, ``.real``, ``.imag`` or :func:`abs`.
 
-    >>> z = F.view_as_complex(td.Network().input("x", ("N", 3, 2)))
+    >>> z = F.view_as_complex(net.input("x", ("N", 3, 2)))
     >>> (z * z.conj()).real.shape
     (N, 3)
     """
@@ -187,7 +187,7 @@ def _as_complex(value: Any, network: Network) -> ComplexTensor:
 def view_as_complex(input: Tensor) -> Any:
     """Pairs in the last dimension (…, 2) as complex numbers (…): two ISliceLayers.
 
-    >>> F.view_as_complex(td.Network().input("x", ("N", 3, 2))).shape
+    >>> F.view_as_complex(net.input("x", ("N", 3, 2))).shape
     (N, 3)
     """
     if input.ndim == 0 or input.shape[-1] != 2:
@@ -200,7 +200,7 @@ def view_as_complex(input: Tensor) -> Any:
 def view_as_real(input: Any) -> Tensor:
     """Complex numbers (…) as pairs (…, 2) of Tensors: IConcatenationLayer.
 
-    >>> z = F.view_as_complex(td.Network().input("x", ("N", 3, 2)))
+    >>> z = F.view_as_complex(net.input("x", ("N", 3, 2)))
     >>> F.view_as_real(z).shape
     (N, 3, 2)
     """
@@ -213,7 +213,6 @@ def view_as_real(input: Any) -> Tensor:
 def complex(real: Tensor, imag: Tensor) -> Any:
     """A complex value of its two parts; no layer.
 
-    >>> net = td.Network()
     >>> F.complex(net.input("a", ("N",)), net.input("b", ("N",))).shape
     (N,)
     """
@@ -224,7 +223,6 @@ def complex(real: Tensor, imag: Tensor) -> Any:
 def polar(abs: Tensor, angle: Tensor) -> Any:
     """``abs * (cos(angle) + i sin(angle))``: the layers of :func:`cos` and :func:`sin`, IElementWiseLayers PROD.
 
-    >>> net = td.Network()
     >>> F.polar(net.input("r", ("N",)), net.input("a", ("N",))).shape
     (N,)
     """
@@ -235,7 +233,7 @@ def polar(abs: Tensor, angle: Tensor) -> Any:
 def real(input: Any) -> Tensor:
     """The real part; of a Tensor itself. No layer.
 
-    >>> F.real(td.Network().input("x", ("N",))).shape
+    >>> F.real(net.input("x", ("N",))).shape
     (N,)
     """
     return input.real if isinstance(input, ComplexTensor) else input
@@ -245,7 +243,7 @@ def real(input: Any) -> Tensor:
 def imag(input: Any) -> Tensor:
     """The imaginary part of a complex value; no layer.
 
-    >>> z = F.view_as_complex(td.Network().input("x", ("N", 2)))
+    >>> z = F.view_as_complex(net.input("x", ("N", 2)))
     >>> F.imag(z).shape
     (N,)
     """
@@ -258,7 +256,7 @@ def imag(input: Any) -> Tensor:
 def conj(input: Any) -> Any:
     """The conjugate; of a Tensor itself: IUnaryLayer NEG.
 
-    >>> F.conj(td.Network().input("x", ("N",))).shape
+    >>> F.conj(net.input("x", ("N",))).shape
     (N,)
     """
     return input.conj() if isinstance(input, ComplexTensor) else input
@@ -268,7 +266,7 @@ def conj(input: Any) -> Any:
 def angle(input: Any) -> Tensor:
     """The angle of complex values: the layers of :func:`atan2`.
 
-    >>> F.angle(F.view_as_complex(td.Network().input("x", ("N", 2)))).shape
+    >>> F.angle(F.view_as_complex(net.input("x", ("N", 2)))).shape
     (N,)
     """
     if isinstance(input, ComplexTensor):

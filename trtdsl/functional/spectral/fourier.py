@@ -129,7 +129,7 @@ fft, ifft, rfft, irfft = family(
     _along,
     """{}
 
-    >>> F.{name}(td.Network().input("x", ("N", 8)), dim=1).shape[0]
+    >>> F.{name}(net.input("x", ("N", 8)), dim=1).shape[0]
     N
     """,
     fft=(
@@ -201,7 +201,7 @@ fftn, ifftn, rfftn, irfftn = family(
     _of_dims,
     """{}
 
-    >>> F.{name}(td.Network().input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
+    >>> F.{name}(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
     N
     """,
     fftn=(_every(False), ":func:`fft` along several dimensions, all of them by default."),
@@ -225,7 +225,7 @@ fft2, ifft2, rfft2, irfft2 = family(
     _of_images,
     """:func:`{}` along the last two dimensions.
 
-    >>> F.{name}(td.Network().input("x", ("N", 4, 8))).shape[:2]
+    >>> F.{name}(net.input("x", ("N", 4, 8))).shape[:2]
     (N, 4)
     """,
     fft2=(_every(False), "fftn"),
@@ -246,7 +246,7 @@ fftshift, ifftshift = family(
     _shifted,
     """{}
 
-    >>> F.{name}(td.Network().input("x", ("N", 8)), 1).shape
+    >>> F.{name}(net.input("x", ("N", 8)), 1).shape
     (N, 8)
     """,
     fftshift=(False, "The frequency 0 in the middle: as :func:`roll`."),

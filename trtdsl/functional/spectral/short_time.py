@@ -46,7 +46,7 @@ def stft(
     With ``return_complex=False`` pairs (…, frequencies, frames, 2). The window must be a constant. IPaddingLayer or
     ISliceLayer for ``center``, and one IConvolutionLayer for the real and one for the imaginary parts.
 
-    >>> F.stft(td.Network().input("x", ("N", 400)), 64, 16, window=None, return_complex=True).shape
+    >>> F.stft(net.input("x", ("N", 400)), 64, 16, window=None, return_complex=True).shape
     (N, 33, 26)
     """
     if align_to_window:
@@ -89,7 +89,7 @@ def istft(
     Overlapping frames are added and divided by the sum of their squared windows. Two transposed IConvolutionLayers, and
     one for the sum of windows where the number of frames is dynamic.
 
-    >>> z = F.stft(td.Network().input("x", ("N", 400)), 64, 16, return_complex=True)
+    >>> z = F.stft(net.input("x", ("N", 400)), 64, 16, return_complex=True)
     >>> F.istft(z, 64, 16).shape
     (N, 400)
     """

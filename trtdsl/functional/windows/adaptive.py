@@ -53,7 +53,7 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(
     _average,
     """Averages over ``output_size`` windows of the last {}
 
-    >>> F.{name}(td.Network().input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
+    >>> F.{name}(net.input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
     (N, 3)
     """,
     adaptive_avg_pool1d=(1, "dimension, as :func:`adaptive_avg_pool2d`."),
@@ -114,7 +114,7 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(
     _maximum,
     """Maxima over ``output_size`` windows of the last {}
 
-    >>> F.{name}(td.Network().input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
+    >>> F.{name}(net.input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
     (N, 3)
     """,
     adaptive_max_pool1d=(1, "dimension, as :func:`adaptive_max_pool2d`."),

@@ -93,7 +93,6 @@ conv1d, conv2d, conv3d = family(
         channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
         each value, summed in float32.
 
-        >>> net = td.Network()
         >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
         (N, 5, 8)
         """,
@@ -107,7 +106,6 @@ conv1d, conv2d, conv3d = family(
         pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL). A window of blocks may
         reach further than the kernel, with weights of 0: an infinite pixel there makes the result NaN.
 
-        >>> net = td.Network()
         >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
         (N, 5, 4, 4)
         """,
@@ -118,7 +116,6 @@ conv1d, conv2d, conv3d = family(
 
         IConvolutionLayer; arguments as :func:`conv2d`.
 
-        >>> net = td.Network()
         >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
         (N, 5, 8, 6, 6)
         """,
@@ -312,7 +309,6 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = family(
         IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
         input with zeros between its elements.
 
-        >>> net = td.Network()
         >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
         (N, 5, 16)
         """,
@@ -324,7 +320,6 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = family(
         That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
         ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
 
-        >>> net = td.Network()
         >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
         (N, 5, 16, 16)
         """,
@@ -333,7 +328,6 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = family(
         3,
         """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
 
-        >>> net = td.Network()
         >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
         >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
         (N, 5, 8, 8, 8)

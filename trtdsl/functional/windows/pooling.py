@@ -37,7 +37,7 @@ def avg_pool1d(
 ) -> Tensor:
     """Averages over windows of the last dimension; as :func:`avg_pool2d`, with a dimension put in and taken out.
 
-    >>> F.avg_pool1d(td.Network().input("x", ("N", 3, 8)), 2).shape
+    >>> F.avg_pool1d(net.input("x", ("N", 3, 8)), 2).shape
     (N, 3, 4)
     """
     return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, lowering=lowering)
@@ -64,7 +64,7 @@ lp_pool1d, lp_pool2d, lp_pool3d = family(
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
 
-    >>> F.{name}(td.Network().input("x", ("N", 3, 8, 8, 8)[: {key} + 2]), 2, 2).shape[:3]
+    >>> F.{name}(net.input("x", ("N", 3, 8, 8, 8)[: {key} + 2]), 2, 2).shape[:3]
     (N, 3, 4)
     """,
     lp_pool1d=(1, "dimension"),
@@ -276,7 +276,7 @@ avg_pool2d, avg_pool3d = family(
         A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
         windows reach beyond counted padding, the average is multiplied afterwards (IElementWiseLayer).
 
-        >>> x = td.Network().input("x", ("N", 3, "H", 8))
+        >>> x = net.input("x", ("N", 3, "H", 8))
         >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
         (N, 3, 1, 8)
         """,
@@ -285,7 +285,7 @@ avg_pool2d, avg_pool3d = family(
         3,
         """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
 
-        >>> F.avg_pool3d(td.Network().input("x", ("N", 3, 8, 8, 8)), 2).shape
+        >>> F.avg_pool3d(net.input("x", ("N", 3, 8, 8, 8)), 2).shape
         (N, 3, 4, 4, 4)
         """,
     ),
@@ -350,7 +350,7 @@ max_pool1d, max_pool2d, max_pool3d = family(
         1,
         """Maxima over windows of the last dimension, as :func:`max_pool2d`.
 
-        >>> F.max_pool1d(td.Network().input("x", ("N", 3, 8)), 2).shape
+        >>> F.max_pool1d(net.input("x", ("N", 3, 8)), 2).shape
         (N, 3, 4)
         """,
     ),
@@ -365,7 +365,7 @@ max_pool1d, max_pool2d, max_pool3d = family(
         takes an ISliceLayer for each element of the window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may leave out
         NaN, where torch gives NaN.
 
-        >>> F.max_pool2d(td.Network().input("x", ("N", 3, 8, 8)), 2).shape
+        >>> F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2).shape
         (N, 3, 4, 4)
         """,
     ),
@@ -373,7 +373,7 @@ max_pool1d, max_pool2d, max_pool3d = family(
         3,
         """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
 
-        >>> F.max_pool3d(td.Network().input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
+        >>> F.max_pool3d(net.input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
         (64, 2, 28, 28)
         """,
     ),
