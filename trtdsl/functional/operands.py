@@ -171,6 +171,11 @@ def along(
     return L.slice(x, starts, sizes, strides, mode, fill)
 
 
+def windowed(x: Tensor, axis: int, number: SizeLike, size: int, step: int, gap: int = 1) -> Tensor:
+    """Dimension ``axis`` as ``number`` windows of ``size`` elements, ``gap`` apart, every ``step``: IGatherLayer."""
+    return L.gather(x, L.linspace(x.network, (number, size), 0, (step, gap), torch.int64), axis)
+
+
 def on_axis(vector: Tensor, axis: int, ndim: int) -> Tensor:
     """A vector as dimension ``axis`` of ``ndim``, to be broadcast along the others."""
     return L.unsqueeze(vector, [other for other in range(ndim) if other != axis])

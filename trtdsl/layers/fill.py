@@ -12,17 +12,25 @@ from .shape import size_tensor
 
 @operation
 def linspace(
-    network: Network, shape: Sequence[SizeLike], start: Tensor, delta: Tensor, dtype: Any = "float32"
+    network: Network,
+    shape: Sequence[SizeLike],
+    start: Tensor | float = 0,
+    delta: Tensor | Sequence[float] = (1,),
+    dtype: Any = "float32",
 ) -> Tensor:
     """``start + sum(index[k] * delta[k])`` over a shape: one IFillLayer (LINSPACE).
 
-    ``start`` is a scalar and ``delta`` has one element per dimension, both of the result's dtype
+    ``start`` is a number or a scalar and ``delta`` has one element per dimension; Tensors are of the result's dtype
     (float32, int32 or int64). A result of static shape from constants is a constant.
 
-    >>> linspace(net, (3,), net.constant(1.0), net.constant([2.0])).data
+    >>> linspace(net, (3,), 1, [2]).data
     tensor([1., 3., 5.])
     """
-    return _filled("LINSPACE", network, tuple(shape), start, delta, as_dtype(dtype))
+    kind = as_dtype(dtype)
+    first, steps = (
+        x if isinstance(x, Tensor) else network.constant(torch.tensor(x, dtype=kind)) for x in (start, delta)
+    )
+    return _filled("LINSPACE", network, tuple(shape), first, steps, kind)
 
 
 @operation

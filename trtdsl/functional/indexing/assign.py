@@ -125,7 +125,7 @@ def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: in
         return x
     if step != 1 and count != 1:
         first = as_tensor(start, x.network, torch.int64)
-        places = L.linspace(x.network, (count,), first, x.network.constant(torch.tensor([step])), dtype=torch.int64)
+        places = L.linspace(x.network, (count,), first, [step], torch.int64)
         return index_copy(x, axis, places, value)
     after = start + count
     parts = [along(x, axis, 0, start), value, along(x, axis, after, x.shape[axis] - start - count)]

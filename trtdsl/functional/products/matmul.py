@@ -160,8 +160,7 @@ def grouped_mm(
 def _rows_by_group(rows: Tensor, groups: Tensor, ends: Tensor) -> Tensor:
     """Each row times the matrix of its group, the first that ends behind it."""
     count, number = rows.shape[0], groups.shape[0]
-    zero, one = (rows.network.constant(torch.tensor(number)) for number in (0, [1]))
-    place = L.linspace(rows.network, (count,), zero, one, dtype=torch.int64)
+    place = L.linspace(rows.network, (count,), dtype=torch.int64)
     after = L.elementwise(*align([L.unsqueeze(place, [1]), L.cast(ends, torch.int64)]), op="LESS")
     group = L.reduce(L.cast(L.unary(after, "NOT"), torch.int64), "SUM", [1])
     group = binary(group, number - 1, "MIN")  # rows after the last group

@@ -60,7 +60,7 @@ def _steps(network: Network, size: SizeLike, align_corners: bool) -> Tensor:
     if isinstance(size, int):
         steps = torch.linspace(-1, 1, size) if size > 1 else torch.zeros(1)
         return network.constant(steps if align_corners else steps * ((size - 1) / size))
-    index = L.linspace(network, (size,), network.constant(torch.tensor(0.0)), network.constant(torch.tensor([1.0])))
+    index = L.linspace(network, (size,))
     if align_corners:  # a single pixel lies in the middle
         gaps = number(size_max(size - 1, 1), network)
         return (index * 2.0 - as_tensor(size - 1, network, torch.float32)) / gaps

@@ -332,7 +332,7 @@ def _where_equal(network: Network, size: SizeLike, other: SizeLike, then: float,
 
 
 def _taps(network: Network, change: Change) -> Taps:
-    index = count_up(network, change.target)
+    index = L.linspace(network, (change.target, 1), 0, (1, 0))
     ratio = _float_ratio(network, change)
     if change.mode == "nearest":
         point = L.unary(index * ratio, "FLOOR")
@@ -343,12 +343,6 @@ def _taps(network: Network, change: Change) -> Taps:
         mode = "bicubic" if change.mode == "bicubic" else "bilinear"
         return make_taps(point, change.length, mode, "border", change.align_corners)
     return Taps(((L.cast(minimum(number(change.length - 1, network), point), torch.int32), None),))
-
-
-def count_up(network: Network, size: SizeLike) -> Tensor:
-    """0, 1, … as float32 of shape (size, 1): IFillLayer where the size is dynamic."""
-    start = network.constant(torch.tensor(0.0))
-    return L.linspace(network, (size, 1), start, network.constant(torch.tensor([1.0, 0.0])))
 
 
 def _area(x: Tensor, change: Change) -> Tensor:

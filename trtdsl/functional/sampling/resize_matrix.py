@@ -85,9 +85,7 @@ def _banded(network: Network, matrix: torch.Tensor) -> Taps:
 
 def _indices(network: Network, length: SizeLike, target: SizeLike, dtype: Any) -> tuple[Tensor, Tensor]:
     """0, 1, … as (target, 1) and as (1, length)."""
-    zero = network.constant(torch.tensor(0, dtype=dtype))
-    down, along = (network.constant(torch.tensor(step, dtype=dtype)) for step in ([1, 0], [0, 1]))
-    return L.linspace(network, (target, 1), zero, down, dtype), L.linspace(network, (1, length), zero, along, dtype)
+    return L.linspace(network, (target, 1), 0, (1, 0), dtype), L.linspace(network, (1, length), 0, (0, 1), dtype)
 
 
 # -- on Tensors, torch tensors and numbers alike -----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from ...layers.windows import count_windows
 from ...sizes.size import SizeLike, bounds, product, size_max, size_min
 from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
 from ..family import family
-from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis
+from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis, windowed
 from .create import indices_of
 
 
@@ -278,12 +278,6 @@ def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
 # -- sliding windows ---------------------------------------------------------------------------------------------------
 
 
-def _positions(x: Tensor, number: SizeLike, size: int, step: int, gap: int = 1) -> Tensor:
-    """``window * step + element * gap`` as an int64 matrix (number of windows, size)."""
-    deltas = x.network.constant(torch.tensor([step, gap]))
-    return L.linspace(x.network, (number, size), x.network.constant(torch.tensor(0)), deltas, dtype=torch.int64)
-
-
 @operation
 def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """torch.Tensor.unfold: windows of ``size`` every ``step`` elements, their elements along a new last dimension.
@@ -300,9 +294,14 @@ def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Ten
     number = (input.shape[axis] - size) // step + 1
     if isinstance(number, int) and (number < 1 or size < 0):
         raise ShapeError(f"unfold: a window of {size} does not fit dimension {axis} of {shape_text(input.shape)}")
-    windows = L.gather(input, _positions(input, number, size, step), axis)
+    windows = windowed(input, axis, number, size, step)
     order = [other for other in range(windows.ndim) if other != axis + 1]
     return L.shuffle(windows, [*order, axis + 1])
+
+
+def _pairs(**given: Any) -> list[tuple[Any, ...]]:
+    """A value for the height and one for the width of each."""
+    return [per_axis(value, 2, name) for name, value in given.items()]
 
 
 @operation
@@ -318,20 +317,12 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         return L.squeeze(unfold(L.unsqueeze(input, [0]), kernel_size, dilation, padding, stride), [0])
     if input.ndim != 4:
         raise ShapeError(f"unfold takes (N, C, H, W) or (C, H, W), not {shape_text(input.shape)}")
-    size, gap, pads, step = (
-        per_axis(value, 2, name)
-        for value, name in (
-            (kernel_size, "kernel_size"),
-            (dilation, "dilation"),
-            (padding, "padding"),
-            (stride, "stride"),
-        )
-    )
+    size, gap, pads, step = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     x = _pad(input, (pads[1], pads[1], pads[0], pads[0]))
     n, c, *spatial = x.shape
     counts = [count_windows(x.network, spatial[k], gap[k] * (size[k] - 1) + 1, step[k]) for k in range(2)]
     for k in (1, 0):
-        x = L.gather(x, _positions(x, counts[k], size[k], step[k], gap[k]), 2 + k)
+        x = windowed(x, 2 + k, counts[k], size[k], step[k], gap[k])
     columns = (n, c * size[0] * size[1], counts[0] * counts[1])
     return L.shuffle(x, (0, 1, 3, 5, 2, 4), columns)
 
@@ -351,16 +342,8 @@ def fold(
         return L.squeeze(fold(L.unsqueeze(input, [0]), output_size, kernel_size, dilation, padding, stride), [0])
     if input.ndim != 3:
         raise ShapeError(f"fold takes (N, C * kH * kW, windows) or that without N, not {shape_text(input.shape)}")
-    out, size, gap, pads, step = (
-        per_axis(value, 2, name)
-        for value, name in (
-            (output_size, "output_size"),
-            (kernel_size, "kernel_size"),
-            (dilation, "dilation"),
-            (padding, "padding"),
-            (stride, "stride"),
-        )
-    )
+    (out,) = _pairs(output_size=output_size)
+    size, gap, pads, step = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     n, rows, windows = input.shape
     elements = size[0] * size[1]
     if not isinstance(rows, int) or rows % elements:

@@ -183,8 +183,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> 
     kind = torch.float32 if any(isinstance(value, float) for value in (start, step)) else torch.int64
     if kind != torch.int64 and not wanted.is_floating_point:
         raise UnsupportedError(f"arange: ints from {start} by {step} over a dynamic size: cast the result of floats")
-    delta = network.constant(torch.tensor([step], dtype=kind))
-    return L.cast(L.linspace(network, (number,), _tensor_of(start, network, kind), delta, dtype=kind), wanted)
+    return L.cast(L.linspace(network, (number,), _tensor_of(start, network, kind), [step], kind), wanted)
 
 
 def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike:
@@ -233,8 +232,7 @@ def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype:
     """``trunc(start + (end - start) * index / (steps - 1))`` in integers alone."""
     first, last = (_tensor_of(value, network, torch.int64) for value in (start, end))
     gaps = size_max(steps - 1, 1)
-    zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
-    index = L.linspace(network, (steps,), zero, one, dtype=torch.int64)
+    index = L.linspace(network, (steps,), dtype=torch.int64)
     scaled = binary(binary(first, gaps, "PROD"), binary(index, binary(last, first, "SUB"), "PROD"), "SUM")
     return L.cast(binary(scaled, gaps, "DIV"), dtype)
 
@@ -261,9 +259,7 @@ def counted(network: Network, length: SizeLike, dtype: torch.dtype | None = None
 
 def indices_of(network: Network, rows: SizeLike, columns: SizeLike) -> tuple[Tensor, Tensor]:
     """The row numbers (rows, 1) and the column numbers (1, columns)."""
-    zero, one = network.constant(torch.tensor(0)), network.constant(torch.tensor([1]))
-    row = L.linspace(network, (rows,), zero, one, dtype=torch.int64)
-    column = L.linspace(network, (columns,), zero, one, dtype=torch.int64)
+    row, column = (L.linspace(network, (length,), dtype=torch.int64) for length in (rows, columns))
     return L.unsqueeze(row, [1]), L.unsqueeze(column, [0])
 
 

@@ -241,8 +241,7 @@ def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor
     axis = axis_of(dim, input.ndim)
     if isinstance(start, Tensor):
         if not start.is_constant:  # a start that is computed: IGatherLayer
-            zero, one = L.cast(start, torch.int64), input.network.constant(torch.tensor([1]))
-            places = L.linspace(input.network, (length,), zero, one, dtype=torch.int64)
+            places = L.linspace(input.network, (length,), L.cast(start, torch.int64), dtype=torch.int64)
             return L.gather(input, from_start(places, input.shape[axis]), axis)
         start = int(start.data)
     size = input.shape[axis]

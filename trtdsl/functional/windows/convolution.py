@@ -16,7 +16,7 @@ from ...layers.convolution import (
 from ...layers.windows import count_windows
 from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
 from ..family import family
-from ..operands import binary, combined, per_axis
+from ..operands import binary, combined, per_axis, windowed
 from ..products.folding import deferred
 from ..shaping.arrange import flip
 from .blocks import with_even_channels
@@ -181,10 +181,8 @@ def _by_products(
     x = L.slice(x, (0, 0, *(-side for side in pre)), (*x.shape[:2], *spatial), mode="FILL")
     extents = [dilation[k] * (size[k] - 1) + 1 for k in range(ndim)]
     counts = [count_windows(x.network, spatial[k], extents[k], stride[k]) for k in range(ndim)]
-    zero = x.network.constant(torch.tensor(0))
     for k in reversed(range(ndim)):  # the elements of a window stand behind the window
-        deltas = x.network.constant(torch.tensor([stride[k], dilation[k]]))
-        x = L.gather(x, L.linspace(x.network, (counts[k], size[k]), zero, deltas, dtype=torch.int64), 2 + k)
+        x = windowed(x, 2 + k, counts[k], size[k], stride[k], dilation[k])
     windows, elements = ([2 + 2 * k + part for k in range(ndim)] for part in (0, 1))
     batch, maps = x.shape[0], weight.shape[0]
     taps, places = int(weight.shape[1]) * math.prod(size), product(counts)

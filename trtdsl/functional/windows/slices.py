@@ -27,9 +27,7 @@ def counts_of(windows: Windows, length: list[SizeLike], *, padding: bool) -> Ten
 
     def along(axis: int) -> Tensor:
         number, pad, step = windows.count(axis), windows.padding[axis], windows.stride[axis]
-        start = L.linspace(
-            network, (number,), network.constant(float(-pad)), network.constant(torch.tensor([float(step)]))
-        )
+        start = L.linspace(network, (number,), -pad, [step])
         end = binary(start, float(windows.size[axis]), "SUM")
         end = binary(end, as_tensor(length[axis] + (pad if padding else 0), network, torch.float32), "MIN")
         start = start if padding else binary(start, 0.0, "MAX")
