@@ -400,13 +400,14 @@ class Graph:
                 node.emitted = True
                 return
             layer, outputs = add_to(network.target, node.add, handles)
-            name = network.name_layer(layer, node.label, node.used)
+            name, scope = network.name_layer(layer, node.label, node.used)
             if network.target.numbers:
                 network.numbers[name], network.target.numbers = network.target.numbers, {}
             node.emitted = True
             if node.asks:
                 node.results = [Tensor(network, dims, dtype, node=node) for _, dims, dtype in outputs]
             for index, (result, output) in enumerate(zip(node.results, outputs, strict=True)):
+                result.scope = scope  # an operand that was not lowered when this was recorded had none
                 self._give(result, name if index == 0 else network.take_name(f"{name}.{index}"), output)
             self._credit(node)
             if node.ends:

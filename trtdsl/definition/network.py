@@ -339,15 +339,15 @@ class Network:
             raise UsageError(f"two dimensions are named {atom.name}, with the ranges {before.range} and {atom.range}")
         return atom if before.range is None else before
 
-    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> str:
-        """Gives a layer its place and a unique name, by the module whose weights it uses."""
-        prefix, _, owners, weight_names = self.place_layer(operation, operands)
+    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
+        """Gives a layer its place and a unique name, by the module whose weights it uses; its users' scope, too."""
+        prefix, scope, owners, weight_names = self.place_layer(operation, operands)
         layer.name = name = self.take_name(f"{prefix}.{operation}" if prefix else operation)
         self.locate(layer, name)
         self.owners[name] = owners
         if weight_names:
             self.weight_names[name] = weight_names
-        return name
+        return name, scope
 
     def place_layer(
         self, operation: str, operands: Sequence[Tensor]

@@ -92,9 +92,10 @@ class Row(Totals):
 
     @property
     def label(self) -> str:
-        """The layer's name, or that of the module."""
-        if not self.is_folded or self.layers[0].call == self.layers[-1].call is not None:
-            return self.layers[-1].name
+        """The layer's name in the module that it is part of, or that of the module."""
+        last = self.layers[-1]
+        if not self.is_folded or self.layers[0].call == last.call is not None:
+            return last.name if last.call is None else f"{last.module}.{last.name.rpartition('.')[2]}".lstrip(".")
         return self.name if self.name == CONSTANTS else f"{self.name}.*"
 
     @property
@@ -148,12 +149,14 @@ def modules_of(network: Network, nodes: Sequence[Node]) -> list[str]:
     """
     from ..layers.region import category_of  # all layers: not for the command line's help
 
+    calls = [id(network.calls.get(node.name, node)) for node in nodes]
+    moving = {call for call, node in zip(calls, nodes, strict=True) if category_of(node.type) not in STAYS}
     behind: dict[str, set[str]] = {}  # by tensor, the modules that compute with it, or with what is made of it
     found = []
-    for node in reversed(nodes):
+    for node, call in zip(reversed(nodes), reversed(calls), strict=True):
         own, scope = set().union(*(behind.get(name, set()) for name in node.makes)), node.name.rpartition(".")[0]
         used = {each for each in _outward(scope) if belongs(network, node.name, each)}
-        if category_of(node.type) not in STAYS:
+        if call in moving:
             scope = next((each for each in _outward(scope) if each in own or each in used), "")
         for name in node.needs:
             behind[name] = behind.get(name, set()) | own | used

@@ -177,7 +177,7 @@ export class Canvas {
 
   #drawMap(areas) {
     const { width, height } = this.size;
-    const k = Math.min(MAP.width / width, MAP.height / height);
+    const k = Math.min(MAP.width / width, Math.max(this.host.clientWidth / 6, 80) / width, MAP.height / height);
     this.map.setAttribute("width", Math.max(width * k, 8).toFixed(1));
     this.map.setAttribute("height", Math.max(height * k, 8).toFixed(1));
     this.map.setAttribute("viewBox", `0 0 ${width.toFixed(1)} ${height.toFixed(1)}`);

@@ -174,9 +174,16 @@ export class Layout {
       rows.set(rank, [Math.min(band[0], y - height / 2), Math.max(band[1], y + height / 2)]);
     }
     const edgeOfRow = (name, side) => rows.get(g.node(name).rank)[side] + dy;
-    const portAt = (name) => (g.hasNode(name) ? g.node(name).x + shift : w / 2);
+    const straight = new Map(); // a side's only port that leads to one box stands before that box
+    for (const [name, kid, port] of [["a", "to", "end"], ["b", "from", "start"]]) {
+      const own = merged.filter((edge) => !/^\d/.test(edge[name]));
+      if (own.length === 1 && own[0][kid] >= 0) straight.set(own[0][name], at[own[0][kid]].x + (own[0][port] ?? at[own[0][kid]].w / 2));
+    }
+    const portAt = (name) => straight.get(name) ?? (g.hasNode(name) ? g.node(name).x + shift : w / 2);
     const edges = merged.map((edge, index) => {
-      const points = g.edge(edge.a, edge.b, String(index)).points.map(({ x, y }) => ({ x: x + shift, y: y + dy }));
+      const found = g.edge(edge.a, edge.b, String(index)).points.map(({ x, y }) => ({ x: x + shift, y: y + dy }));
+      const line = found.length > 3 ? undefined : straight.get(edge.from === IN ? edge.a : edge.to === OUT ? edge.b : "");
+      const points = line === undefined ? found : found.map(({ y }) => ({ x: line, y }));
       const first = edge.from === IN ? { x: portAt(edge.a), y: head } : this.#end(at[edge.from], edge.start, points[0], true);
       const last = edge.to === OUT ? { x: portAt(edge.b), y: h } : this.#end(at[edge.to], edge.end, points[points.length - 1], false);
       const inner = points.slice(1, -1);

@@ -61,7 +61,7 @@ export class Panel {
     graph.items.forEach((each, index) => {
       if (!graph.hasInside(index) && each.category) by[each.category] = (by[each.category] || 0) + (each.flops || 0);
     });
-    const bars = KINDS.filter((kind) => by[kind] > 0)
+    const bars = KINDS.filter((kind) => by[kind] > 0.0005 * (item.flops || 0)) // what rounds to 0.0 % is left out
       .sort((a, b) => by[b] - by[a])
       .map((kind) => `<div class="bar ${kind}"><span>${kind}</span><i><b style="width:${((100 * by[kind]) / item.flops).toFixed(2)}%"></b></i><em>${percent(by[kind] / item.flops)}</em></div>`)
       .join("");
