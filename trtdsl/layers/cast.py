@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..definition.graph import Layer
 from .common import Evaluate, Node, Tensor, add_layer, adds, as_dtype, dtype_name, evaluates, operation, torch
 
 
@@ -27,7 +28,8 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     if dtype == torch.int8 and x.dtype.is_floating_point:
         x = cast(x, torch.int32)  # of which int8 keeps the low bits: out of range, the direct conversion is undefined
     add = adds("add_cast", x.network.backend.data_type(dtype))
-    return add_layer(add, x, shape=x.shape, dtype=dtype, order="kept")
+    before = x.node.what if isinstance(x.node, Layer) else ()
+    return add_layer(add, x, shape=x.shape, dtype=dtype, order="kept", what=("cast", *before))
 
 
 def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

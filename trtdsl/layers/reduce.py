@@ -105,7 +105,8 @@ def softmax(x: Tensor, axis: int) -> Tensor:
     (2, 3)
     """
     axis = normalize_axis(axis, x.ndim)
-    return add_layer(adds("add_softmax", axes=1 << axis), x, shape=x.shape, order=lambda: x.order)
+    what = ("softmax", "rows" if axis == x.ndim - 1 else "")
+    return add_layer(adds("add_softmax", axes=1 << axis), x, shape=x.shape, order=lambda: x.order, what=what)
 
 
 def _softmax_flops(node: Node, shapes: Shapes) -> int:

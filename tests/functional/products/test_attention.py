@@ -177,6 +177,34 @@ def test_half_precision_is_one_fused_kernel(dtype, kind):
     assert any("mha" in launch.name for launch in td.program(net).launches)
 
 
+EINSUMS = {
+    "heads first": ("bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd"),
+    "values turned": ("bhqd,bhkd->bhqk", "bhqk,bhdk->bhqd"),
+    "channels first": ("bhdq,bhdk->bhqk", "bhqk,bhdk->bhdq"),
+}
+
+
+@pytest.mark.parametrize("equations", EINSUMS.values(), ids=EINSUMS)
+@pytest.mark.parametrize("dtype", HALF)
+def test_attention_of_einsums_is_one_fused_kernel_in_half_precision(dtype, equations):
+    terms = [equations[0].split(",")[0], equations[0].split(",")[1][:4], equations[1].split(",")[1][:4]]
+    sizes = {"b": 2, "h": 3, "q": 48, "k": 64, "d": 32}
+    generator = torch.Generator().manual_seed(0)
+    feeds = {
+        name: torch.randn([sizes[label] for label in term], generator=generator).to(dtype)
+        for name, term in zip("qkv", terms, strict=True)
+    }
+
+    def attend(einsum, q, k, v):
+        return einsum(equations[1], (einsum(equations[0], q, k) * 32**-0.5).softmax(-1), v)
+
+    net = td.Network()
+    net.output(attend(F.einsum, *(net.input(name, feed.shape, dtype) for name, feed in feeds.items())), "y")
+    assert any("mha" in launch.name for launch in td.program(net).launches)
+    want = attend(torch.einsum, *(feed.double() for feed in feeds.values())).to(dtype)
+    assert_close(td.interpret(net, feeds)["y"], want, 4e-3 if dtype == torch.float16 else 3e-2)
+
+
 @pytest.mark.parametrize("width", [32, 64])
 @pytest.mark.parametrize("shape", [(2, 6, 99, 99), (1, 1, 1, 99), (99, 99)], ids=str)
 def test_a_bool_mask_in_float16_is_part_of_the_kernel(shape, width):

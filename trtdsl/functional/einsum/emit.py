@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...definition.graph import Layer
+from ...definition.precision import is_low
 from ..common import L, Shape, Tensor, torch
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
 
@@ -29,7 +31,7 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
         if isinstance(step, Multiply):
             return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
         ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
-        return L.matrix_multiply(a, b, *ops)
+        return _weighted(a, b, ops[0]) if step.transpose_b and _is_softmax(b) else L.matrix_multiply(a, b, *ops)
     x = L.cast(values[step.x], dtype)
     if isinstance(step, Diagonal):
         flat = L.shuffle(x, step.first, step.shape)
@@ -39,6 +41,20 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
     if step.first is None and step.second is None and step.shape is not None:
         return _reshape(x, step.shape)
     return L.shuffle(x, step.first, step.shape, step.second)
+
+
+def _is_softmax(x: Tensor) -> bool:
+    """Whether it is a softmax of rows in half precision, as attention's weights are."""
+    return is_low(x) and isinstance(x.node, Layer) and x.node.what[-2:] == ("softmax", "rows")
+
+
+def _weighted(values: Tensor, weights: Tensor, op: str) -> Tensor:
+    """``values @ weights.mT`` as ``(weights @ values.mT).mT``.
+
+    In half precision the builder makes one kernel of attention only where its weights come first (TensorRT-RTX 1.7).
+    """
+    result = L.matrix_multiply(weights, values, op_b="NONE" if op == "TRANSPOSE" else "TRANSPOSE")
+    return L.shuffle(result, (*range(result.ndim - 2), result.ndim - 1, result.ndim - 2))
 
 
 def _reshape(x: Tensor, shape: Shape) -> Tensor:
