@@ -33,6 +33,13 @@ class Zero(nn.Module):
         return self.fc(x)
 
 
+class Folded(nn.Module):
+    """A module whose batch becomes a number, so that only one of its sizes can be ported."""
+
+    def forward(self, x):
+        return x * {1: 2.0, 2: 3.0, 3: 4.0}[x.shape[0]]
+
+
 class Random(nn.Module):
     def forward(self, x):
         return x + torch.rand(3)
@@ -53,13 +60,14 @@ def subjects(survey):
 def test_modules_are_judged_one_by_one_and_the_table_gives_reasons(survey, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(survey, "LIBRARIES", {"torch": lambda: subjects(survey), "absent": lambda: iter(())})
     document, results = tmp_path / "survey.md", tmp_path / "results.jsonl"
-    document.write_text(f"before\n{survey.BEGIN}\nold\n{survey.END}\nafter\n")
+    begin, end = survey.PARTS[False]
+    document.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     monkeypatch.setattr(survey, "DOCUMENT", document)
     options = ["--results", str(results), "--write"]
     survey.main(options)
     version = torch.__version__.split("+")[0]
     text = document.read_text()
-    assert f"| torch {version} | 3 | 1 | Zero |\n| all | 3 | 1 | |\n" in text
+    assert f"| torch {version} | 3 | 1 | 1 | Zero |\n| all | 3 | 1 | 1 | |\n" in text
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert "| torch Random | UnsupportedError: " in text and "torch.rand draws random numbers" in text
     assert "| torch Absent | AttributeError: " in text
@@ -69,6 +77,13 @@ def test_modules_are_judged_one_by_one_and_the_table_gives_reasons(survey, monke
     assert document.read_text() == text
 
 
+def test_what_is_not_equal_with_dynamic_sizes_is_tried_with_fixed_ones(survey):
+    folded = survey.Subject("Folded", Folded, ["N,3"], {"N": (1, 2, 3)})
+    result = survey.measured("torch", folded, 60)
+    assert "the module takes another path where N = 1" in result.why and not result.fixed
+    assert "| all | 1 | 0 | 1 | |" in survey.table([result])
+
+
 def test_a_result_counts_for_its_commit_alone(survey, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(survey, "LIBRARIES", {"torch": lambda: subjects(survey)})
     results = tmp_path / "results.jsonl"
@@ -76,7 +91,7 @@ def test_a_result_counts_for_its_commit_alone(survey, monkeypatch, tmp_path, cap
     results.write_text(json.dumps({**row, "commit": "of another day"}) + "\n")
     survey.main(["--results", str(results), "--only", "Zero", "--minutes", "0"])
     out = capsys.readouterr().out
-    assert "| all | 0 | 0 | |" in out and "Not measured: torch Zero." in out
+    assert "| all | 0 | 0 | 0 | |" in out and "Not measured: torch Zero." in out
     survey.main(["--results", str(results), "--only", "Zero"])
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert [each["commit"] == survey.Results(None).commit for each in rows] == [False, True]
@@ -90,7 +105,7 @@ def test_a_module_that_ends_its_process_does_not_end_the_survey(survey):
 def test_a_pattern_chooses_modules(survey, monkeypatch, capsys):
     monkeypatch.setattr(survey, "LIBRARIES", {"torch": lambda: subjects(survey)})
     survey.main(["torch", "--only", "^Zero$"])
-    assert "| all | 1 | 1 | |" in capsys.readouterr().out
+    assert "| all | 1 | 1 | 1 | |" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         survey.main(["nothing"])
 
