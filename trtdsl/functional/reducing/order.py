@@ -6,6 +6,7 @@ from typing import Any
 
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import as_tensor, axis_of, binary, on_axis
+from .reduction import or_nan
 from .sort import sort
 from .statistics import vector_norm
 
@@ -18,8 +19,8 @@ def quantile(
 ) -> Tensor:
     """The ``q`` quantile (a number, or a vector of them in front) of all elements, or along ``dim``.
 
-    ITopKLayer, which sorts 3840 elements at most, IGatherLayers and IElementWiseLayers. NaN is not looked for, where
-    torch gives NaN.
+    ITopKLayer, which sorts 3840 elements at most, IGatherLayers and IElementWiseLayers; for rows with NaN, which give
+    NaN, IUnaryLayer ISNAN, ISelectLayer and IReduceLayer SUM.
 
     Raises UnsupportedError for a ``q`` that is computed.
 
@@ -42,7 +43,7 @@ def quantile(
     ordered = sort(x, axis).values
     flat = L.cast(fractions if fractions.ndim else L.unsqueeze(fractions, [0]), torch.float32)
     places = binary(flat, binary(as_tensor(x.shape[axis], x.network, torch.float32), 1.0, "SUB"), "PROD")
-    found = _between(ordered, places, axis, interpolation)
+    found = or_nan(_between(ordered, places, axis, interpolation), x, axis)
     found = L.shuffle(found, [axis, *(other for other in range(found.ndim) if other != axis)])
     if keepdim:
         rest = (

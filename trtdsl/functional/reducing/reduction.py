@@ -92,6 +92,17 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     return L.elementwise(sum(_without_nan(x), dim, keepdim), sum(there, dim, keepdim), "DIV")
 
 
+def or_nan(found: Tensor, x: Tensor, axis: int) -> Tensor:
+    """What was found of the rows along an axis of ``x``, which stays with any size, and NaN for rows that have one.
+
+    Where ITopKLayer puts NaN is not documented. The sum of nothing but a row's NaNs tells, not that of infinities.
+    """
+    if not x.dtype.is_floating_point:
+        return found
+    only = L.reduce(choose(L.unary(x, "ISNAN"), x, 0.0, x.dtype), "SUM", [axis], True)
+    return L.elementwise(found, only, "SUM")
+
+
 def _without_nan(x: Tensor) -> Tensor:
     return choose(L.unary(x, "ISNAN"), 0, x, x.dtype) if x.dtype.is_floating_point else x
 

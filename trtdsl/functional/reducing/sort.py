@@ -6,7 +6,7 @@ from ...definition.methods import Selected
 from ...sizes.size import Size, SizeLike
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import along, axis_of
-from .reduction import top
+from .reduction import or_nan, top
 
 LIMIT = 3840  # of ITopKLayer
 
@@ -104,6 +104,8 @@ def _last_of(found: Selected, position: SizeLike, axis: int, keepdim: bool) -> S
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | Selected:
     """The lower median of all elements, or (values, indices) along ``dim``: ITopKLayer and ISliceLayer.
 
+    A row with NaN gives NaN and where the first is: IUnaryLayer ISNAN, ISelectLayers, IReduceLayer SUM, ITopKLayer.
+
     >>> F.median(net.input("x", ("N", 8)), 1).values.shape
     (N,)
     """
@@ -119,7 +121,13 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     if length == 0:
         raise ShapeError(f"there is no median of no elements: dimension {axis} of {shape_text(input.shape)}")
     middle = (length - 1) // 2
-    return _last_of(_top(input, middle + 1, axis, "MIN"), middle, axis, keepdim)
+    found = _last_of(_top(input, middle + 1, axis, "MIN"), middle, axis, True)
+    values = or_nan(found.values, input, axis)
+    indices = found.indices
+    if input.dtype.is_floating_point:
+        first = _top(L.cast(L.unary(input, "ISNAN"), torch.int32), 1, axis, "MAX").indices
+        indices = L.select(L.unary(values, "ISNAN"), first, indices)
+    return Selected(*(x if keepdim else L.squeeze(x, [axis]) for x in (values, indices)))
 
 
 @operation
