@@ -1,16 +1,18 @@
-"""Measures which changes of the gallery's networks their checks see: the table of docs/checking.md.
+"""Measures which changes of the gallery's networks their checks see, as a table.
 
     python tools/mutants.py NAME … --to FILE [--stop SECONDS]
 
 Each change's verdict is appended to FILE as a line of JSON when it is known, with the processor time that it took.
-Started again, only the changes without a line are tried; `--stop` ends a run after some seconds, to be continued. The
-changes that are tried first lie evenly over the network.
+Started again, only the changes without a line are tried; `--stop` ends a run after some seconds, within a change too,
+to be continued. The changes that are tried first lie evenly over the network.
 `python tools/mutants.py --table FILE …` prints the table.
 """
 
 import argparse
+import contextlib
 import json
 import math
+import signal
 import sys
 import tempfile
 import time
@@ -65,9 +67,17 @@ def spread(count: int) -> list[int]:
     return [index * step % count for index in range(count)]
 
 
-def measure(name: str, file: Path, stop: float) -> None:
+class Stopped(BaseException):
+    """Raised where a run is when its time is over."""
+
+
+def stop(number: int, frame: Any) -> None:
+    raise Stopped
+
+
+def measure(name: str, file: Path) -> None:
     """Tries the changes of a network that the file has no line of."""
-    begun, before = time.time(), time.process_time()
+    before = time.process_time()
     found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     known = {line["number"] for line in found if line["network"] == name}
     with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
@@ -77,8 +87,6 @@ def measure(name: str, file: Path, stop: float) -> None:
         for number in spread(len(changes)):
             if number in known:
                 continue
-            if time.time() - begun > stop:
-                break
             place, mutant = changes[number]
             reason = hunt.passes(place, mutant)
             now = time.process_time()
@@ -91,7 +99,7 @@ def measure(name: str, file: Path, stop: float) -> None:
 
 
 def table(lines: list[dict]) -> str:
-    """The table of docs/checking.md, and every change that passes and should not."""
+    """A table of the networks, and every change that passes and should not."""
     rows, left = [], []
     for name, sizes in SIZES.items():
         own = [line for line in lines if line["network"] == name]
@@ -114,11 +122,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--to", type=Path)
-    parser.add_argument("--stop", type=float, default=float("inf"))
+    parser.add_argument("--stop", type=float, default=0.0, help="seconds; 0: none")
     parser.add_argument("--table", type=Path, nargs="+")
     given = parser.parse_args()
-    for name in given.names:
-        measure(name, given.to, given.stop)
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, given.stop)
+    with contextlib.suppress(Stopped):
+        for name in given.names:
+            measure(name, given.to)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     if given.table:
         print(table([json.loads(line) for file in given.table for line in file.read_text().splitlines()]))
 

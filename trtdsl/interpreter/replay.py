@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.errors import DefinitionError
 from ..core.lazy import torch
 from ..layers.evaluation import Evaluate, Node
 from .interpret import Feeds, Interpreter, Step, Steps, _State
 
+TIMES, MORE = 10, 100  # turns of a changed loop, for each of the most that there were before, and besides
 CORNER = 4  # elements of each dimension that are compared first
 
 
@@ -17,7 +20,8 @@ class Replay:
     """One evaluation of a network; with another layer in it, only what depends on that layer is evaluated again.
 
     That holds inside of loops, too: of each turn, only the layers that get other operands are evaluated. ``steps`` may
-    stand for the interpreter's own, with other weights in them.
+    stand for the interpreter's own, with other weights in them: then a loop may not end, and is given up after ``most``
+    turns with a DefinitionError.
 
     >>> from dataclasses import replace
     >>> net = td.Network()
@@ -28,17 +32,25 @@ class Replay:
     {'y': tensor([0., 3.])}
     """
 
-    def __init__(self, interpreter: Interpreter, feeds: Feeds, steps: Sequence[Step] | None = None):
+    def __init__(
+        self, interpreter: Interpreter, feeds: Feeds, steps: Sequence[Step] | None = None, most: float = math.inf
+    ):
         self.interpreter = interpreter
         self.steps = interpreter.steps if steps is None else list(steps)
         self.past = _Past()
-        state = _Recorded(interpreter, self.past, recording=True)
+        state = _Recorded(interpreter, self.past, most, recording=True)
         for name, tensor in interpreter._check_feeds(feeds).items():
             state.values[interpreter.slots[name]] = tensor
         with torch.no_grad():
             state.execute(self.steps)
         self.values = state.values
         self.outputs = {tensor.name: interpreter.slots[tensor.name] for tensor in interpreter.outputs}
+
+    @property
+    def most(self) -> float:
+        """The turns after which a loop of a changed network is given up."""
+        made = (*self.past.made.values(), *self.past.written.values())
+        return MORE + TIMES * max(map(len, made), default=0)
 
     @property
     def bytes(self) -> int:
@@ -53,9 +65,10 @@ class Replay:
         Where the step is a region, ``inside`` may be a layer of it and another evaluator for that layer; for a layer at
         the region's boundary, a function of its result.
 
-        Raises DefinitionError for a layer that fails on what comes out of it.
+        Raises DefinitionError for a layer that fails on what comes out of it, and for a loop that does not end.
         """
-        state = _Recorded(self.interpreter, self.past, changed=step.part if inside is None else None, inside=inside)
+        changed = step.part if inside is None else None
+        state = _Recorded(self.interpreter, self.past, self.most, changed=changed, inside=inside)
         state.values = list(self.values)
         different: set[int] = set()
         with torch.no_grad():
@@ -95,13 +108,14 @@ class _Recorded(_State):
         self,
         interpreter: Interpreter,
         past: _Past,
+        most: float,
         *,
         recording: bool = False,
         changed: Any = None,
         inside: tuple[Node, Evaluate] | None = None,
     ):
         super().__init__(interpreter, frozenset(range(len(interpreter.slots))), None)
-        self.past, self.recording, self.changed = past, recording, changed
+        self.past, self.most, self.recording, self.changed = past, most, recording, changed
         self.node, self.evaluate = (None, None) if inside is None else inside
         self.turns: dict[Any, int] = {}
         self.apart = False
@@ -129,6 +143,7 @@ class _Recorded(_State):
                 operands = [self.values[slot] for slot in step.inputs]
                 super().execute([step])
                 made = self.past.made.setdefault(id(step.part), [])
+                self._check(len(made))
                 made.append((operands, [self.values[slot] for slot in step.outputs]))
             else:
                 self._repeat(step)
@@ -153,7 +168,12 @@ class _Recorded(_State):
         """What there was in the present turn; None where the evaluation before had fewer turns."""
         turn = self.turns[key] = self.turns.get(key, -1) + 1
         turns = past.get(key, ())
+        self._check(turn)
         return turns[turn] if turn < len(turns) else None
+
+    def _check(self, turn: int) -> None:
+        if turn >= self.most:
+            raise DefinitionError(f"a loop does not end in {turn} turns")
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:

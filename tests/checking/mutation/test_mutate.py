@@ -364,3 +364,11 @@ def test_a_limit_tries_some_of_the_changes_evenly():
     whole, some = td.mutate(spec), td.mutate(spec, limit=3)
     assert whole.mutants == whole.possible == some.possible > some.mutants == 3
     assert some.caught == some.decidable
+
+
+def test_a_change_that_makes_a_loop_endless_is_caught():
+    net = td.Network()
+    x = net.input("x", (3,))
+    net.output(td.while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,))[0], "y")
+    report = hunted(net, [{"x": torch.tensor([-1.0, 0.0, 2.0])}])
+    assert report.score == 1 and report.mutants > 3, report.survivors

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from ...core.backend import Backend
 from ...core.cancel import Progress, untold
-from ...core.errors import Location, MismatchError, TrtdslError, placed
+from ...core.errors import Location, MismatchError, placed
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
@@ -22,7 +23,7 @@ from ..judging.equality import compare
 from ..judging.evidence import Tolerances
 from ..tried_sizes import Sizes
 from .mutants import Mutant, mutants, varied
-from .sameness import Sameness, nodes_of, repeats
+from .sameness import FAILING, Sameness, nodes_of, repeats
 
 SCHEMA = 1
 FACTORS = (0.03, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # on weights and inputs, to see whether a change ever has an effect
@@ -114,7 +115,7 @@ def mutate(
 
     The arguments are those of :func:`check`, and so are the feeds and the judgement, at all of its sizes whose
     intermediate values fit into a gigabyte. With ``limit``, that many of the changes are tried, evenly spread over the
-    network. ``docs/checking.md`` lists the changes, and the rules by which some of them
+    network. ``docs/checking-in-detail.md`` lists the changes, and the rules by which some of them
     cannot be seen at all.
 
     Raises UsageError when there is no reference, MismatchError where the network itself does not pass.
@@ -156,7 +157,7 @@ def hunt_of(
     fed = [sum(torch.Size(network.input_shape(name, each.dims)).numel() for name in network.inputs) for each in plans]
     hunt = Hunt(network, spec.name)
     for place in sorted(range(len(plans)), key=fed.__getitem__):
-        evidence = plans[place].evidence(False) if hunt.has_room(fed[place]) else None
+        evidence = plans[place].evidence("both") if hunt.has_room(fed[place]) else None
         if evidence is not None:
             evidence.exact = hunt.exact
             hunt.add(evidence)
@@ -271,13 +272,13 @@ class Hunt:
                 if changed and not self._pass(case, replay, changed):
                     return None
                 changes.append(changed)
-        except (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError):
+        except FAILING:
             return None
         if self.sameness.holds(mutant, self.replays):
             return SAME
-        if not any(changes) and not any(other.changed(place, step, inside) for other in self._others()):
-            return ANYHOW
-        return ALLOWED if any(changes) else UNREACHED
+        if any(changes):
+            return ALLOWED
+        return UNREACHED if any(_differs(other, place, step, inside) for other in self._others()) else ANYHOW
 
     def _pass(self, case: Judged, replay: Replay, changed: Mapping[str, torch.Tensor]) -> bool:
         for name, value in changed.items():
@@ -327,7 +328,8 @@ class Hunt:
             steps = [self._varied(step, factor, generator) for step in self.interpreter.steps]
             for place in places:
                 feeds = {name: _other(feed, factor, generator) for name, feed in self.cases[place].feeds.items()}
-                yield Replay(self.interpreter, feeds, steps)
+                with contextlib.suppress(*FAILING):  # such weights and inputs show nothing
+                    yield Replay(self.interpreter, feeds, steps, self.replays[place].most)
 
     def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
         node = step.part
@@ -335,6 +337,14 @@ class Hunt:
             return step
         evaluate = varied(node, factor, generator)
         return step if evaluate is None else replace(step, run=evaluate)
+
+
+def _differs(replay: Replay, place: int, step: Step, inside: tuple[Node, Evaluate] | None) -> bool:
+    """Whether a change has an effect; failing is one."""
+    try:
+        return bool(replay.changed(place, step, inside))
+    except FAILING:
+        return True
 
 
 def _other(feed: torch.Tensor, factor: float, generator: torch.Generator) -> torch.Tensor:

@@ -16,6 +16,7 @@ from .mutants import Mutant
 
 UP, DOWN = 3, 24  # layers before and after the changed one
 SCALES = (0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # random values
+FAILING = (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError)  # of a changed network
 ORDINARY = 30.0  # greater values may overflow, and then show nothing
 Values = dict[str, "torch.Tensor | None"]
 
@@ -79,7 +80,7 @@ class Sameness:
                     for scale in SCALES
                     for _ in range(repeats(sum(value.numel() for value in _kept(mutant.node, replay))))
                 )
-        except (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError):
+        except FAILING:
             return False
 
     def _agrees_once(self, node: Node, changed: Evaluate, draw: _Draw, up: int) -> bool:
