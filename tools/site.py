@@ -25,8 +25,8 @@ RENAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 NAVIGATION = {
     "Start": ["start", "five-commands", "stands", "writing-a-network", "notebooks/*", "troubleshooting"],
     "Guides": [
-        "command-line", "porting", "checking", "program", "view", "lowerings", "tuning", "engines", "production",
-        "einsum", "sampling", "interpreter", "engine-evaluated", "survey",
+        "command-line", "porting", "checking", "checking-in-detail", "program", "view", "lowerings", "tuning",
+        "engines", "production", "einsum", "sampling", "interpreter", "engine-evaluated", "survey",
     ],
     "By task": ["cookbook/*"],
     "By trap": ["traps/*"],

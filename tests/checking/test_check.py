@@ -183,3 +183,35 @@ def test_rows_of_small_values_reach_both_ends():
     spec = td.network(inputs={"x": td.Input((4, 8))}, reference=Unit)
     assert not td.check(spec(lambda x: F.normalize(x, dim=1, eps=1e-6))).passed
     assert td.check(spec(lambda x: F.normalize(x, dim=1, eps=1e-12))).passed
+
+
+class FirstEnd(torch.nn.Module):
+    def forward(self, ids):
+        return (ids == 257).int().argmax(1)
+
+
+def test_numbers_that_the_reference_compares_with_are_fed():
+    spec = td.network(inputs={"ids": td.Input((2, 12), "int64", sample=(0, 30_000))}, reference=FirstEnd)
+    assert td.check(spec(lambda ids: F.argmax((ids == 257).int(), 1))).passed
+    assert not td.check(spec(lambda ids: F.argmax((ids == 256).int(), 1))).passed
+
+
+class Sudden(torch.nn.Module):
+    last = 64
+
+    def forward(self, x):
+        return x * (1.001 if x.shape[0] == self.last else 1.0) + 1
+
+
+class Even(Sudden):
+    last = 0
+
+
+def test_at_large_sizes_float32_stands_for_exact_arithmetic():
+    inputs = {"x": td.Input((td.Dim("N", min=1, opt=2, max=64), 2048))}
+    right = td.network(inputs=inputs, reference=Even)(lambda x: x + 1)
+    report = td.check(right, sizes="quick")
+    assert report.passed and [case.outputs[0].truth for case in report.cases if case.dims == {"N": 64}] == ["torch"]
+    assert any("four digits at N = 64" in line for line in report.unproven)
+    wrong = td.check(td.network(inputs=inputs, reference=Sudden)(lambda x: x + 1), sizes="quick")
+    assert [case.dims for case in wrong.cases if not case.passed] == [{"N": 64}]

@@ -6,7 +6,7 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.checking.coverage import Coverage, depends_on_inputs, watching, watching_torch
+from trtdsl.checking.coverage import Asked, Coverage, depends_on_inputs, watching, watching_torch
 from trtdsl.checking.judging.isolate import Reference
 from trtdsl.core.tensors.exact import Exact
 
@@ -75,10 +75,17 @@ def test_an_author_who_asks_for_nan_is_noted(ask):
     def asked(function):
         reference = Reference(lambda: Asking(function), None, Exact())
         reference({"x": MIXED})
-        return reference.asking
+        return reference.asked
 
-    assert not asked(lambda x: x.quantile(0.5))  # which asks inside
-    assert len(asked(ask)) == 1
+    assert not asked(lambda x: x.quantile(0.5)).nonfinite  # which asks inside
+    assert asked(ask).nonfinite
+
+
+def test_an_author_who_compares_with_a_number_is_noted():
+    asked = Asked()
+    asked.note(torch.Tensor.__gt__, (MIXED, 2.5))
+    asked.note(torch.eq, (MIXED, MIXED + 1))
+    assert asked.numbers == {2.5} and not asked.nonfinite and not asked.sizes
 
 
 def test_choices_that_depend_on_sizes_alone_are_ignored():

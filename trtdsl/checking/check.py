@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,16 +19,16 @@ from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights import Source, Weights
-from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, has_draw, make_feeds
+from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, make_feeds
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
-from .coverage import SIZES, Coverage, watching, watching_torch
+from .coverage import Asked, Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
 from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.equality import OutputComparison
-from .judging.evidence import Evidence, Rules, Tolerances, as_tolerances, gather
+from .judging.evidence import By, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
 from .proof import may_branch
 from .report import Case, CheckReport, Executor
@@ -36,6 +37,7 @@ from .witness import ProgramWitness
 
 PHASE = "checking against torch"
 UNREPEATED = 1e-3  # of an output's scale: what two runs of a reference with the same inputs may differ by
+LARGE = 30_000  # elements of the inputs: where they have more, float32 stands for exact values first
 NOISY = 1e-2  # of an output's scale: where torch's own error is larger, an equal result proves little
 
 
@@ -64,8 +66,8 @@ def check(
 ) -> CheckReport:
     """Compares a network with its torch reference at many sizes and with several kinds of values.
 
-    The truth is the reference in float64. In every slice, the network's error may be that of torch's own result in the
-    network's precision, times a small factor: see ``docs/checking.md``, which says what a pass proves.
+    Both are computed in exact arithmetic, too, in which they must be equal: see ``docs/checking.md``, which says what a
+    pass proves.
 
     ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`. ``reference`` (a class, its
     ``"FILE.py:CLASS"``, or a module) takes the place of the spec's own; a Network has none.
@@ -74,7 +76,7 @@ def check(
     the spec already defined, where the caller has it, and ``plan`` the bytes of its engine, for ``"program"``.
     ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
     themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy files, several in a list, a folder, or a
-    function) replaces the drawn values. ``tolerance`` (a part of a slice such as 1e-3, a :class:`Tolerance`, or these
+    function) replaces the drawn values. ``tolerance`` (a part of a row such as 1e-3, a :class:`Tolerance`, or these
     by output), ``leave_out`` (outputs of the reference that the network does not have) and ``trivial`` (outputs that
     may be constant, empty or NaN) add to the spec's own. ``save`` keeps feeds and reference outputs in a file,
     ``against`` compares with those of such a file instead of running the reference. ``progress`` is told of each size.
@@ -134,7 +136,10 @@ def planned(
     """The sizes and kinds of values that :func:`check` would try, each with what makes the evidence for it."""
     rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
     run = _Run(spec, network, "interpreter", seed, rules, spec.open_weights(weights), untold)
-    return list(run.drawn_cases(sizes))
+    cases = run.drawn_cases(sizes)
+    first = next(cases)
+    first.evidence("meaning")  # what the reference asks for decides what is tried
+    return [first, *cases]
 
 
 @dataclass(frozen=True)
@@ -143,10 +148,12 @@ class Planned:
 
     dims: dict[str, int]
     draw: str
-    evidence: Callable[[bool], Evidence | None]
-    """Makes the evidence; given True, that of what the network means alone."""
+    evidence: Callable[[By], Evidence | None]
+    """Makes the evidence, by all values or some."""
+    cheaper: tuple[By, ...] = ()
+    """By what the network is compared first; what differs so is compared by both."""
     quality: bool = True
-    """Whether it is compared in the network's own precision, too."""
+    """Whether it is asked how well the network computes."""
 
 
 @dataclass
@@ -163,8 +170,7 @@ class _Run:
     witness: ProgramWitness | None = None
     coverage: Coverage = field(default_factory=Coverage)
     torch_coverage: Coverage = field(default_factory=Coverage)
-    asking: set[str] = field(default_factory=set)
-    """The reference's operations that ask for NaN and infinities, and whether it asks for sizes."""
+    asked: Asked = field(default_factory=Asked)
     exercise: Exercise = field(default_factory=Exercise)
     kept: list[tuple[str, Evidence]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -185,8 +191,8 @@ class _Run:
             self.execute = engine_of(self.network)
         else:
             with self.exact:
-                interpreter = watching(self.network, self.coverage)
-            self.execute = self._exactly(interpreter)
+                self.interpreter = watching(self.network, self.coverage)
+            self.execute = self._exactly(self.interpreter)
         self.disagreements: list[str] = []
         self.network.check_sizes()
 
@@ -225,30 +231,40 @@ class _Run:
         draws = [draw for draw in DRAWS[1:] if has_draw(self.spec.inputs, draw)]
         draws = draws or ["again"] * bool(self.network.inputs)
         self.expected = len(ordered) + len(draws)
-        measured = [ordered[0], wide, *(profile.at("opt") for profile in self.network.profiles)]
+        opts, judged = [profile.at("opt") for profile in self.network.profiles], not self.rules.decibels
+        large = max(LARGE, elements(self.network, wide)) if judged and self.network.precision is None else math.inf
         for env in ordered:
-            make = lambda alone, env=env: self._drawn(env, "normal", alone, corner=env in corners)  # noqa: E731
-            yield Planned(env, "normal", make, quality=env in measured and not self.rules.decibels)
-        if SIZES in self.asking and sizes in (None, "auto", "all") and self.network.dims and may_branch(self.spec):
+            make = lambda by, env=env: self._drawn(env, "normal", by, corner=env in corners)  # noqa: E731
+            cheaper: tuple[By, ...] = () if judged and env in (ordered[0], *opts) else ("meaning",)
+            if elements(self.network, env) > large:
+                cheaper = ("own", "meaning")
+            yield Planned(env, "normal", make, cheaper, judged)
+        if self.asked.sizes and sizes in (None, "auto", "all") and self.network.dims and may_branch(self.spec):
             branches = Branches(self.network, reference.copied, points)
             self.notes |= branches.unreached
             self.expected += len(branches.further)
             for env in branches.further:
-                make = lambda alone, env=env: self._drawn(env, "normal", alone)  # noqa: E731
-                yield Planned(env, "normal", make, quality=False)
+                make = lambda by, env=env: self._drawn(env, "normal", by)  # noqa: E731
+                yield Planned(env, "normal", make, ("meaning",))
         for draw in draws:
-            make = lambda alone, draw=draw: self._drawn(wide, draw, alone)  # noqa: E731
-            yield Planned(wide, draw, make, quality=draw not in ORDINARY and not self.rules.decibels)
-        if self.asking - {SIZES} and has_draw(self.spec.inputs, NONFINITE):
-            yield Planned(wide, NONFINITE, lambda alone: self._drawn(wide, NONFINITE, alone))
+            make = lambda by, draw=draw: self._drawn(wide, draw, by)  # noqa: E731
+            yield Planned(wide, draw, make, () if judged and draw not in ORDINARY else ("meaning",), judged)
+            if draw in RANGING and self.network.precision is not None and reference.not_exact is None:
+                make = lambda by, draw=draw: self._drawn(wide, draw, by, half=False)  # noqa: E731
+                yield Planned(wide, draw, make, ("meaning",), quality=False)
+        if self.asked.nonfinite and has_draw(self.spec.inputs, NONFINITE):
+            yield Planned(wide, NONFINITE, lambda by: self._drawn(wide, NONFINITE, by))
 
-    def _drawn(self, env: Mapping[str, int], draw: str, alone: bool, *, corner: bool = False) -> Evidence | None:
+    def _drawn(
+        self, env: Mapping[str, int], draw: str, by: By, *, corner: bool = False, half: bool | None = None
+    ) -> Evidence | None:
         """The evidence for drawn feeds; None where the reference does not run; at a corner this raises."""
         seed = self.seed + (draw == "again")
         kind = draw if draw in (*DRAWS, NONFINITE) else "normal"
-        feeds = make_feeds(self.spec.inputs, self.network, env, torch.Generator().manual_seed(seed), kind)
+        generator, numbers = torch.Generator().manual_seed(seed), self.asked.numbers
+        feeds = make_feeds(self.spec.inputs, self.network, env, generator, kind, half=half, numbers=numbers)
         try:
-            return self._evidence(feeds, env, draw, alone)
+            return self._evidence(feeds, env, draw, by)
         except DefinitionError as error:
             if corner:
                 raise
@@ -263,31 +279,32 @@ class _Run:
         for index, feeds in enumerate(given):
             env = saved.sizes_of(self.network, feeds)
             draw = f"given {index}" if len(given) > 1 else "given"
-            yield Planned(env, draw, lambda alone, fed=feeds, env=env, draw=draw: self._evidence(fed, env, draw, alone))
+            yield Planned(env, draw, lambda by, fed=feeds, env=env, draw=draw: self._evidence(fed, env, draw, by))
 
     def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
         """The cases of a saved check."""
         for case in cases:
             env = saved.sizes_of(self.network, case.feeds)
-            yield Planned(env, case.draw, lambda alone, case=case: case.evidence(self.network, self.rules, self.exact))
+            yield Planned(env, case.draw, lambda by, case=case: case.evidence(self.network, self.rules, self.exact))
 
     def _open_reference(self) -> RunningReference:
         def make() -> torch.nn.Module:
             return self.spec.reference_module(self.spec.open_weights(self.weights))
 
         self.reference = RunningReference(make, self.network.precision, self.exact)
-        self.reference.seen, self.reference.asking = watching_torch(self.torch_coverage), self.asking
+        self.reference.seen, self.reference.asked = watching_torch(self.torch_coverage), self.asked
         return self.reference
 
-    def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str, alone: bool) -> Evidence:
+    def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str, by: By) -> Evidence:
         assert self.reference is not None
         at = Case(dict(env), [], draw).at
         with authors_errors(self.reference.module.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
-            found = gather(self.reference, feeds, list(self.network.outputs), self.rules, alone)
+            found = gather(self.reference, feeds, list(self.network.outputs), self.rules, by)
             if self.unsteady is None:
-                runs = (gather(self.reference, feeds, list(self.network.outputs), self.rules) for _ in range(1 + alone))
-                first, again = next(runs) if alone else found, next(runs)
-                self.unsteady = [name for name, own in first.own.items() if not _repeats(own, again.own.get(name))]
+                way: By = "both" if found.truth is None else "meaning"
+                again = gather(self.reference, feeds, list(self.network.outputs), self.rules, way)
+                first, second = (each.own | (each.truth or {}) for each in (found, again))
+                self.unsteady = [name for name in first if not _repeats(first[name], second.get(name))]
             return found
 
     def with_other_weights(self, sizes: Sizes) -> list[Case]:
@@ -309,11 +326,11 @@ class _Run:
             )
             run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), self.tell)
             run._open_reference()
-            planned = Planned(env, OTHER, lambda alone: run._drawn(env, "normal", alone, corner=True))
-            same = run._means_the_same(planned)
+            planned = Planned(env, OTHER, lambda by: run._drawn(env, "normal", by, corner=True))
+            same = run._equal(planned, "meaning")
             if same is not None:
                 return same
-            evidence = planned.evidence(False)
+            evidence = planned.evidence("both")
             assert evidence is not None
             outputs = evidence.compare(run._executed(evidence.feeds, env))
         except TrtdslError as error:  # of a module or a network that decides by its weights
@@ -332,24 +349,24 @@ class _Run:
             at = Case(planned.dims, [], planned.draw).at or "the one shape"
             self.expected = max(self.expected, number + 1)
             self.tell(f"{PHASE} ({at})", number, self.expected)
-            found = None
-            if not planned.quality and self.on == "interpreter" and not keep:
-                found = self._means_the_same(planned)
-            if found is None:
-                found = self._judged(planned, keep=keep)
-            results += found
+            ways = planned.cheaper if self.on == "interpreter" and not keep else ()
+            equal = next(filter(None, (self._equal(planned, by) for by in ways)), None)
+            results += equal or self._judged(planned, keep=keep)
         self.tell(PHASE, self.expected, self.expected)
         return results
 
-    def _means_the_same(self, planned: Planned) -> list[Case] | None:
-        """The case where the network means the same, by its exact values alone; None where that is not seen."""
+    def _equal(self, planned: Planned, by: By) -> list[Case] | None:
+        """The case where the network is equal by some of the values alone; None where that is not seen."""
         try:
-            evidence = planned.evidence(True)
-            if evidence is None or not evidence.alone:
+            evidence = planned.evidence(by)
+            if evidence is None or evidence.alone != (by == "meaning"):
                 return None
-            self.exact.alone = True
-            got = self.execute(evidence.feeds)
-            self.exact.alone = False
+            if by == "own":
+                got = self.interpreter({name: feed.clone() for name, feed in evidence.feeds.items()})
+            else:
+                self.exact.alone = True
+                got = self.execute(evidence.feeds)
+                self.exact.alone = False
             case = Case(planned.dims, evidence.compare(got), planned.draw)
         except TrtdslError:  # which is raised again where everything is evaluated
             return None
@@ -357,18 +374,20 @@ class _Run:
             self.exact.alone = False
         if not case.passed:
             return None
+        if by == "own":
+            self.notes[f"more than four digits at {case.at}: it was compared in float32 there"] = None
         self.exercise.note({name: self.exact.widened(value) for name, value in got.items()}, evidence.feeds)
         self.chaotic |= evidence.chaotic
         return [case]
 
     def _judged(self, planned: Planned, *, keep: bool) -> list[Case]:
-        evidence = planned.evidence(False)
+        evidence = planned.evidence("both")
         if evidence is None:
             return []
         got = self._executed(evidence.feeds, planned.dims)
         self.exercise.note(got, evidence.feeds)
         outputs = evidence.compare(got, meaning=self.on != "engine")
-        if self.rules.decibels and not planned.quality:  # drawn values leave the ranges that int8 was calibrated for
+        if not planned.quality:  # drawn values leave the ranges that int8 was calibrated for, or those of a half
             outputs = _as_meant(outputs)
         results = [Case(planned.dims, outputs, planned.draw)]
         if self.witness is not None:

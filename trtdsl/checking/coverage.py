@@ -6,6 +6,7 @@ import functools
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import PACKAGE, Location, placed
@@ -192,7 +193,7 @@ _ATEN: dict[str, Callable[..., Sides]] = {
 }
 ABOUT = {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nansum", "nanmean", "nanmedian"}
 """Functions by which an author says what becomes of NaN and infinities."""
-SIZES = "sizes"  # what an author asks for who may branch on them
+COMPARING = {f"{mark}{name}{mark}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for mark in ("", "__")}
 
 
 @functools.cache
@@ -203,13 +204,25 @@ def _reads() -> frozenset[Any]:
     return frozenset((tensor.shape.__get__, *(getattr(tensor, name) for name in names)))
 
 
-def note_asked(asking: set[str], func: Any, args: Sequence[Any]) -> None:
-    """Adds to ``asking`` what a call of the author's asks for: NaN, infinities or sizes."""
-    name = getattr(func, "__name__", "")
-    if name in ABOUT or (name in ("ne", "eq", "__ne__", "__eq__") and args[0] is args[1]):
-        asking.add(name)
-    if func in _reads() and _is_authors(sys._getframe(2)):
-        asking.add(SIZES)
+@dataclass
+class Asked:
+    """What the author of a reference asks of tensors."""
+
+    nonfinite: bool = False
+    """Whether a value is NaN or infinite."""
+    sizes: bool = False
+    """What size something has: then the author may branch on it."""
+    numbers: set[float] = field(default_factory=set)
+    """How values compare with these."""
+
+    def note(self, func: Any, args: Sequence[Any]) -> None:
+        """Notes what a call of the author's asks for."""
+        name = getattr(func, "__name__", "")
+        if name in COMPARING and type(args[1]) in (int, float):
+            self.numbers.add(args[1])
+        self.nonfinite |= name in ABOUT or (name in COMPARING and args[0] is args[1])
+        if not self.sizes and func in _reads():
+            self.sizes = _is_authors(sys._getframe(2))
 
 
 def watching_torch(coverage: Coverage) -> Seen:

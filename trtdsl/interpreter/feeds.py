@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import BinaryIO
 
@@ -23,6 +23,8 @@ from ..sizes.size import value
 DRAWS = ("normal", "small", "large", "offset", "ties", "sparse")
 """The kinds of values that a check feeds, what they are for each input: see :func:`make_feeds`."""
 ORDINARY = ("ties", "sparse")  # of the size of normal ones: how well a network computes, these do not tell better
+GREATEST = 600.0  # about the greatest value that is fed without a sample
+RANGING = ("small", "large", "offset")  # which leave the range of half precision
 NONFINITE = "nonfinite"
 
 
@@ -32,24 +34,29 @@ def make_feeds(
     env: Mapping[str, int],
     generator: torch.Generator,
     draw: str = "normal",
+    *,
+    half: bool | None = None,
+    numbers: Iterable[float] = (),
 ) -> dict[str, torch.Tensor]:
     """One tensor per input: normal, or drawn as ``Input(sample=…)`` says.
 
     ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` the same
     times 1e-2 to 1e-12 (1e-7 in half precision), each row another, ``large`` times 30 to 150, ``offset`` plus or minus
-    3 to 600 (both 30 at most in half precision), ``ties`` halves from -1.5 to 1.5, ``sparse`` mostly zeros with a part
-    that is all zeros,
+    3 to 600 (both 30 at most in half precision), ``ties`` halves from -1.5 to 1.5 and a fifth of ``numbers``,
+    ``sparse`` mostly zeros with a part that is all zeros,
     ``nonfinite`` with a NaN in the first row, an infinity in the second, the other one in the third, and a fourth row
     of infinities. For bool: even chances, all False, even, even, all True, one in ten with a part all False. For a
-    range: uniform, uniform, its ends, uniform, few values, its low end mostly. A callable and a file have one kind.
+    range: uniform, uniform, its ends, uniform, few values and the ``numbers`` of the range with their neighbours, its
+    low end mostly. A callable and a file have one kind. ``half`` says otherwise than the network whether its precision
+    is a half.
 
     Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
     DefinitionError for one that fails, TrtdslError where there is not the memory for one.
     """
-    feeds = {}
+    half, feeds = network.precision is not None if half is None else half, {}
     for name, tensor in network.inputs.items():
         shape = tuple(value(size, env) for size in tensor.shape)
-        feeds[name] = _draw(name, inputs[name], shape, generator, draw, network.precision)
+        feeds[name] = _draw(name, inputs[name], shape, generator, draw, half, sorted(numbers))
     return feeds
 
 
@@ -75,7 +82,8 @@ def _draw(
     shape: tuple[int, ...],
     generator: torch.Generator,
     draw: str = "normal",
-    precision: torch.dtype | None = None,
+    half: bool = False,
+    numbers: Sequence[float] = (),
 ) -> torch.Tensor:
     dtype, sample = as_dtype(spec.dtype), spec.sample
     if isinstance(sample, (str, PathLike)):
@@ -93,15 +101,20 @@ def _draw(
         raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
     try:
         if sample is None:
-            return _values(dtype, shape, generator, draw, dtype.itemsize < 4 or precision is not None)
-        return _in_range(dtype, sample, shape, generator, draw)
+            return _values(dtype, shape, generator, draw, dtype.itemsize < 4 or half, numbers)
+        return _in_range(dtype, sample, shape, generator, draw, numbers)
     except RuntimeError as error:  # of torch's allocator, which has no MemoryError
         reason = str(error).split("\n")[0]
         raise TrtdslError(f"input {name!r} of shape {shape_text(shape)} cannot be drawn: {reason}") from error
 
 
 def _values(
-    dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator, draw: str, half: bool
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    generator: torch.Generator,
+    draw: str,
+    half: bool,
+    numbers: Sequence[float],
 ) -> torch.Tensor:
     """Values of an input without ``sample``: no exponential overflows float64, no square fp16."""
     if dtype == torch.bool:
@@ -114,6 +127,9 @@ def _values(
         values = _with_empty_part(values * (torch.rand(shape, generator=generator) < 0.3))
     elif draw == "ties":
         values = (values * 2).round().clamp(-3, 3) / 2  # so that the greatest repeats
+        if numbers := [number for number in numbers if abs(number) <= GREATEST]:
+            chosen = torch.tensor(numbers)[torch.randint(len(numbers), shape, generator=generator)]
+            values = torch.where(torch.rand(shape, generator=generator) < 0.2, chosen, values)
     elif draw in ("small", "large", "offset"):
         spread = _spread((*shape[:-1], 1) if shape else (), generator)
         if draw == "offset":
@@ -149,7 +165,12 @@ def _with_empty_part(values: torch.Tensor) -> torch.Tensor:
 
 
 def _in_range(
-    dtype: torch.dtype, sample: tuple[float, float], shape: tuple[int, ...], generator: torch.Generator, draw: str
+    dtype: torch.dtype,
+    sample: tuple[float, float],
+    shape: tuple[int, ...],
+    generator: torch.Generator,
+    draw: str,
+    numbers: Sequence[float],
 ) -> torch.Tensor:
     low, high = sample
     whole = not dtype.is_floating_point
@@ -160,9 +181,10 @@ def _in_range(
         chosen = torch.rand(shape, generator=generator) < (0.5 if draw == "large" else 0.2)
         return torch.where(chosen, last, int(low) if whole else low).to(dtype)
     if draw == "ties":
-        few = torch.randint(0, 3, shape, generator=generator)
-        step = (last - low) / 2
-        return (low + (few * step).round() if whole else low + few * step).to(dtype)
+        middle = low + (round((last - low) / 2) if whole else (last - low) / 2)
+        near = [number + by for number in numbers for by in (-1, 0, 1)] if whole else numbers
+        few = torch.tensor([low, middle, last, *(number for number in near if low <= number <= last)])
+        return few[torch.randint(len(few), shape, generator=generator)].to(dtype)
     if not whole:
         return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
     return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)

@@ -80,7 +80,7 @@ def _hard_sigmoid(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
 
 
 _EVALUATE = {
-    "RELU": lambda x, alpha, beta: torch.where(x < 0, 0, x),
+    "RELU": lambda x, alpha, beta: torch.clamp(x, min=0),
     "SIGMOID": lambda x, alpha, beta: torch.sigmoid(x),
     "TANH": lambda x, alpha, beta: torch.tanh(x),
     "LEAKY_RELU": _leaky_relu,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
@@ -18,6 +18,9 @@ from .structure import Leaves, Other, leaves, match
 RUNS = 3  # with noise, after a difference in exact arithmetic
 SENSITIVE = 3.0  # times what noise of the network's precision makes of the reference's result
 CHAOTIC = 1e-6  # of the typical element: where noise excuses more, little is proven
+By = Literal["both", "meaning", "own"]
+"""By what a network is compared: by exact values and its own, by the exact ones alone, or by its own alone."""
+COARSE = 1e-4  # of a row, where float32 stands for exact arithmetic
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
 
 
@@ -183,9 +186,9 @@ def _greatest(mine: torch.Tensor, truth: torch.Tensor) -> float:
 
 
 def gather(
-    reference: Reference, feeds: Mapping[str, torch.Tensor], names: Sequence[str], rules: Rules, alone: bool = False
+    reference: Reference, feeds: Mapping[str, torch.Tensor], names: Sequence[str], rules: Rules, by: By = "both"
 ) -> Evidence:
-    """The evidence that a reference gives for some feeds; with ``alone``, of what the network means and no more."""
+    """The evidence that a reference gives for some feeds."""
 
     def named(returned: Any) -> dict[str, torch.Tensor | Other]:
         found: Leaves = leaves(returned).without(rules.leave_out)
@@ -198,9 +201,11 @@ def gather(
             for name, leaf in tensors.items()
         }
 
-    own = named(reference(feeds, alone=alone))
+    if by == "own":
+        rules = Rules({None: Tolerance(floor=COARSE), **rules.tolerances}, rules.leave_out)
+    own = named(reference(feeds, by=by))
     found = Evidence(feeds, names, rules, reference.precision, own)
-    if reference.not_exact is None:
-        found.truth, found.exact, found.alone = exact(own), reference.exact, alone
-        found.moved = lambda seed, size: exact(named(reference(feeds, noise=(seed, size), alone=True)))
+    if reference.not_exact is None and by != "own":
+        found.truth, found.exact, found.alone = exact(own), reference.exact, by == "meaning"
+        found.moved = lambda seed, size: exact(named(reference(feeds, noise=(seed, size), by="meaning")))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact, Seen
 from ...definition.spec.reference import call_reference
-from ..coverage import note_asked
+from ..coverage import Asked
 from .recording import Recording
 
 Feeds = Mapping[str, "torch.Tensor"]
@@ -32,30 +32,30 @@ class Reference:
         """Why it does not run in exact arithmetic, where it does not."""
         self.seen: Seen | None = None
         """What is told of its operations."""
-        self.asking: set[str] = set()
-        """The functions that it asks for NaN and infinities, and whether it asks for sizes."""
+        self.asked = Asked()
 
     def __call__(
         self,
         feeds: Feeds,
         *,
         noise: tuple[int, float] | None = None,
-        alone: bool = False,
+        by: str = "both",
         recording: Recording | None = None,
     ) -> Any:
         """Torch's result in the network's precision, under autocast where it has one; with noise by seed and size.
 
-        With ``alone``, only its exact values are known afterwards. A ``recording`` gets every call.
+        By ``meaning``, only its exact values are known afterwards, by its ``own``, only these. A ``recording`` gets
+        every call.
         """
         exact, failed = self.exact, None
         called = self._called if recording is None else recording.around(self._called)
         with (
             _copied(self.module, self._note) as module,
-            _as_written(self.asking, recording),
+            _as_written(self.asked, recording),
             torch.autocast("cpu", self.precision, enabled=self.precision is not None),
         ):
-            if self.not_exact is None:
-                for exact.alone in (True, False) if alone else (False,):
+            if self.not_exact is None and by != "own":
+                for exact.alone in (True, False) if by == "meaning" else (False,):
                     exact.seen = self.seen if noise is None else None
                     try:
                         with exact, nullcontext() if noise is None else exact.noisy(*noise):
@@ -87,7 +87,7 @@ class Reference:
 
 
 @contextmanager
-def _as_written(asking: set[str], recording: Recording | None) -> Iterator[None]:
+def _as_written(asked: Asked, recording: Recording | None) -> Iterator[None]:
     """A context in which modules compute what their code says, without gradients.
 
     ``torch.nn.MultiheadAttention`` and ``TransformerEncoder`` take another way where nothing watches torch's functions:
@@ -98,7 +98,7 @@ def _as_written(asking: set[str], recording: Recording | None) -> Iterator[None]
 
     class Watched(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            note_asked(asking, func, args)
+            asked.note(func, args)
             if recording is not None:
                 return recording.made(func, args, kwargs or {})
             return func(*args, **(kwargs or {}))

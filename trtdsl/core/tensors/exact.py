@@ -325,7 +325,7 @@ class Exact:
             try:
                 wide = _each(args, lambda x: self.of(x) if _is_floating(x) or self._is_quantized(x) else x.double())
                 how = {key: self.widened(value) for key, value in kwargs.items()}
-                if not any(True for _ in _tensors(args)) and any(arg.name == "dtype" for arg in func._schema.arguments):
+                if not _tensors(args) and any(arg.name == "dtype" for arg in func._schema.arguments):
                     how["dtype"] = _wide(next(x.dtype for x in _tensors(plain) if _is_floating(x)))
                 made = func(*wide, **how)
                 if [x.shape for x in _tensors(made)] == [x.shape for x in _tensors(plain)]:
@@ -406,14 +406,20 @@ def _is_narrow(value: torch.Tensor) -> bool:
     return _wide(value.dtype) not in (None, value.dtype)
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
-        yield value
-    elif type(value) in (list, tuple):
-        for item in value:
-            yield from _tensors(item)
-    elif type(value) is dict:
-        yield from _tensors(list(value.values()))
+        return [value]
+    if type(value) is dict:
+        value = value.values()
+    elif type(value) not in (list, tuple):
+        return []
+    found = []
+    for item in value:
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif type(item) in (list, tuple, dict):
+            found += _tensors(item)
+    return found
 
 
 def _pairs(plain: Any, joined: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -624,7 +630,7 @@ def _modes() -> Any:
             return result
 
         def _keep(self, result: torch.Tensor, data: Any = None, *rest: Any, **how: Any) -> None:
-            if data is None or isinstance(data, torch.Tensor) or any(True for _ in _tensors(data)):
+            if data is None or isinstance(data, torch.Tensor) or _tensors(data):
                 return
             with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
                 try:
