@@ -49,6 +49,19 @@ std::optional<Arguments> parse(int count, char** values) {
     return arguments;
 }
 
+// The precision that the network was built with, and that of each call that has one of its own.
+void print_precision(trtdsl::Manifest const& manifest) {
+    if (!manifest.precision.empty()) std::cout << "precision " << manifest.precision << "\n";
+    if (manifest.precisions)
+        for (auto const& [dtype, calls] : manifest.precisions->calls) std::cout << "calls in " << dtype << ": " << calls << "\n";
+    if (!manifest.refit) return;
+    for (auto const& call : manifest.refit->calls) {
+        std::cout << call.file << " " << call.within << ": " << call.operation << " " << call.ordinal << " in " << call.dtype;
+        for (auto scale : call.scales) std::cout << " " << scale;
+        std::cout << "\n";
+    }
+}
+
 void run(Arguments const& arguments) {
     std::map<std::string, trtdsl::Array> feeds;
     for (auto const& [name, path] : arguments.inputs) feeds[name] = trtdsl::read_npy(path);
@@ -76,6 +89,7 @@ void run(Arguments const& arguments) {
     auto const file = trtdsl::open_engine(arguments.engine, have, arguments.options);
     if (file.manifest && !feeds.empty()) trtdsl::check_feeds(file.manifest->signature, feeds);
     std::cout << file.header.product << " " << file.header.version << ", " << file.data.size() << " bytes\n";
+    if (file.manifest) print_precision(*file.manifest);
 #ifndef TRTDSL_WITH_TENSORRT
     if (!arguments.check) throw trtdsl::Error("no-driver", "this program was compiled without TensorRT: the engine was judged, and not run");
 #endif

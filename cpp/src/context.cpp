@@ -90,7 +90,7 @@ struct Captured::State {
         });
     }
 
-    void bind(Views const& inputs, Views const& outputs, std::size_t profile, bool with_graph);
+    void bind(Views const& inputs, Views outputs, std::size_t profile, bool with_graph);
     void keep_value(View& view, std::string const& name);
     void check_current() const;
     void launch(cudaStream_t asked);
@@ -105,16 +105,29 @@ void Captured::State::keep_value(View& view, std::string const& name) {
     view.data = array.data.data();
 }
 
-void Captured::State::bind(Views const& inputs, Views const& outputs, std::size_t profile, [[maybe_unused]] bool with_graph) {
+void Captured::State::bind(Views const& inputs, Views outputs, std::size_t profile, [[maybe_unused]] bool with_graph) {
     auto const stream = lane->begin(nullptr);
+    std::map<std::string, Memory> before;  // of inputs that the first run changes
+    auto const copy = [&](void* target, void const* source, View const& view) {
+        auto const size = bytes_of(view.shape, view.dtype);
+        if (size) cuda(cudaMemcpyAsync(target, source, size, cudaMemcpyDefault, stream), "copying an input");
+    };
     generation = engine->generation;
     memory = inputs;
     for (auto const& info : engine->signature.inputs)
         if (info.on_host) keep_value(memory.at(info.name), info.name);
     try {
+        for (auto const& info : engine->signature.outputs) {
+            if (info.alias.empty()) continue;
+            auto const& input = inputs.at(info.alias);
+            if (outputs.emplace(info.name, input).first->second.data != input.data)
+                throw Error("feed-place", "output '" + info.name + "' is written in the memory of input '" + info.alias + "': it cannot be captured elsewhere");
+            copy(before[info.alias].reserve(bytes_of(input.shape, input.dtype), false, lane->retired()), input.data, input);
+        }
         lane->bind(memory, outputs, stream, profile);
         if (lane->depends_on_data()) throw Error("unsupported", "the shape of an output depends on values: no graph holds it");
         lane->execute(stream);  // work that is done once for a shape is not part of the graph
+        for (auto& [name, held] : before) copy(inputs.at(name).data, held.held().first, inputs.at(name));
         cuda(cudaStreamSynchronize(stream), "the run");
 #ifndef TRT_MAJOR_RTX
         if (with_graph) capture();

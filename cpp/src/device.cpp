@@ -90,6 +90,11 @@ void* Memory::reserve(std::size_t size, bool on_host, Retired& retired) {
     return pointer_;
 }
 
+std::pair<void*, std::size_t> Memory::held() {
+    if (host_.empty()) return {pointer_, size_};
+    return {host_.data(), host_.size() * sizeof(std::int64_t)};
+}
+
 void* Allocator::reallocateOutputAsync(char const*, void*, std::uint64_t size, std::uint64_t, cudaStream_t) noexcept {
     try {
         return data_ = memory_.reserve(size, on_host_, retired_);

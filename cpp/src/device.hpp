@@ -95,6 +95,8 @@ public:
 
     // At least so many bytes, which stay where they are until more are asked for. Throws out-of-memory.
     void* reserve(std::size_t size, bool on_host, Retired& retired);
+    // Where it is and how large.
+    std::pair<void*, std::size_t> held();
 
 private:
     void* pointer_ = nullptr;

@@ -77,6 +77,16 @@ auto profile_values(Api const& engine, char const* name, std::int32_t profile, l
     return engine.getProfileTensorValues(name, profile, Select::kOPT);
 }
 
+// The input in whose memory an output is written, as TensorRT says from 10.15 on; nullptr for none.
+template <typename Api>
+auto alias_of(Api const& engine, char const* output, int) -> decltype(engine.getAliasedInputTensor(output)) {
+    return engine.getAliasedInputTensor(output);
+}
+template <typename Api>
+char const* alias_of(Api const&, char const*, long) {
+    return nullptr;
+}
+
 #ifdef TRT_MAJOR_RTX
 
 // The error for TensorRT-RTX's diagnosis of an engine on a machine with a driver.
@@ -127,9 +137,13 @@ void Loaded::read_signature() {
         if (!name) throw Error("engine-refused", "the engine has a tensor without a name");
         bool const input = engine->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
         bool const on_host = engine->getTensorLocation(name) == nvinfer1::TensorLocation::kHOST;
+        char const* const alias = input ? nullptr : alias_of(*engine, name, 0);
         (input ? signature.inputs : signature.outputs)
-            .push_back({name, dtype_of(engine->getTensorDataType(name)), shape_of(engine->getTensorShape(name)), on_host});
+            .push_back({name, dtype_of(engine->getTensorDataType(name)), shape_of(engine->getTensorShape(name)), on_host, alias ? alias : ""});
     }
+    for (auto const& info : signature.outputs)
+        if (!info.alias.empty() && std::none_of(signature.inputs.begin(), signature.inputs.end(), [&](auto const& each) { return each.name == info.alias; }))
+            throw Error("engine-refused", "TensorRT writes output '" + info.name + "' where input '" + info.alias + "' lies, and there is none");
     for (int index = 0; index < engine->getNbOptimizationProfiles(); ++index) {
         std::map<std::string, Range> profile;
         for (auto const& info : signature.inputs) {
@@ -216,8 +230,10 @@ void Loaded::free_idle() {
     returned.notify_all();
 }
 
-std::size_t Loaded::check(Arrays const& feeds, Profile profile) const {
-    auto const index = check_feeds(signature, feeds, profile);
+std::size_t Loaded::check(Arrays const& feeds, Profile profile, Views const& states) const {
+    Views all = states;
+    for (auto const& [name, array] : feeds) all[name] = {array.dtype, array.shape, nullptr};
+    auto const index = check_feeds(signature, all, profile);
     for (auto const& [name, array] : feeds)
         if (array.data.size() != bytes_of(array.shape, array.dtype)) throw Error("feed-shape", "input '" + name + "' has not the bytes of its shape");
     return index;
@@ -283,7 +299,7 @@ Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) tr
     auto const& when = options.specialization;
     if (!when.empty() && when != "lazy" && when != "eager" && when != "none") throw Error("usage", "specialization is one of lazy, eager, none, not '" + when + "'");
     auto const here = have();
-    auto const file = open_engine(path, here, options);
+    auto file = open_engine(path, here, options);
     check_driver(options.device);
     auto& state = *state_;
     state.device = options.device, state.version = here.version;
@@ -300,7 +316,8 @@ Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) tr
     state.engine.reset(state.runtime->deserializeCudaEngine(file.data.data(), file.data.size()));
     if (!state.engine) throw refusal(state.log.take());
     state.read_signature();
-    if (file.manifest) state.signature.requirements = file.manifest->signature.requirements, state.takes = file.manifest->refit;
+    if (file.manifest) state.signature.requirements = file.manifest->signature.requirements;
+    state.manifest = std::move(file.manifest);
     if (!options.weights.empty()) refit(options.weights);
     state.give(state.take());
 } catch (...) {
@@ -308,6 +325,7 @@ Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) tr
 }
 
 Signature const& Engine::signature() const { return state_->signature; }
+std::optional<Manifest> const& Engine::manifest() const { return state_->manifest; }
 
 std::map<std::string, Array> Engine::run(std::map<std::string, Array> const& feeds, Profile profile) const { return state_->run(feeds, profile); }
 
@@ -346,9 +364,9 @@ void Engine::warm_up(int runs) const try {
 
 void Engine::refit(std::filesystem::path const& path) const try {
     auto& state = *state_;
-    if (!state.takes) throw Error("usage", "this engine takes no new weights: build it with --refit");
+    if (!state.manifest || !state.manifest->refit) throw Error("usage", "this engine takes no new weights: build it with --refit");
     auto const weights = read_safetensors(path);
-    check_weights(*state.takes, weights, path.string());
+    check_weights(*state.manifest->refit, weights, path.string());
     std::unique_lock<Gate> const alone(state.gate);
     OnDevice const here(state.device);
     cuda(cudaDeviceSynchronize(), "waiting for all runs");

@@ -9,29 +9,10 @@ namespace trtdsl {
 
 namespace {
 
-template <typename Feed>
-using Feeds = std::map<std::string, Feed>;  // of arrays or of views
-
-template <typename Feed>
-void check_feed(TensorInfo const& info, Feed const& array) {
-    auto const input = "input '" + info.name + "'";
-    if (array.dtype != info.dtype)
-        throw Error("feed-dtype", input + " must be " + info.dtype + ", and " + array.dtype + " was fed");
-    if (array.shape.size() != info.shape.size())
-        throw Error("feed-rank", input + " " + text_of(info.shape) + " has " + std::to_string(info.shape.size()) +
-                                     " dimensions, and " + text_of(array.shape) + " was fed");
-    for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {
-        auto const wanted = info.shape[axis], got = array.shape[axis];
-        if (got < 0 || (wanted >= 0 && wanted != got))
-            throw Error("feed-shape", "dimension " + std::to_string(axis) + " of " + input + " must be " +
-                                          (wanted < 0 ? "0 or more" : std::to_string(wanted)) + ", and " +
-                                          std::to_string(got) + " was fed");
-    }
-}
+using Feeds = std::map<std::string, View>;
 
 // What a profile does not hold of these feeds; empty where it holds them.
-template <typename Feed>
-std::string outside(std::map<std::string, Range> const& profile, Feeds<Feed> const& feeds) {
+std::string outside(std::map<std::string, Range> const& profile, Feeds const& feeds) {
     for (auto const& [name, range] : profile) {
         auto const feed = feeds.find(name);
         if (feed == feeds.end()) continue;
@@ -77,8 +58,7 @@ bool holds(Requirement const& requirement, Sizes const& sizes) {
          : sign == "<=" ? *left <= *right : sign == ">" ? *left > *right : sign == ">=" && *left >= *right;
 }
 
-template <typename Feed>
-void check_requirement(Requirement const& requirement, Feeds<Feed> const& feeds) {
+void check_requirement(Requirement const& requirement, Feeds const& feeds) {
     Sizes sizes;
     std::string found;
     std::set<std::pair<std::string, std::size_t>> told;
@@ -97,8 +77,7 @@ void check_requirement(Requirement const& requirement, Feeds<Feed> const& feeds)
                                         (requirement.why.empty() ? "" : ": " + requirement.why));
 }
 
-template <typename Feed>
-std::size_t check(Signature const& signature, Feeds<Feed> const& feeds, std::optional<std::size_t> profile) {
+std::size_t check(Signature const& signature, Feeds const& feeds, std::optional<std::size_t> profile) {
     for (auto const& info : signature.inputs)
         if (!feeds.count(info.name)) throw Error("feed-name", "input '" + info.name + "' is missing");
     for (auto const& [name, array] : feeds) {
@@ -124,8 +103,26 @@ std::size_t check(Signature const& signature, Feeds<Feed> const& feeds, std::opt
 
 }  // namespace
 
+void check_feed(TensorInfo const& info, View const& given) {
+    auto const input = "input '" + info.name + "'";
+    if (given.dtype != info.dtype)
+        throw Error("feed-dtype", input + " must be " + info.dtype + ", and " + given.dtype + " was fed");
+    if (given.shape.size() != info.shape.size())
+        throw Error("feed-rank", input + " " + text_of(info.shape) + " has " + std::to_string(info.shape.size()) +
+                                     " dimensions, and " + text_of(given.shape) + " was fed");
+    for (std::size_t axis = 0; axis < given.shape.size(); ++axis) {
+        auto const wanted = info.shape[axis], got = given.shape[axis];
+        if (got < 0 || (wanted >= 0 && wanted != got))
+            throw Error("feed-shape", "dimension " + std::to_string(axis) + " of " + input + " must be " +
+                                          (wanted < 0 ? "0 or more" : std::to_string(wanted)) + ", and " +
+                                          std::to_string(got) + " was fed");
+    }
+}
+
 std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds, std::optional<std::size_t> profile) try {
-    return check(signature, feeds, profile);
+    Feeds views;
+    for (auto const& [name, array] : feeds) views[name] = {array.dtype, array.shape, nullptr};
+    return check(signature, views, profile);
 } catch (...) {
     rethrow();
 }

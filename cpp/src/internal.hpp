@@ -45,6 +45,9 @@ private:
 // Bytes of an array, -1 where a size is unknown or the product does not fit. What becomes of it is the caller's error.
 std::int64_t byte_count(Shape const& shape, std::string const& dtype);
 
+// Throws feed-dtype, feed-rank, feed-shape for what is no feed of this input in any profile.
+void check_feed(TensorInfo const& info, View const& given);
+
 // Sums and products of whole numbers; nothing where they do not fit 64 bits.
 std::optional<std::int64_t> add(std::int64_t a, std::int64_t b);
 std::optional<std::int64_t> multiply(std::int64_t a, std::int64_t b);

@@ -18,6 +18,8 @@ using List = std::vector<Json>;
 
 struct Json {
     std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Object> value;
+
+    bool operator==(Json const& other) const { return value == other.value; }
 };
 
 // Throws manifest-damaged for what is not JSON.
@@ -40,6 +42,9 @@ public:
         return found == object_->end() ? nullptr : &found->second;
     }
 
+    // Whether there is one, and it is not null.
+    bool has(std::string const& key) const { return find(key) && !std::holds_alternative<std::nullptr_t>(find(key)->value); }
+
     template <class T>
     T const& get(std::string const& key, char const* expected) const {
         auto const* json = find(key);
@@ -50,11 +55,13 @@ public:
 
     std::string text(std::string const& key) const { return get<std::string>(key, "a string"); }
 
-    std::uint64_t size(std::string const& key) const {
+    std::int64_t count(std::string const& key) const {
         auto const value = get<std::int64_t>(key, "a number of 0 or more");
         if (value < 0) throw wrong(key, "a number of 0 or more");
-        return static_cast<std::uint64_t>(value);
+        return value;
     }
+
+    std::uint64_t size(std::string const& key) const { return static_cast<std::uint64_t>(count(key)); }
 
     bool flag(std::string const& key) const { return find(key) ? get<bool>(key, "true or false") : false; }
 

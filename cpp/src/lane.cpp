@@ -13,10 +13,12 @@ nvinfer1::Dims dims_of(Shape const& shape) {
     return dims;
 }
 
-bool share(View const& a, View const& b) {
-    auto const from = [](View const& view) { return reinterpret_cast<std::uintptr_t>(view.data); };
-    return from(a) < from(b) + bytes_of(b.shape, b.dtype) && from(b) < from(a) + bytes_of(a.shape, a.dtype);
+bool share(View const& view, void const* data, std::size_t size) {
+    auto const a = reinterpret_cast<std::uintptr_t>(view.data), b = reinterpret_cast<std::uintptr_t>(data);
+    return a < b + size && b < a + bytes_of(view.shape, view.dtype);
 }
+
+bool share(View const& a, View const& b) { return share(a, b.data, bytes_of(b.shape, b.dtype)); }
 
 bool is_known(Shape const& shape) { return std::find(shape.begin(), shape.end(), -1) == shape.end(); }
 
@@ -85,21 +87,23 @@ cudaStream_t Lane::begin(cudaStream_t asked) {
 void Lane::end(cudaStream_t stream, cudaStream_t asked) {
     for (auto const& [view, source] : copies_)
         cuda(cudaMemcpyAsync(view.data, source, bytes_of(view.shape, view.dtype), cudaMemcpyDefault, stream), "copying an output");
-    cuda(cudaEventRecord(done_, stream), "marking the end of a run");
+    done(stream);
     if (asked && asked != stream) cuda(cudaStreamWaitEvent(asked, done_, 0), "ordering the caller's stream");
 }
 
+void Lane::done(cudaStream_t stream) { cuda(cudaEventRecord(done_, stream), "marking the end of a run"); }
+
 // Where TensorRT reads an input: where it lies, or a copy.
 void* Lane::address_of(TensorInfo const& info, View const& given, cudaStream_t stream) {
+    if (given.data && (info.on_host || is_aligned(given.data))) return given.data;
     auto const size = bytes_of(given.shape, given.dtype);
-    auto const reserve = [&] { return inputs_[info.name].reserve(size, info.on_host, retired_); };
-    if (size == 0 && (!given.data || !is_aligned(given.data))) return reserve();
-    if (!given.data) throw Error("feed-place", "input '" + info.name + "' has no address");
-    if (size) check_place("input '" + info.name + "'", given.data, info.on_host, state_.device);
-    if (info.on_host || is_aligned(given.data)) return given.data;
-    void* const copy = reserve();
-    cuda(cudaMemcpyAsync(copy, given.data, size, cudaMemcpyDefault, stream), "copying an input");
+    void* const copy = inputs_[info.name].reserve(size, info.on_host, retired_);
+    if (size) cuda(cudaMemcpyAsync(copy, given.data, size, cudaMemcpyDefault, stream), "copying an input");
     return copy;
+}
+
+void Lane::set_address(TensorInfo const& info, void* address) {
+    if (!context_->setTensorAddress(info.name.c_str(), address)) throw state_.failed("TensorRT does not take the address of '" + info.name + "'");
 }
 
 void Lane::bind(Views const& inputs, Views const& outputs, cudaStream_t stream, std::size_t profile) {
@@ -114,30 +118,42 @@ void Lane::bind(Views const& inputs, Views const& outputs, cudaStream_t stream, 
     }
     for (auto const& info : signature.inputs) {
         auto const& view = inputs.at(info.name);
-        void const* const address = address_of(info, view, stream);
-        if (!context_->setInputShape(info.name.c_str(), dims_of(view.shape))) throw state_.failed("TensorRT does not take the shape of input '" + info.name + "'");
-        if (!context_->setInputTensorAddress(info.name.c_str(), address)) throw state_.failed("TensorRT does not take the address of input '" + info.name + "'");
+        auto const what = "input '" + info.name + "'";
+        if (bytes_of(view.shape, view.dtype)) {
+            if (!view.data) throw Error("feed-place", what + " has no address");
+            check_place(what, view.data, info.on_host, state_.device);
+        }
+        if (!context_->setInputShape(info.name.c_str(), dims_of(view.shape))) throw state_.failed("TensorRT does not take the shape of " + what);
+        bool const replaced = std::any_of(signature.outputs.begin(), signature.outputs.end(), [&](auto const& output) { return output.alias == info.name; });
+        if (!replaced) set_address(info, address_of(info, view, stream));
     }
     if (context_->inferShapes(0, nullptr) != 0) throw state_.failed("the shapes do not fit each other, or are not known");
     results_.clear(), copies_.clear(), running_allocators_.clear();
     for (auto const& info : signature.outputs) {
         auto const found = outputs.find(info.name);
-        if (found == outputs.end()) {
-            results_[info.name] = bind_output(info, nullptr, false);
-            continue;
-        }
-        auto const meets = [&, &view = found->second](auto const& other) { return &other.second != &view && share(other.second, view); };
-        if (std::any_of(outputs.begin(), outputs.end(), meets)) throw Error("feed-place", "the memory of output '" + info.name + "' is another output's too");
-        results_[info.name] = bind_output(info, &found->second, std::any_of(inputs.begin(), inputs.end(), meets));
+        auto const* const given = found == outputs.end() ? nullptr : &found->second;
+        auto const meets = [&](auto const& other) { return &other.second != given && share(other.second, *given); };
+        if (given && std::any_of(outputs.begin(), outputs.end(), meets)) throw Error("feed-place", "the memory of output '" + info.name + "' is another output's too");
+        results_[info.name] = bind_output(info, given, inputs, stream);
     }
 }
 
-// Gives an output its memory: the caller's, or the lane's own, on the CPU where TensorRT writes it there. What is `shared`
-// with an input is written to when the run is done.
-View Lane::bind_output(TensorInfo const& info, View const* given, bool shared) {
+// Gives an output its memory: the caller's, or the lane's own, on the CPU where TensorRT writes it there. What lies in the
+// memory of an input is written to when the run is done, but for an input that TensorRT itself replaces by the output.
+View Lane::bind_output(TensorInfo const& info, View const* given, Views const& inputs, cudaStream_t stream) {
     char const* const name = info.name.c_str();
     auto const what = "output '" + info.name + "'";
     View view{info.dtype, shape_of(context_->getTensorShape(name)), nullptr};
+    View const* const replaced = info.alias.empty() ? nullptr : &inputs.at(info.alias);
+    auto const is_read = [&](void* data, std::size_t size) {
+        return std::any_of(inputs.begin(), inputs.end(), [&](auto const& input) { return !(&input.second == replaced && replaced->data == data) && share(input.second, data, size); });
+    };
+    auto const own = [&]() -> Memory& {
+        auto& memory = outputs_[info.name];
+        auto const [data, size] = memory.held();
+        if (is_read(data, size)) throw Error("feed-place", "an input lies in the memory of " + what + " of the run before, which this run overwrites: give it memory of its own");
+        return memory;
+    };
     bool const known = is_known(view.shape);
     if (given) {
         if (!known) throw Error("feed-shape", "the shape of " + what + " depends on values: no memory can be given for it");
@@ -146,8 +162,9 @@ View Lane::bind_output(TensorInfo const& info, View const* given, bool shared) {
     }
     if (!known) {
         auto& allocator = allocators_[info.name];
+        auto& memory = own();
         if (!allocator) {
-            allocator = std::make_unique<Allocator>(outputs_[info.name], info.on_host, retired_);
+            allocator = std::make_unique<Allocator>(memory, info.on_host, retired_);
             if (!context_->setOutputAllocator(name, allocator.get())) throw state_.failed("TensorRT takes no memory for " + what);
         }
         allocator->begin(), running_allocators_.push_back(info.name);
@@ -160,12 +177,16 @@ View Lane::bind_output(TensorInfo const& info, View const* given, bool shared) {
         view.data = given->data;
     }
     void* target = view.data;
-    if (!target || (!info.on_host && (shared || !is_aligned(target)))) {
-        target = outputs_[info.name].reserve(size, info.on_host, retired_);
+    if (!target || (!info.on_host && (!is_aligned(target) || is_read(target, size)))) {
+        target = own().reserve(size, info.on_host, retired_);
         if (view.data) copies_.emplace_back(view, target);
         else view.data = target;
     }
-    if (!context_->setTensorAddress(name, target)) throw state_.failed("TensorRT does not take the address of " + what);
+    set_address(info, target);
+    if (!replaced) return view;
+    if (bytes_of(replaced->shape, replaced->dtype) != size) throw Error("execution-failed", what + " does not replace its input: they differ in size");
+    if (size && replaced->data != target) cuda(cudaMemcpyAsync(target, replaced->data, size, cudaMemcpyDefault, stream), "copying an input");
+    if (!context_->setTensorAddress(info.alias.c_str(), target)) throw state_.failed("TensorRT does not take the address of input '" + info.alias + "'");
     return view;
 }
 
@@ -214,7 +235,9 @@ void Lane::copy_in(View const& target, Array const& source, cudaStream_t stream)
 Arrays Lane::copy_out(Views const& views, cudaStream_t stream) {
     Arrays results;
     for (auto const& info : state_.signature.outputs) {
-        auto const& view = views.at(info.name);
+        auto const found = views.find(info.name);
+        if (found == views.end()) continue;
+        auto const& view = found->second;
         auto& array = results[info.name] = {view.dtype, view.shape, {}};
         resize(array.data, bytes_of(view.shape, view.dtype));
         if (array.data.empty()) continue;
@@ -225,21 +248,26 @@ Arrays Lane::copy_out(Views const& views, cudaStream_t stream) {
     return results;
 }
 
-Arrays Lane::run(Arrays const& feeds, std::size_t profile) {
+Arrays Lane::run(Arrays const& feeds, std::size_t profile, Views const& states, Views const& after) {
     try {
         begin(own_);
-        Views inputs;
+        Views inputs = states, outputs = after;
         for (auto const& info : state_.signature.inputs) {
+            if (states.count(info.name)) continue;
             auto const& array = feeds.at(info.name);
             View view{array.dtype, array.shape, inputs_[info.name].reserve(array.data.size(), info.on_host, retired_)};
             if (info.on_host) std::copy(array.data.begin(), array.data.end(), static_cast<char*>(view.data));
             else copy_in(view, array, own_);
             inputs[info.name] = view;
         }
-        bind(inputs, {}, own_, profile);
+        for (auto const& info : state_.signature.outputs)
+            if (!info.alias.empty()) outputs.emplace(info.name, inputs.at(info.alias));  // which is this lane's copy
+        bind(inputs, outputs, own_, profile);
         execute(own_);
         end(own_, nullptr);
-        return copy_out(finish(), own_);
+        auto results = finish();
+        for (auto const& [name, view] : after) results.erase(name);
+        return copy_out(results, own_);
     } catch (...) {
         cudaStreamSynchronize(own_);  // the feeds may go when this returns
         throw;

@@ -58,7 +58,8 @@ public:
     void enqueue(Views const& inputs, Views const& outputs, cudaStream_t asked, Profile profile);
     Views finish();
     bool ready();  // whether finish() would not wait
-    Arrays run(Arrays const& feeds, std::size_t profile);  // of Loaded::check
+    // With states, which are inputs, and the memory of their outputs, which are none of the results. After Loaded::check.
+    Arrays run(Arrays const& feeds, std::size_t profile, Views const& states = {}, Views const& after = {});
 
     // The steps of a run. begin() gives the stream that it works on: never the default stream, from which no graph can
     // be captured.
@@ -66,6 +67,7 @@ public:
     void bind(Views const& inputs, Views const& outputs, cudaStream_t stream, std::size_t profile);
     void execute(cudaStream_t stream);
     void end(cudaStream_t stream, cudaStream_t asked);
+    void done(cudaStream_t stream);  // the latest work is what is on this stream so far
 
     void copy_in(View const& target, Array const& source, cudaStream_t stream);
     Arrays copy_out(Views const& views, cudaStream_t stream);
@@ -73,14 +75,14 @@ public:
     cudaStream_t stream() const { return own_; }
     Views const& results() const { return results_; }
     bool depends_on_data() const { return !running_allocators_.empty(); }
-    Memory& memory(std::string const& input) { return inputs_[input]; }
     Retired& retired() { return retired_; }
 
 private:
     void make_context();  // also anew, after a refit or a warm-up
     void release();
     void* address_of(TensorInfo const& info, View const& given, cudaStream_t stream);
-    View bind_output(TensorInfo const& info, View const* given, bool shared);
+    View bind_output(TensorInfo const& info, View const* given, Views const& inputs, cudaStream_t stream);
+    void set_address(TensorInfo const& info, void* address);
 
     Loaded& state_;
     std::size_t generation_ = 0;
@@ -109,7 +111,7 @@ struct Loaded {
     LoadOptions options;
     std::string version, capability;
     Signature signature;
-    std::optional<Refit> takes;  // from the manifest
+    std::optional<Manifest> manifest;
     Gate gate;
     std::mutex mutex;                         // of the pool and the cache
     std::condition_variable returned;         // to the pool
@@ -137,7 +139,7 @@ struct Loaded {
     void lost();       // instead of give()
     void free_idle();  // with the mutex
     // The index of the profile. Throws the errors of feeds.
-    std::size_t check(Arrays const& feeds, Profile profile) const;
+    std::size_t check(Arrays const& feeds, Profile profile, Views const& states = {}) const;
     Arrays run(Arrays const& feeds, Profile profile);
 
     Workers<Arrays> workers;

@@ -132,8 +132,70 @@ Signature read_signature(Reader const& reader) {
     return signature;
 }
 
+// Any number of JSON's.
+std::optional<double> number(Json const& json) {
+    if (auto const* whole = std::get_if<std::int64_t>(&json.value)) return static_cast<double>(*whole);
+    auto const* real = std::get_if<double>(&json.value);
+    return real ? std::optional(*real) : std::nullopt;
+}
+
+Precisions read_precisions(Reader const& reader) {
+    Precisions precisions;
+    auto const calls = reader.at("calls");
+    for (auto const& [name, json] : calls.object()) precisions.calls[name] = calls.count(name);
+    if (reader.has("file")) precisions.file = reader.text("file");
+    if (reader.has("sha256")) precisions.sha256 = reader.text("sha256");
+    if (reader.find("data")) precisions.data = reader.text("data");
+    if (!reader.find("sqnr")) return precisions;
+    auto const sqnr = reader.at("sqnr");
+    for (auto const& [name, json] : sqnr.object()) {
+        auto const decibels = number(json);
+        if (!decibels && sqnr.has(name)) throw sqnr.wrong(name, "a number or null");
+        precisions.sqnr[name] = decibels;
+    }
+    return precisions;
+}
+
+// [file, within, operation, function, ordinal, dtype, [scale, …]]
+CallPrecision read_call(Json const& json, Reader const& refit) {
+    auto const* row = std::get_if<List>(&json.value);
+    auto const wrong = [&] { return refit.wrong("precisions", "a list of calls with a dtype and scales"); };
+    auto const text = [&](std::size_t index) {
+        auto const* found = std::get_if<std::string>(&(*row)[index].value);
+        if (!found) throw wrong();
+        return *found;
+    };
+    auto const* ordinal = row && row->size() == 7 ? std::get_if<std::int64_t>(&(*row)[4].value) : nullptr;
+    auto const* scales = ordinal ? std::get_if<List>(&(*row)[6].value) : nullptr;
+    if (!scales) throw wrong();
+    CallPrecision call{text(0), text(1), text(2), text(5), *ordinal, {}};
+    for (auto const& each : *scales) {
+        auto const scale = number(each);
+        if (!scale) throw wrong();
+        call.scales.push_back(*scale);
+    }
+    return call;
+}
+
+// Of each state, which is an input, the output that is like it.
+std::map<std::string, std::string> read_states(Reader const& reader) {
+    std::map<std::string, std::string> states;
+    if (!reader.find("states")) return states;
+    auto const named = reader.at("states"), inputs = reader.at("inputs"), outputs = reader.at("outputs");
+    for (auto const& [name, json] : named.object()) {
+        auto const output = states[name] = named.text(name);
+        auto const wrong = named.wrong(name, "an input that is like its output");
+        if (!inputs.find(name) || !outputs.find(output)) throw wrong;
+        for (auto const* key : {"dtype", "shape"})
+            if (!(*inputs.at(name).find(key) == *outputs.at(output).find(key))) throw wrong;
+    }
+    return states;
+}
+
 Refit read_refit(Reader const& reader) {
     Refit refit{reader.text("structure_sha256"), reader.text("values_sha256"), reader.flag("identical"), {}};
+    if (reader.find("precisions"))
+        for (auto const& item : reader.list("precisions")) refit.calls.push_back(read_call(item, reader));
     auto const values = reader.at("values");
     for (auto const& [name, json] : values.object()) {
         auto const& pair = values.list(name);
@@ -168,6 +230,9 @@ Manifest parse_manifest(std::string const& text, std::string const& label) try {
     manifest.size = engine.size("bytes");
     manifest.compute_capabilities = reader.strings("compute_capabilities");
     manifest.signature = read_signature(reader);
+    manifest.states = read_states(reader);
+    if (reader.find("precision")) manifest.precision = reader.text("precision");
+    if (reader.has("precisions")) manifest.precisions = read_precisions(reader.at("precisions"));
     if (reader.find("config")) {
         auto const config = reader.at("config");
         manifest.version_compatible = config.flag("version_compatible");

@@ -22,7 +22,10 @@ DOUBLES = Path(__file__).parent / "double"
 HEADERS = ("NvInfer.h", "cuda_runtime_api.h")
 SAME = "std::is_same_v<{}, {}>"
 AS = "template <typename T> using as = T;"  # a cast would take a function that may throw for one that may not
-NOT_NEEDED = ("nvinfer1::ICudaEngine::getProfileTensorValuesV2",)  # engine.cpp takes an older function where it lacks
+NOT_NEEDED = (  # engine.cpp does without them
+    "nvinfer1::ICudaEngine::getProfileTensorValuesV2",
+    "nvinfer1::ICudaEngine::getAliasedInputTensor",
+)
 
 
 def statements(text: str, defined: set[str]) -> list[str]:

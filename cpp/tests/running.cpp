@@ -1,4 +1,5 @@
 // What a service does with an engine, on the doubles of this folder: running ENGINE CASE [FILE].
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -15,6 +16,7 @@ using trtdsl::Array;
 using trtdsl::Captured;
 using trtdsl::Context;
 using trtdsl::Engine;
+using trtdsl::Session;
 using trtdsl::View;
 
 #define CHECK(what) \
@@ -340,6 +342,136 @@ void turns(std::filesystem::path const& path, std::filesystem::path const& weigh
         if (!problem.empty()) throw std::runtime_error(problem);
 }
 
+// `next` is `cache` + x, in cache's own memory where TensorRT says so (`in_place`), and y is 2 x.
+void replaced(Engine const& engine, bool in_place) {
+    std::vector<float> const fed{1, 2, 3, 4}, once{11, 22, 33, 44}, twice{12, 24, 36, 48};
+    CHECK(engine.signature().outputs[0].alias == (in_place ? "cache" : ""));
+    CHECK(values(engine.run({{"x", floats({2, 2}, fed)}, {"cache", floats({2, 2}, {10, 20, 30, 40})}}).at("next")) == once);
+    Floats const x(fed), cache({10, 20, 30, 40}), other({0, 0, 0, 0}), odd({10, 20, 30, 40}, 4);
+    Context context(engine);
+    context.enqueue({{"x", matrix(x)}, {"cache", matrix(cache)}});
+    auto const own = context.finish().at("next");
+    CHECK(own.data != cache.data() && cache.now()[0] == 10);  // an input stays as it is
+    context.enqueue({{"x", matrix(x)}, {"cache", matrix(cache)}}, {{"next", matrix(other)}});
+    context.finish();
+    CHECK(other.now() == once && cache.now()[0] == 10);
+    context.enqueue({{"x", matrix(x)}, {"cache", matrix(odd)}}, {{"next", matrix(odd)}});
+    context.finish();
+    CHECK(odd.now() == once);
+    int const copies = device::counted("cudaMemcpyAsync");
+    context.enqueue({{"x", matrix(x)}, {"cache", matrix(other)}}, {{"next", matrix(other)}});
+    context.finish();
+    CHECK(other.now() == twice && device::counted("cudaMemcpyAsync") == copies + !in_place);
+    // What a run left in the context's own memory is no input of the next one, unless the engine replaces it.
+    if (in_place) context.enqueue({{"x", matrix(x)}, {"cache", own}}), context.finish();
+    else CHECK(ends("feed-place", [&] { context.enqueue({{"x", matrix(x)}, {"cache", own}}); }));
+    CHECK(ends("feed-place", [&] { context.enqueue({{"x", own}, {"cache", matrix(cache)}}); }));
+
+    Captured fixed(engine, {{"x", floats({2, 2}, fed)}, {"cache", floats({2, 2}, {10, 20, 30, 40})}});
+    for (int i = 0; i < 2; ++i) CHECK(values(fixed.run({{"x", floats({2, 2}, fed)}, {"cache", floats({2, 2}, {10, 20, 30, 40})}}).at("next")) == once);
+    if (in_place) {
+        CHECK(ends("feed-place", [&] { Captured(engine, {{"x", matrix(x)}, {"cache", matrix(cache)}}, {{"next", matrix(other)}}); }));
+        Captured bound(engine, {{"x", matrix(x)}, {"cache", matrix(cache)}}, {});
+        CHECK(cache.now()[0] == 10);  // capturing runs the engine, and leaves no trace
+        for (int i = 0; i < 2; ++i) bound.launch();
+        bound.finish();
+        CHECK(cache.now() == twice && bound.memory().at("next").data == cache.data());
+    }
+}
+
+// The states of an engine: `cache`, replaced in place where TensorRT does that, and `total`, of two buffers; both grow by x.
+void states(Engine const& engine, bool in_place) {
+    auto const step = [](Session& session, std::vector<float> const& x) {
+        auto results = session.run({{"x", floats({static_cast<std::int64_t>(x.size()) / 2, 2}, x)}});
+        CHECK(results.size() == 1);
+        return values(results.at("y"));
+    };
+    auto const now = [](Session const& session, char const* name) {
+        auto const view = session.states().at(name);
+        auto const size = static_cast<std::size_t>(view.shape[0]) * 2;
+        std::vector<float> result(size);
+        std::memcpy(result.data(), device::access(view.data, size * sizeof(float)), size * sizeof(float));
+        return result;
+    };
+    using Floating = std::vector<float>;
+    CHECK(engine.manifest()->states.at("total") == "next_total");
+    CHECK(ends("usage", [&] { Session session(engine); }));
+    CHECK(ends("feed-name", [&] { Session session(engine, {{"total", {2, 2}}, {"cache", {2, 2}}, {"x", {2, 2}}}); }));
+    CHECK(ends("feed-rank", [&] { Session session(engine, {{"total", {2}}, {"cache", {2, 2}}}); }));
+    CHECK(ends("feed-shape", [&] { Session session(engine, {{"total", {2, 3}}, {"cache", {2, 2}}}); }));
+    CHECK(ends("feed-shape", [&] { Session session(engine, {{"total", {2, 2}}, {"cache", {-1, 2}}}); }));
+    Session session(engine, {{"total", {2, 2}}, {"cache", {2, 2}}});
+    CHECK((step(session, {1, 2, 3, 4}) == Floating{2, 4, 6, 8}));
+    CHECK((step(session, {10, 20, 30, 40}) == Floating{20, 40, 60, 80}));
+    for (auto const* name : {"cache", "total"}) CHECK((now(session, name) == Floating{11, 22, 33, 44}));
+    int const copies = device::counted("cudaMemcpyAsync"), allocations = device::counted("cudaMalloc");
+    step(session, {0, 0, 0, 0});
+    CHECK(device::counted("cudaMemcpyAsync") == copies + 2 && device::counted("cudaMalloc") == allocations);  // x and y
+
+    CHECK(ends("feed-name", [&] { session.run({}); }));
+    CHECK(ends("feed-name", [&] { session.run({{"x", floats({2, 2}, {1, 1, 1, 1})}, {"total", floats({2, 2}, {1, 1, 1, 1})}}); }));
+    CHECK(ends("feed-profile", [&] { step(session, Floating(80, 1)); }));
+    CHECK(ends("feed-shape", [&] { session.run({{"x", {"float32", {2, 2}, "short"}}}); }));
+    Floats const x({1, 1, 1, 1}), y({0, 0, 0, 0});
+    CHECK(ends("feed-name", [&] { session.enqueue({{"x", matrix(x)}, {"cache", matrix(y)}}); }));
+    CHECK(ends("feed-name", [&] { session.enqueue({{"x", matrix(x)}}, {{"next_total", matrix(y)}}); }));
+    for (auto const* name : {"cache", "total"}) CHECK((now(session, name) == Floating{11, 22, 33, 44}));
+    {
+        OwnStream const stream;
+        for (int i = 0; i < 3; ++i) session.enqueue({{"x", matrix(x)}}, {{"y", matrix(y)}}, i == 1 ? nullptr : stream.handle);
+        CHECK(!session.ready() && y.now()[0] == 0);
+        CHECK(session.finish().size() == 1);
+        CHECK(session.ready() && y.now()[0] == 2);
+        for (auto const* name : {"cache", "total"}) CHECK((now(session, name) == Floating{14, 25, 36, 47}));
+    }
+
+    auto beams = session.fork({1, 1, 0});
+    step(beams, {1, 1, 1, 1, 1, 1});
+    for (auto const* name : {"cache", "total"}) {
+        CHECK((now(beams, name) == Floating{37, 48, 37, 48, 15, 26}));
+        CHECK((now(session, name) == Floating{14, 25, 36, 47}));
+    }
+    for (auto const& rows : std::vector<std::vector<std::size_t>>{{}, {2}, {0, 9}}) CHECK(ends("feed-shape", [&] { session.fork(rows); }));
+    session.reset();
+    session.finish();
+    for (auto const* name : {"cache", "total"}) CHECK((now(session, name) == Floating(4)));
+    auto const before = session.states().at("cache").data;
+    step(session, {1, 2, 3, 4});
+    CHECK((session.states().at("cache").data == before) == in_place);
+    Session const moved = std::move(beams);
+    CHECK((now(moved, "total")[0] == 37));
+    beams = Session(engine, {{"total", {1, 2}}, {"cache", {1, 2}}});
+    CHECK((step(beams, {1, 2}) == Floating{2, 4}));
+
+    std::vector<std::thread> all;  // a session for each thread, and one that they quarrel about
+    std::vector<std::string> problems(4);
+    std::atomic<int> taken{0}, refused{0};
+    session.reset();
+    for (std::size_t i = 0; i < 4; ++i)
+        all.emplace_back([&, i] {
+            try {
+                Session own(engine, {{"total", {2, 2}}, {"cache", {2, 2}}});
+                for (int round = 0; round < 30; ++round) {
+                    step(own, {static_cast<float>(i), 1, 1, 1});
+                    try {
+                        step(session, {1, 1, 1, 1});
+                        ++taken;
+                    } catch (trtdsl::Error const& error) {
+                        if (error.code() != "usage") throw;
+                        ++refused;
+                    }
+                }
+                for (auto const* name : {"cache", "total"}) CHECK((now(own, name) == Floating{30 * static_cast<float>(i), 30, 30, 30}));
+            } catch (std::exception const& error) {
+                problems[i] = error.what();
+            }
+        });
+    for (auto& each : all) each.join();
+    for (auto const& problem : problems)
+        if (!problem.empty()) throw std::runtime_error(problem);
+    CHECK(taken + refused == 120 && (now(session, "total") == Floating(4, static_cast<float>(taken))));
+}
+
 // No more contexts than there may be, however many threads run; feeds that do not fit cost none.
 void pool(std::filesystem::path const& path) {
     trtdsl::LoadOptions options;
@@ -524,6 +656,9 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     else if (what == "default") by_default(engine);
     else if (what == "shapes") shapes(engine);
     else if (what == "captured") captured(engine);
+    else if (what == "replaced") replaced(engine, file == "in place");
+    else if (what == "states") states(engine, file == "in place");
+    else if (what == "session") Session(engine, {{"total", {2, 2}}, {"cache", {2, 2}}}).fork({1, 0}).run(feeds(1));
     else if (what == "weights") std::cout << values(engine.run(feeds(1)).at("y"))[0] << "\n";
     else if (what == "unsupported") Captured(engine, feeds(1));
     else if (what == "capture") Captured(engine, feeds(1)).run(feeds(2));

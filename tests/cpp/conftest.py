@@ -1,9 +1,11 @@
 """The C++ library, compiled once for the tests that hold it against the Python one, by the process that is first."""
 
 import fcntl
+import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,23 +16,43 @@ CPP = Path(__file__).parents[2] / "cpp"
 UNITY = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=30")  # a third of the time
 STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror")
 SUPPRESSED = Path(__file__).parents[2] / "cpp" / "tests" / "thread_sanitizer.supp"
-ADDRESS = "-fsanitize=address,undefined"
+ADDRESS, THREAD = "-fsanitize=address,undefined", "-fsanitize=thread"
 
 
 def write_array(path, data):
     write_atomically(check_writable(path, ARRAY, (), force=True), data)
 
 
-def cmake(folder, backend, *options):
+def cmake(folder, backend, *options, targets=("all",)):
     """Configures and builds the library, which compiles without a warning."""
     if not (shutil.which("cmake") and shutil.which("g++")):
         pytest.skip("needs cmake and g++ to compile cpp/")
     command = ["cmake", "-S", CPP, "-B", folder, f"-DTRTDSL_BACKEND={backend}", *UNITY, *options]
     subprocess.run(command, check=True, capture_output=True)
-    built = subprocess.run(["cmake", "--build", folder, "-j2"], capture_output=True, text=True)
+    built = subprocess.run(["cmake", "--build", folder, "-j2", "--target", *targets], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     assert "warning" not in built.stdout + built.stderr
     return folder
+
+
+@functools.cache
+def sanitizing_compiler():
+    """clang++, which takes half of g++'s time with sanitizers, where it is there with them; else g++."""
+    with tempfile.TemporaryDirectory() as folder:
+        (source := Path(folder, "main.cpp")).write_text("int main() {}\n")
+        for sanitizers in (ADDRESS, THREAD):
+            command = ["clang++", sanitizers, source, "-o", Path(folder, "main")]
+            if not shutil.which("clang++") or subprocess.run(command, capture_output=True).returncode:
+                return "g++"
+    return "clang++"
+
+
+def compiled(main, program, library, sanitizers=""):
+    """Compiles a program of one file with the library in a folder, where it is there for the doubles with these."""
+    doubles = [sanitizers, "-DTRTDSL_WITH_TENSORRT", f"-I{CPP / 'tests/double'}"] if sanitizers else []
+    command = [sanitizing_compiler() if sanitizers else "g++", *STRICT, *doubles, f"-I{CPP / 'include'}"]
+    subprocess.run([*command, main, library / "libtrtdsl_engine.a", "-o", program], check=True)
+    return program
 
 
 @pytest.fixture(scope="session")
@@ -53,12 +75,14 @@ def once(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def binaries(once):
-    """run_engine and the probe, compiled without TensorRT."""
+    """run_engine and the probe, compiled without TensorRT; the library is installed in ``static`` and ``shared``."""
 
     def make(folder):
-        cmake(folder, "none")
-        sources = [CPP / "tests/probe.cpp", folder / "libtrtdsl_engine.a"]
-        subprocess.run(["g++", *STRICT, f"-I{CPP / 'include'}", *sources, "-o", folder / "probe"], check=True)
+        for kind, shared, examples in (("static", "OFF", "ON"), ("shared", "ON", "OFF")):  # of the same objects
+            prefix = f"-DCMAKE_INSTALL_PREFIX={folder / kind}"
+            cmake(folder, "none", prefix, f"-DBUILD_SHARED_LIBS={shared}", f"-DTRTDSL_EXAMPLES={examples}")
+            subprocess.run(["cmake", "--install", folder], check=True, capture_output=True)
+        compiled(CPP / "tests/probe.cpp", folder / "probe", folder)
 
     return once("none", make)
 
@@ -83,21 +107,22 @@ def run_engine(binaries):
     return run
 
 
-def on_doubles(folder, sanitizers, *options):
+def on_doubles(folder, sanitizers, *targets):
     """The library on the doubles of TensorRT and CUDA, with sanitizers that end the program at what they find."""
-    return cmake(folder, "double", f"-DCMAKE_CXX_FLAGS=-g1 -O0 {sanitizers} -fno-sanitize-recover=all", *options)
+    flags = f"-DCMAKE_CXX_FLAGS=-g1 -O0 {sanitizers} -fno-sanitize-recover=all"
+    return cmake(folder, "double", flags, f"-DCMAKE_CXX_COMPILER={sanitizing_compiler()}", targets=targets)
 
 
 @pytest.fixture(scope="session")
 def sanitized(once):
     """With the sanitizers of addresses and behaviour."""
-    return once("sanitized", lambda folder: on_doubles(folder, ADDRESS))
+    return once("sanitized", lambda folder: on_doubles(folder, ADDRESS, "all"))
 
 
 @pytest.fixture(scope="session")
 def threaded(once):
     """With the sanitizer of threads."""
-    return once("threaded", lambda folder: on_doubles(folder, "-fsanitize=thread", "-DTRTDSL_EXAMPLES=OFF"))
+    return once("threaded", lambda folder: on_doubles(folder, THREAD, "running", "running_standard"))
 
 
 @pytest.fixture(params=["sanitized", "threaded"])

@@ -12,22 +12,20 @@ from trtdsl.cli.app import app
 from trtdsl.engine.cpp import literal
 from trtdsl.engine.loading.manifest import manifest_path
 
-from .conftest import ADDRESS, STRICT, UNITY
+from .conftest import ADDRESS, UNITY, compiled
 from .test_running import write
 
 
-def compiled(folder, library):
+def run(folder, library):
     """The project's program with the library that the tests compiled on the doubles."""
-    options = [*STRICT, ADDRESS, "-DTRTDSL_WITH_TENSORRT", f"-I{folder / 'trtdsl/include'}"]
-    sources = [folder / "main.cpp", library / "libtrtdsl_engine.a"]
-    subprocess.run(["g++", *options, *sources, "-o", folder / "main"], check=True)
-    done = subprocess.run([folder / "main"], cwd=folder, capture_output=True, text=True)
+    main = compiled(folder / "main.cpp", folder / "main", library, ADDRESS)
+    done = subprocess.run([main], cwd=folder, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
 def test_the_project_runs_its_engine(sanitized, tmp_path):
     folder = td.export_cpp(write(tmp_path / "a.engine"), tmp_path / "project")
-    code, said = compiled(folder, sanitized)
+    code, said = run(folder, sanitized)
     assert (code, said) == (0, "y: float32 4 2, 32 bytes\ns: int64 2, 16 bytes\np: float32 0, 0 bytes\n")
     assert (folder / "double.engine.cache").read_bytes().startswith(b'{"bytes"')
     (folder / "double.engine").write_bytes(b"")
@@ -62,7 +60,7 @@ def test_texts_of_a_manifest_never_become_code(sanitized, tmp_path):
         profile["inputs"] = {HOSTILE: profile["inputs"]["x"]}
     manifest_path(path).write_text(json.dumps(facts))
     folder = td.export_cpp(path, tmp_path / "project")
-    code, said = compiled(folder, sanitized)
+    code, said = run(folder, sanitized)
     assert (code, "input 'x' is missing" in said) == (2, True)  # the engine's own name
     text = (folder / "main.cpp").read_text()
     assert not list(tmp_path.rglob("evil")) and "system(\\042" in text and "\n#error" not in text

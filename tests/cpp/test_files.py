@@ -404,8 +404,8 @@ def test_files_that_claim_more_than_the_memory_there_is(binaries, tmp_path, name
 
 @pytest.mark.parametrize("kind", ["npy", "safetensors", "cache"])
 def test_a_file_is_held_once(binaries, tmp_path, kind):
-    """A file of 100 MiB is read, and written where the probe does that, with 160 MiB for the whole program."""
-    path, size, limit = tmp_path / f"a.{kind}", 100 << 20, 160 << 20
+    """A file of 40 MiB is read, and written where the probe does that, with 64 MiB for the whole program."""
+    path, size, limit = tmp_path / f"a.{kind}", 40 << 20, 64 << 20
     if kind == "npy":
         np.save(path, np.zeros(size, np.int8))
     elif kind == "safetensors":

@@ -8,8 +8,6 @@ import pytest
 
 from trtdsl.core.version import __version__
 
-from .conftest import cmake
-
 PROGRAM = """#include <trtdsl/engine.hpp>
 #include <iostream>
 static_assert(TRTDSL_VERSION >= TRTDSL_MAKE_VERSION(0, 1, 0) && TRTDSL_VERSION < TRTDSL_MAKE_VERSION(99, 0, 0));
@@ -33,15 +31,6 @@ SAID = f"{__version__} {__version__} {__version__} feed-name "
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
 
 
-@pytest.fixture(scope="module")
-def installed(binaries, tmp_path_factory):
-    prefix = tmp_path_factory.mktemp("prefix")
-    # The prefix of pkg-config's file is that of the configuration.
-    subprocess.run(["cmake", binaries, f"-DCMAKE_INSTALL_PREFIX={prefix}"], check=True, capture_output=True)
-    subprocess.run(["cmake", "--install", binaries], check=True, capture_output=True)
-    return prefix
-
-
 @pytest.fixture
 def user(tmp_path):
     (tmp_path / "main.cpp").write_text(PROGRAM)
@@ -49,16 +38,21 @@ def user(tmp_path):
     return tmp_path
 
 
-def test_find_package(installed, user):
-    configure = ["cmake", "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={installed}"]
+def found_by_cmake(user, prefix):
+    """What the user's program says, with the library that find_package() finds."""
+    configure = ["cmake", "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={prefix}"]
     subprocess.run(configure, check=True, capture_output=True)
     subprocess.run(["cmake", "--build", user / "build"], check=True, capture_output=True)
-    assert subprocess.run([user / "build/user"], check=True, capture_output=True, text=True).stdout == f"{SAID}{ABC}\n"
+    return subprocess.run([user / "build/user"], check=True, capture_output=True, text=True).stdout
+
+
+def test_find_package(binaries, user):
+    assert found_by_cmake(user, binaries / "static") == f"{SAID}{ABC}\n"
 
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="needs pkg-config")
-def test_pkg_config(installed, user):
-    (described,) = installed.glob("lib*/**/pkgconfig/trtdsl.pc")
+def test_pkg_config(binaries, user):
+    (described,) = (binaries / "static").glob("lib*/**/pkgconfig/trtdsl.pc")
     command = ["pkg-config", "--cflags", "--libs", "trtdsl"]
     environment = {**os.environ, "PKG_CONFIG_PATH": str(described.parent)}
     flags = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.split()
@@ -67,11 +61,9 @@ def test_pkg_config(installed, user):
 
 
 @pytest.mark.skipif(not (shutil.which("readelf") and shutil.which("nm")), reason="needs binutils")
-def test_a_shared_library_says_which_versions_replace_it(user, tmp_path):
+def test_a_shared_library_says_which_versions_replace_it(binaries, user):
     """And exports what its header declares."""
-    prefix = tmp_path / "prefix"
-    folder = cmake(tmp_path / "shared", "none", "-DBUILD_SHARED_LIBS=ON", f"-DCMAKE_INSTALL_PREFIX={prefix}")
-    subprocess.run(["cmake", "--install", folder], check=True, capture_output=True)
+    prefix = binaries / "shared"
     (library,) = prefix.glob("lib*/**/libtrtdsl_engine.so")
     dynamic = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
     assert f"[libtrtdsl_engine.so.{__version__.rpartition('.')[0]}]" in dynamic
@@ -81,8 +73,4 @@ def test_a_shared_library_says_which_versions_replace_it(user, tmp_path):
     ).stdout
     assert "trtdsl::open_engine(" in exported and "typeinfo for trtdsl::Error" in exported
     assert not [name for name in ("parse_json", "Sha256", "write_file", "Reader") if f"trtdsl::{name}" in exported]
-    configure = ["cmake", "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={prefix}"]
-    subprocess.run(configure, check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", user / "build"], check=True, capture_output=True)
-    done = subprocess.run([user / "build/user"], check=True, capture_output=True, text=True)
-    assert done.stdout == f"{SAID}{ABC}\n"
+    assert found_by_cmake(user, prefix) == f"{SAID}{ABC}\n"

@@ -18,7 +18,8 @@ from trtdsl.engine.loading.loader import open_engine
 from trtdsl.engine.loading.manifest import manifest_path
 
 from ..engine.loading.test_loader import mutate
-from .conftest import CPP, STRICT
+from .conftest import CPP, compiled
+from .test_running import write
 
 BACKEND = get_backend("tensorrt-rtx")
 HAVE = f"--have=tensorrt-rtx={BACKEND.version}"
@@ -121,6 +122,23 @@ def test_versions_libraries_capabilities(run_engine, probe, engine):
     assert "compute-capability" in probe("capability", "12.0", code=5)
 
 
+CALL = ["net.py", "block", "linear", "linear", 1, "int8", [0.5, 2]]
+
+
+def test_the_precision_and_the_scales_are_shown(run_engine, tmp_path):
+    hashes = {"structure_sha256": "5" * 64, "values_sha256": "0" * 64}
+    precisions = {"calls": {"int8": 1, "float16": 20}, "file": None, "sqnr": {"y": 40.5, "z": None}}
+    refit = {**hashes, "weights": [], "values": {}, "precisions": [CALL]}
+    engine = write(tmp_path / "a.engine", precision="float16", precisions=precisions, refit=refit)
+    said = run_engine(engine, "--check", *have("1.7.1.116")).splitlines()[1:]
+    assert said == [
+        "precision float16",
+        "calls in float16: 20",
+        "calls in int8: 1",
+        "net.py block: linear 1 in int8 0.5 2",
+    ]
+
+
 def test_the_same_verdict_as_python_on_spoiled_files(probe, engine, tmp_path):
     rng = random.Random(2)
     data, manifest = engine.read_bytes(), manifest_path(engine).read_bytes()
@@ -139,7 +157,12 @@ def test_the_same_verdict_as_python_on_spoiled_files(probe, engine, tmp_path):
         {"engine": {**facts["engine"], "sha256": "0" * 64}},
         {"network": 'quoted "name" \\ \u00e9 \U0001f600'},
         {"backend": {"name": "tensorrt", "version": "10.3.0.26"}},
-    ]
+        {"states": {}}, {"states": {"x": "y"}}, {"states": {"k": "y"}}, {"states": {"z": "y"}}, {"states": {"x": 3}},
+        {"precision": "float16"}, {"precision": 16}, {"precisions": None}, {"precisions": {}},
+        {"precisions": {"calls": {"int8": -1}}}, {"precisions": {"calls": {"int8": 1}, "sqnr": {"y": "good"}}},
+        {"refit": {**refit, "precisions": [CALL]}}, {"refit": {**refit, "precisions": [CALL[:-1]]}},
+        {"refit": {**refit, "precisions": [[*CALL[:-1], ["0.5"]]]}},
+    ]  # fmt: skip
     cases = [(data, json.dumps({**facts, **change}).encode()) for change in changed]
     cases += [(mutate(data, manifest, rng), manifest) for _ in range(150)]
     cases += [(data, mutate(manifest, data, rng)) for _ in range(150)]
@@ -162,6 +185,7 @@ def test_the_same_verdict_as_python_on_spoiled_files(probe, engine, tmp_path):
         if ours != theirs and "manifest-damaged" not in (ours, theirs)
     }
     assert not differing
+    assert got[: len(changed)] == expected[: len(changed)]
     # Two JSON readers may differ on what is no JSON at all, not on whose it is.
     agreeing = sum(ours == theirs for ours, theirs in zip(expected, got, strict=True))
     assert agreeing >= 0.99 * len(cases)
@@ -187,8 +211,7 @@ def test_the_guide_s_program_compiles_and_runs(binaries, engine, tmp_path):
     text = (CPP.parent / "docs/engines.md").read_text()
     program = text.split("```cpp\n")[1].split("```")[0].replace("1.7.1.116", BACKEND.version)
     (tmp_path / "main.cpp").write_text(program)
-    compiler = ["g++", *STRICT, f"-I{CPP / 'include'}"]
-    subprocess.run([*compiler, "main.cpp", binaries / "libtrtdsl_engine.a", "-o", "main"], check=True, cwd=tmp_path)
+    compiled(tmp_path / "main.cpp", tmp_path / "main", binaries)
     done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr.split(":")[0]) == (2, "engine-missing")
     shutil.copy(engine, tmp_path / "double.engine")

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from trtdsl.engine.loading.runtime_cache import read_runtime_cache, write_runtime_cache
 
-from .conftest import ADDRESS, CPP, STRICT
+from .conftest import ADDRESS, CPP, compiled
 
 PROGRAM = """in x -1 2
 profile 0 x 2 1 2 4 2 8 2
@@ -33,6 +33,26 @@ SHAPES_FACTS = {
     "inputs": {"k": {"dtype": "int64", "shape": [2]}},
     "outputs": {"z": {"dtype": "float32", "shape": ["K", "L"]}},
     "profiles": [{"inputs": {"k": {"min": [2], "opt": [2], "max": [2]}}}],
+}
+
+# Two states that grow by x: TensorRT-RTX writes `next_cache` where `cache` lies.
+STATES = """in x -1 2
+in cache -1 2
+in total -1 2
+profile 0 x 2 1 2 2 2 16 2
+profile 0 cache 2 1 2 2 2 16 2
+profile 0 total 2 1 2 2 2 16 2
+out next_cache sum cache,x -1 2
+alias next_cache cache
+out next_total sum total,x -1 2
+out y twice x -1 2
+"""
+ROWS, RANGE = {"dtype": "float32", "shape": ["N", 2]}, {"min": [1, 2], "opt": [2, 2], "max": [16, 2]}
+STATES_FACTS = {
+    "inputs": dict.fromkeys(("x", "cache", "total"), ROWS),
+    "outputs": dict.fromkeys(("next_cache", "next_total", "y"), ROWS),
+    "profiles": [{"inputs": dict.fromkeys(("x", "cache", "total"), RANGE)}],
+    "states": {"cache": "next_cache", "total": "next_total"},
 }
 
 REFITTED = PROGRAM + "weight other 4 0\nweight scale 0 2\n"
@@ -113,6 +133,29 @@ def test_inputs_that_are_shapes(running, tmp_path, product, program):
     running(write(tmp_path / "shapes.engine", SHAPES, product=product, **SHAPES_FACTS), "shapes", program=program)
 
 
+@pytest.mark.parametrize(
+    ("product", "program", "file"),
+    [("tensorrt-rtx", "running", ["in place"]), ("tensorrt", "running_standard", [])],  # and headers that know no alias
+)
+def test_states_and_outputs_that_replace_inputs(running, tmp_path, product, program, file):
+    engine = write(tmp_path / "states.engine", STATES, product=product, **STATES_FACTS)
+    running(engine, "states", *file, program=program)
+    one = "".join(line for line in STATES.replace("next_cache", "next").splitlines(True) if "total" not in line)
+    assert running(write(tmp_path / "a.engine", one, product=product), "replaced", *file, program=program) == ""
+    assert "no states" in running(tmp_path / "a.engine", "session", code=2, program=program)
+    other = write(tmp_path / "a.engine", STATES.replace("total", "other"), product=product, **STATES_FACTS)
+    assert "none that the engine has" in running(other, "session", code=7, program=program)
+
+
+@pytest.mark.parametrize(
+    "call", ["cudaMalloc:1", "cudaMalloc:5", "cudaMemsetAsync:1", "cudaMemsetAsync:3", "cudaMemcpyAsync:1"]
+)
+def test_failures_of_a_session_leave_nothing(running, tmp_path, call):
+    engine = write(tmp_path / "states.engine", STATES, **STATES_FACTS)
+    said = running(engine, "session", code=8, DOUBLE_FAIL=call)
+    assert said.startswith("out-of-memory" if "Malloc" in call else "execution-failed")
+
+
 def test_the_runtime_cache_of_an_engine(running, engine, tmp_path):
     """Python reads what C++ wrote, and C++ what Python wrote; what is stale or damaged is discarded with a warning."""
     cache, made_for = tmp_path / "double.cache", {"backend": "1.7.1.116", "compute_capability": "8.9"}
@@ -191,18 +234,7 @@ def test_the_guide_s_service_compiles_and_runs(sanitized, tmp_path):
     """The service in C++ of docs/engines.md, as it stands there, on the doubles."""
     program = (CPP.parent / "docs/engines.md").read_text().split("```cpp\n")[2].split("```")[0]
     (tmp_path / "service.cpp").write_text(program)
-    folders = [f"-I{CPP / 'include'}", f"-I{CPP / 'tests/double'}"]
-    command = [
-        "g++",
-        *STRICT,
-        ADDRESS,
-        "-DTRTDSL_WITH_TENSORRT",
-        *folders,
-        tmp_path / "service.cpp",
-        sanitized / "libtrtdsl_engine.a",
-        "-o",
-    ]
-    subprocess.run([*command, tmp_path / "service"], check=True)
+    service = compiled(tmp_path / "service.cpp", tmp_path / "service", sanitized, ADDRESS)
     ranges = {"min": [1, 3], "opt": [4, 3], "max": [16, 3]}
     write(
         tmp_path / "double.engine",
@@ -211,7 +243,7 @@ def test_the_guide_s_service_compiles_and_runs(sanitized, tmp_path):
         outputs={"y": {"dtype": "float32", "shape": ["N", 3]}},
         profiles=[{"inputs": {"x": ranges}}],
     )
-    done = subprocess.run([tmp_path / "service", tmp_path], capture_output=True, text=True)
+    done = subprocess.run([service, tmp_path], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.splitlines()) == ["200: 4.000000"] * 3 + ["400: feed-profile"]
     assert (tmp_path / "double.cache").is_file()

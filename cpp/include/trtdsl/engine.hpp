@@ -55,6 +55,7 @@ struct TensorInfo {
     std::string dtype;  // torch's name: float32, int64, …
     Shape shape;        // -1 for a dynamic size
     bool on_host = false;  // whether TensorRT reads or writes it on the CPU: the value of a shape; known to an Engine only
+    std::string alias{};   // of an output: the input in whose memory TensorRT writes it; known to an Engine only
 };
 
 struct Range {
@@ -96,11 +97,26 @@ struct Header {
     bool open_targets = false;  // built for no GPU in particular
 };
 
+// A call of the author's network, and the precision that it has.
+struct CallPrecision {
+    std::string file, within, operation, dtype;  // its file and function, what it calls, and how that computes
+    std::int64_t ordinal = 0;                    // which of such calls, from 0
+    std::vector<double> scales;                  // of int8 and float8
+};
+
+// The precision of each call, where they have one of their own: the counts by dtype, and what was measured.
+struct Precisions {
+    std::map<std::string, std::int64_t> calls;
+    std::string file, sha256, data;                     // where it stands, and on which data it was measured
+    std::map<std::string, std::optional<double>> sqnr;  // decibels by output; nothing for an exact one
+};
+
 // What a manifest says of the weights that an engine takes.
 struct Refit {
     std::string structure, values_sha256;  // of the network, and of the values that it was built with
     bool identical = false;                // whether it takes those values alone
     std::map<std::string, std::pair<std::int64_t, std::string>> values;  // by LAYER:ROLE, number of elements and dtype
+    std::vector<CallPrecision> calls{};    // those whose precision was chosen
 };
 
 // The manifest beside an engine: NAME.engine.json.
@@ -109,6 +125,9 @@ struct Manifest {
     std::uint64_t size = 0;
     std::vector<std::string> compute_capabilities, weights;
     Signature signature;
+    std::map<std::string, std::string> states;  // of each input that is a state, the output that the next run takes for it
+    std::string precision;                      // of the network: float32, float16, bfloat16
+    std::optional<Precisions> precisions;
     bool version_compatible = false, stripped = false;
     std::optional<Refit> refit;
 };
@@ -215,6 +234,8 @@ public:
     explicit Engine(std::filesystem::path const& path, LoadOptions const& options = {});
 
     Signature const& signature() const;
+    // What was read beside the engine; nothing where it was loaded without.
+    std::optional<Manifest> const& manifest() const;
 
     // Runs on arrays of the host and waits. Threads that call it at the same time run at the same time, each with a
     // context of its own from a pool of LoadOptions::contexts; more threads wait for one.
@@ -246,6 +267,7 @@ public:
 private:
     friend class Context;
     friend class Captured;
+    friend class Session;
     std::shared_ptr<Loaded> state_;
 };
 
@@ -261,7 +283,9 @@ public:
     // Enqueues a run on `stream`, or on the context's own for nullptr; CUDA's default stream is cudaStreamLegacy, and the
     // run is on the context's own between two events then. Memory is used where it lies; only what is not at a multiple
     // of 256 bytes, and an output in the memory of an input, is copied on the GPU. Inputs must live, and outputs be left
-    // alone, until the stream is there. Outputs that are not given go to memory of the context, until its next run.
+    // alone, until the stream is there. Outputs that are not given go to memory of the context, until its next run, and
+    // no input of that may lie there. An output with an alias is written in place where it is given its input's memory;
+    // otherwise that input is copied first, and stays as it is.
     // Throws feed-name, -dtype, -rank, -shape, -profile, -place, and what running throws.
     void enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs = {}, Stream stream = nullptr, Profile profile = {});
 
@@ -290,7 +314,8 @@ public:
     // Throws as running does, and unsupported for outputs whose shapes depend on data.
     Captured(Engine const& engine, std::map<std::string, Array> const& feeds, Profile profile = {}, bool graph = true);
     // In the caller's memory, whose addresses are part of the graph: at multiples of 256 bytes (feed-place), and alive as
-    // long as this. Outputs that are not given are in memory of its own.
+    // long as this. Outputs that are not given are in memory of its own; one with an alias is in that input's memory,
+    // which every launch changes.
     Captured(Engine const& engine, std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs, Profile profile = {}, bool graph = true);
     ~Captured();
     Captured(Captured&&) noexcept;
@@ -311,6 +336,43 @@ public:
 
 private:
     struct State;
+    std::unique_ptr<State> state_;
+};
+
+// Runs that hand states to one another on the GPU, such as a cache of keys and values: what td.State declares and the
+// manifest names. States begin with zeros. TensorRT writes one in place where its output has that alias; another has two
+// buffers, which take turns. Sessions of an engine are independent of each other; two runs of one at a time are refused.
+class Session {
+public:
+    // `shapes` are those of the states with dynamic sizes, by the inputs' names.
+    // Throws usage for an engine without states and for shapes that are missing, feed-name, feed-rank, feed-shape, out-of-memory.
+    explicit Session(Engine const& engine, std::map<std::string, Shape> const& shapes = {});
+    ~Session();
+    Session(Session&&) noexcept;
+    Session& operator=(Session&&) noexcept;
+
+    // As those of Context, with the inputs and outputs that are no states; a state that is given is feed-name. Where a run
+    // cannot be enqueued, the states are those of the one before, but for what TensorRT has written in place.
+    void enqueue(std::map<std::string, View> const& inputs, std::map<std::string, View> const& outputs = {}, Stream stream = nullptr, Profile profile = {});
+    std::map<std::string, View> finish();
+    bool ready() const;
+    std::map<std::string, Array> run(std::map<std::string, Array> const& feeds, Profile profile = {});
+    Stream stream() const;
+
+    // Zeros in every state, after the runs that were enqueued.
+    void reset();
+
+    // Another session whose states have these rows of this one's along the first dimension: beams, or a batch without the
+    // sequences that have ended. Waits. Throws feed-shape for other rows than there are.
+    Session fork(std::vector<std::size_t> const& rows) const;
+
+    // The states on the GPU as the latest run leaves them, by the inputs' names: to read and to write, in the order of a
+    // stream that comes after it. The next run moves or changes them.
+    std::map<std::string, View> states() const;
+
+private:
+    struct State;
+    explicit Session(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };
 

@@ -66,7 +66,6 @@ public:
     virtual ~IExecutionContext() noexcept = default;
     virtual bool setOptimizationProfileAsync(std::int32_t index, cudaStream_t stream) noexcept = 0;
     virtual bool setInputShape(char const* name, Dims const& dims) noexcept = 0;
-    virtual bool setInputTensorAddress(char const* name, void const* data) noexcept = 0;
     virtual bool setTensorAddress(char const* name, void* data) noexcept = 0;
     virtual bool setOutputAllocator(char const* name, IOutputAllocator* allocator) noexcept = 0;
     virtual std::int32_t inferShapes(std::int32_t count, char const** names) noexcept = 0;
@@ -113,6 +112,7 @@ public:
     virtual Dims getProfileShape(char const* name, std::int32_t index, OptProfileSelector select) const noexcept = 0;
     virtual std::int64_t const* getProfileTensorValuesV2(char const* name, std::int32_t index, OptProfileSelector select) const noexcept = 0;
 #ifdef TRT_MAJOR_RTX
+    virtual char const* getAliasedInputTensor(char const* tensorName) const noexcept = 0;
     virtual IRuntimeConfig* createRuntimeConfig() noexcept = 0;
     virtual IExecutionContext* createExecutionContext(IRuntimeConfig* config) noexcept = 0;
 #else

@@ -42,6 +42,7 @@ char const* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaMalloc(void** pointer, std::size_t size);
 cudaError_t cudaFree(void* pointer);
 cudaError_t cudaMemcpyAsync(void* target, void const* source, std::size_t size, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t size, cudaStream_t stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);

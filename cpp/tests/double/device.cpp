@@ -186,6 +186,12 @@ cudaError_t cudaMemcpyAsync(void* target, void const* source, std::size_t size, 
     return cudaSuccess;
 }
 
+cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t size, cudaStream_t stream) {
+    if (auto const error = unless("cudaMemsetAsync", cudaErrorIllegalAddress)) return error;
+    device::enqueue(stream, [=] { std::memset(device::access(pointer, size), value, size); });
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
     Lock const lock(mutex);
     if (auto const error = unless("cudaStreamCreateWithFlags", cudaErrorIllegalAddress)) return error;

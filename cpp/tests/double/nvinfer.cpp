@@ -3,11 +3,13 @@
 //   host NAME SIZE                an input of int64 that is read on the CPU
 //   profile INDEX NAME RANK MIN… OPT… MAX…
 //   values INDEX NAME COUNT MIN… OPT… MAX…    of an input that is read on the CPU
+//   alias OUT NAME                OUT is written where the input NAME lies; TensorRT before 10.15, as the other double is,
+//                                 knows of none
 //   weight LAYER ROLE VALUE       that a refit replaces; ROLE as in WeightsRole, by number
 //   invalid BITS                  what TensorRT-RTX says of the engine
 //   out NAME RULE SOURCE SIZES…   twice: SOURCE * 2, or times the last weight · shape: SOURCE's shape, on the CPU ·
 //                                 positive: SOURCE's values above 0, whose number only the run knows · fill: ones, in the
-//                                 shape that SOURCE holds
+//                                 shape that SOURCE holds · sum: SOURCE + OTHER, where SOURCE is written SOURCE,OTHER
 // A context keeps the weights that it was made with, as a captured graph does. Of TensorRT-RTX it counts "compile eager",
 // "compile lazy" for each new shape, and "capture", "replay" where graphs are on.
 #include "NvInfer.h"
@@ -36,13 +38,20 @@ struct Tensor {
     TensorLocation location = TensorLocation::kDEVICE;
     DataType type = DataType::kFLOAT;
     Dims dims{};
-    std::string rule, source;
+    std::string rule, source, other;
 };
+
+#ifdef TRT_MAJOR_RTX
+constexpr bool kAliases = true;
+#else
+constexpr bool kAliases = false;
+#endif
 
 struct Program {
     std::vector<std::string> order;
     std::map<std::string, Tensor> tensors;
     std::map<int, std::map<std::string, std::vector<Dims>>> profiles, values;
+    std::map<std::string, std::string> aliases;
     std::vector<std::pair<std::pair<std::string, WeightsRole>, float>> weights;
     std::uint64_t invalid = 0;
 };
@@ -68,12 +77,15 @@ bool parse(std::string const& text, Program& program) {
             float value = 0;
             words >> name >> role >> value;
             program.weights.push_back({{name, static_cast<WeightsRole>(role)}, value});
+        } else if (what == "alias") {
+            words >> name >> program.aliases[name];
         } else if (what == "invalid") {
             words >> program.invalid;
         } else if (words >> name && (what == "in" || what == "host" || what == "out")) {
             Tensor tensor;
             tensor.input = what != "out";
             if (what == "out") words >> tensor.rule >> tensor.source;
+            if (tensor.rule == "sum") tensor.other = tensor.source.substr(tensor.source.find(',') + 1), tensor.source.resize(tensor.source.find(','));
             if (what == "host" || tensor.rule == "shape") tensor.location = TensorLocation::kHOST, tensor.type = DataType::kINT64;
             tensor.dims = sizes(words, -1);
             program.order.push_back(name), program.tensors[name] = tensor;
@@ -161,8 +173,6 @@ public:
         return inside(dims, found->second.at(name)) && (shapes_[name] = dims, true);
     }
 
-    bool setInputTensorAddress(char const* name, void const* data) noexcept override { return setTensorAddress(name, const_cast<void*>(data)); }
-
     bool setTensorAddress(char const* name, void* data) noexcept override {
         bool const host = program_.tensors.at(name).location == TensorLocation::kHOST;
         if (host == device::owns(data)) wrong(std::string(name) + (host ? " is on the CPU, and got an address of the GPU" : " is on the GPU, and got an address of the CPU"));
@@ -187,7 +197,7 @@ public:
     Dims getTensorShape(char const* name) const noexcept override {
         auto const& tensor = program_.tensors.at(name);
         if (tensor.input) return shapes_.at(name);
-        return tensor.rule == "twice" ? shapes_.at(tensor.source) : tensor.rule == "fill" ? held(tensor.source) : tensor.dims;
+        return tensor.rule == "twice" || tensor.rule == "sum" ? shapes_.at(tensor.source) : tensor.rule == "fill" ? held(tensor.source) : tensor.dims;
     }
 
     bool enqueueV3(cudaStream_t stream) noexcept override {
@@ -249,9 +259,16 @@ private:
             auto const& shape = shapes_.at(tensor.source);
             auto const bytes = static_cast<std::size_t>(volume(shape)) * sizeof(float);
             void const* const source = addresses_.at(tensor.source);
-            if (tensor.rule == "twice") {
+            if (tensor.location == TensorLocation::kDEVICE && tensor.rule != "positive") check_memory(name, bytes);
+            if (tensor.rule == "sum") {
+                device::enqueue(stream, [bytes, source, other = addresses_.at(tensor.other), target = addresses_.at(name)] {
+                    std::vector<float> a(bytes / sizeof(float)), b(a.size());
+                    std::memcpy(a.data(), device::access(source, bytes), bytes), std::memcpy(b.data(), device::access(other, bytes), bytes);
+                    for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+                    std::memcpy(device::access(target, bytes), a.data(), bytes);
+                });
+            } else if (tensor.rule == "twice") {
                 void* const target = addresses_.at(name);
-                if (target == source) wrong("an output in the memory of its input");
                 device::enqueue(stream, [=, factor = factor_] {
                     std::vector<float> values(bytes / sizeof(float));
                     std::memcpy(values.data(), device::access(source, bytes), bytes);
@@ -265,6 +282,21 @@ private:
             }
         }
         return true;
+    }
+
+    // An output lies apart from all inputs, or exactly where the one lies that it replaces.
+    void check_memory(std::string const& name, std::size_t bytes) const {
+        auto const at = [&](std::string const& tensor) { return reinterpret_cast<std::uintptr_t>(addresses_.at(tensor)); };
+        auto const alias = program_.aliases.find(name);
+        for (auto const& [other, tensor] : program_.tensors) {
+            if (!tensor.input || tensor.location == TensorLocation::kHOST) continue;
+            auto const size = static_cast<std::size_t>(volume(shapes_.at(other))) * sizeof(float);
+            if (kAliases && alias != program_.aliases.end() && alias->second == other) {
+                if (at(name) != at(other)) wrong("an output that is written in the memory of an input has an address of its own");
+            } else if (at(name) < at(other) + size && at(other) < at(name) + bytes) {
+                wrong("an output in the memory of its input");
+            }
+        }
     }
 
     // As TensorRT does it: the shape is known, and said, before enqueueV3 returns.
@@ -314,6 +346,10 @@ public:
         return found == program_.values.end() || !found->second.count(name) ? nullptr : found->second.at(name)[static_cast<std::size_t>(select)].d;
     }
 #ifdef TRT_MAJOR_RTX
+    char const* getAliasedInputTensor(char const* name) const noexcept override {
+        auto const found = program_.aliases.find(name);
+        return found == program_.aliases.end() ? nullptr : found->second.c_str();
+    }
     IRuntimeConfig* createRuntimeConfig() noexcept override { return new RuntimeConfig; }
     IExecutionContext* createExecutionContext(IRuntimeConfig* config) noexcept override {
         device::count("createExecutionContext");
