@@ -4,7 +4,8 @@
 
 ``tokens`` (N, S) continue the N sequences, of which ``starts`` tokens each are in the cache; ``lengths`` of the S
 count, the others pad. The logits are those of each sequence's last token that counts. The caches are states, which an
-engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode and prefill of one engine.
+engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode and prefill of one engine. Of several
+``ranks``, each on a GPU, ``rank`` has a part of the heads and their caches, the feed-forward layers and the words.
 """
 
 import importlib
@@ -74,19 +75,54 @@ def ones(shape: tuple[int, ...], _: torch.Generator) -> torch.Tensor:
     return torch.ones(shape, dtype=torch.int32)
 
 
-def linear(x: td.Tensor, w: td.Scope) -> td.Tensor:
-    return F.linear(x, w.weight, w.bias if "bias" in w else None)
+class Part:
+    """What one of several ranks computes: some heads, a part of each feed-forward layer and of the vocabulary."""
+
+    def __init__(self, rank: int, ranks: int):
+        self.rank, self.ranks = rank, ranks
+
+    def of(self, w: td.Tensor, dim: int) -> td.Tensor:
+        return w if self.ranks == 1 else td.shard(w, dim, self.rank, self.ranks)
+
+    def columns(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
+        """The rank's part of the features, of all of ``x``."""
+        return F.linear(x, self.of(w.weight, 0), self.of(w.bias, 0) if "bias" in w else None)
+
+    def rows(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
+        """All features, of the ranks' parts of ``x``."""
+        if self.ranks == 1:
+            return self.columns(x, w)
+        y = L.all_reduce(F.linear(x, self.of(w.weight, 1)), self.ranks)
+        return y + w.bias if "bias" in w else y
+
+    def embedding(self, tokens: td.Tensor, w: td.Tensor) -> td.Tensor:
+        if self.ranks == 1:
+            return F.embedding(tokens, w)
+        own = self.of(w, 0)
+        place = tokens - self.rank * own.shape[0]
+        here = (place >= 0) & (place < own.shape[0])
+        found = F.embedding(F.where(here, place, 0), own)
+        return L.all_reduce(F.where(here.unsqueeze(-1), found, 0), self.ranks)
+
+    def logits(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
+        y = self.columns(x, w)
+        return y if self.ranks == 1 else L.all_gather(y.t(), self.ranks).t()
 
 
 def norm(x: td.Tensor, w: td.Scope, eps: float) -> td.Tensor:
     return F.rms_norm(x.to(torch.float32), (x.shape[-1],), eps=eps).to(x.dtype) * w.weight
 
 
-def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -> td.NetworkSpec:
+def llama(
+    folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4, rank: int = 0, ranks: int = 1
+) -> td.NetworkSpec:
     config = read_config(folder)
     layers, width, eps = config["num_hidden_layers"], config["head_dim"], config["rms_norm_eps"]
     heads, groups = config["num_attention_heads"], config.get("num_key_value_heads") or config["num_attention_heads"]
-    views, scale = windows(config), width**-0.5
+    views, scale, part = windows(config), width**-0.5, Part(rank, ranks)
+    if groups % ranks or heads % ranks:
+        raise td.UsageError(f"{ranks} ranks do not share out {heads} heads and {groups} of keys and values")
+    heads, groups = heads // ranks, groups // ranks
     reference = importlib.import_module("reference.llama")
     if not 1 < prompt <= capacity:
         raise td.UsageError(f"a prompt of {prompt} tokens needs a capacity of at least as many, not {capacity}")
@@ -94,7 +130,7 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
     # A batch of one alone would be laid out otherwise in decode than in prefill, and each store weights of its own.
     N, S = td.Dim("N", min=1, opt=1, max=max(batch, 2)), td.Dim("S", min=1, opt=prompt, max=prompt)
     dtype = td.Weights(folder).dtypes["model.embed_tokens.weight"]
-    cache = td.State((N, groups, capacity, width), dtype)
+    cache = td.State((N, groups, capacity, width), dtype, sharded=1)
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
     tied = {"lm_head.weight": "model.embed_tokens.weight"} if config.get("tie_word_embeddings") else None
 
@@ -109,24 +145,24 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
     ) -> tuple[td.Tensor, td.Tensor, td.Tensor]:
         n, s, _ = x.shape
         q, k, v = (
-            linear(x, part).view(n, s, count, width)
-            for part, count in ((w.q_proj, heads), (w.k_proj, groups), (w.v_proj, groups))
+            part.columns(x, w).view(n, s, count, width)
+            for w, count in ((w.q_proj, heads), (w.k_proj, groups), (w.v_proj, groups))
         )
         if "q_norm" in w:
             squares = F.cat([q, k], 2).to(torch.float32).square().mean(-1, keepdim=True)  # of both in one launch
             scales = (squares + eps).rsqrt().split([heads, groups], 2)
             q, k = (
-                (x.to(torch.float32) * scale).to(x.dtype) * part.weight
-                for x, scale, part in zip((q, k), scales, (w.q_norm, w.k_norm), strict=True)
+                (x.to(torch.float32) * scale).to(x.dtype) * norm.weight
+                for x, scale, norm in zip((q, k), scales, (w.q_norm, w.k_norm), strict=True)
             )
         q, k, v = (x.transpose(1, 2).to(keys.dtype) for x in (q, k, v))  # in a lower precision the caches keep theirs
         q, k = rotate(q), rotate(k)
         keys, values = L.kv_cache_update(keys, k, starts), L.kv_cache_update(values, v, starts)
         y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
-        return linear(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values
+        return part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values
 
     def mlp(x: td.Tensor, w: td.Scope) -> td.Tensor:
-        return linear(F.silu(linear(x, w.gate_proj)) * linear(x, w.up_proj), w.down_proj)
+        return part.rows(F.silu(part.columns(x, w.gate_proj)) * part.columns(x, w.up_proj), w.down_proj)
 
     @td.network(
         inputs={
@@ -156,7 +192,7 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
         def rotate(x: td.Tensor) -> td.Tensor:
             return L.rotary_embedding(x, cos, sin, positions)
 
-        x = F.embedding(tokens, w.model.embed_tokens.weight)
+        x = part.embedding(tokens, w.model.embed_tokens.weight)
         outputs: dict[str, td.Tensor] = {}
         for layer, (block, view) in enumerate(zip(w.model.layers, views, strict=True)):
             y, keys, values = attention(
@@ -171,6 +207,6 @@ def llama(folder: Path, capacity: int = 256, prompt: int = 64, batch: int = 4) -
             x = x + mlp(norm(x, block.post_attention_layernorm, eps), block.mlp)
             outputs |= {f"next_keys_{layer}": keys, f"next_values_{layer}": values}
         last = L.gather(x, lengths - 1, 1, num_elementwise_dims=1)
-        return {"logits": linear(norm(last, w.model.norm, eps), w.lm_head), **outputs}
+        return {"logits": part.logits(norm(last, w.model.norm, eps), w.lm_head), **outputs}
 
     return decoder

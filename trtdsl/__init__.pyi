@@ -44,6 +44,7 @@ from .definition.input import State as State
 from .definition.network import Network as Network
 from .definition.precision import precision as precision
 from .definition.require import require as require
+from .definition.shard import shard as shard
 from .definition.spec.load import load_spec as load_spec
 from .definition.spec.spec import NetworkSpec as NetworkSpec
 from .definition.spec.spec import network as network
@@ -188,6 +189,7 @@ __all__ = [
     "run_files",
     "sample_feeds",
     "scan",
+    "shard",
     "size_max",
     "size_min",
     "stubs",

@@ -19,7 +19,7 @@ def spec_of(folder, capacity=CAPACITY):
 
 
 @pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=[] if name in ("llama", "qwen2") else pytest.mark.heavy) for name in FAMILIES]
+    "family", [pytest.param(name, marks=[] if name == "llama" else pytest.mark.heavy) for name in FAMILIES]
 )
 def test_a_step_equals_transformers(family, tmp_path):
     save_checkpoint(family, tmp_path)
@@ -38,6 +38,38 @@ def test_a_generated_text_equals_transformers(family, tmp_path):
             wanted = [torch.cat((text, module(text[None]).logits[0, -1].argmax()[None])) for text in wanted]
     found = td.Generator(spec_of(tmp_path).define())(prompts, max_tokens=12)
     assert [[*prompt, *text] for prompt, text in zip(prompts, found, strict=True)] == [each.tolist() for each in wanted]
+
+
+@pytest.mark.parametrize(
+    ("family", "ranks"),
+    [
+        ("qwen2", 2),
+        pytest.param("llama", 4, marks=pytest.mark.heavy),
+        pytest.param("qwen3", 8, marks=pytest.mark.heavy),
+    ],
+)
+def test_ranks_together_equal_transformers(family, ranks, tmp_path):
+    """Heads and caches, feed-forward layers and words shared out, against the module that is not; and its text."""
+    save_checkpoint(family, tmp_path, num_attention_heads=8, num_key_value_heads=8)
+    settings = {"folder": tmp_path, "capacity": CAPACITY, "prompt": PROMPT, "batch": 2, "ranks": ranks}
+    spec = td.load_spec(str(FILE), settings)
+    report = td.check(spec, sizes="quick")
+    assert report.passed, report
+    prompts = [[3, 4, 5], [11]]
+    found = td.Generator(spec.define())(prompts, max_tokens=4)
+    assert found == td.Generator(spec_of(tmp_path).define())(prompts, max_tokens=4)
+
+
+def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path):
+    save_checkpoint("llama", tmp_path)
+    with pytest.raises(td.UsageError, match="4 ranks do not share out 4 heads and 2 of keys and values"):
+        td.load_spec(str(FILE), {"folder": tmp_path, "ranks": 4})
+    settings = {"folder": tmp_path, "capacity": CAPACITY, "prompt": PROMPT, "ranks": 2, "rank": 1}
+    network = td.load_spec(str(FILE), settings).define()
+    assert network.inputs["keys_0"].shape[1] == 1
+    whole = spec_of(tmp_path).define()
+    held = [sum(buffer.nbytes for buffer in each.target.buffers) for each in (network, whole)]
+    assert held[0] < 0.6 * held[1]
 
 
 def test_texts_on_the_command_line(tmp_path, command_line):

@@ -42,6 +42,7 @@ def build_several(
     folder: str | Path | None = None,
     *,
     jobs: int = 1,
+    ranks: int = 1,
     settings: Mapping[str, Any] | None = None,
     tuning: bool | str | Path = True,
     tune_seconds: float | None = None,
@@ -51,6 +52,7 @@ def build_several(
 ) -> list[Outcome]:
     """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, each in a process.
 
+    With ``ranks`` each is several engines, ``NAME.rank0.engine`` and so on: one for each rank that its settings name.
     ``settings`` are those of each (:func:`~trtdsl.load_spec`), ``options`` those of :func:`~trtdsl.build`. With
     ``tune_seconds`` each is tuned first (:func:`~trtdsl.tune`); ``tuning=False`` leaves out what was tuned earlier.
     Outcomes come in the order of ``networks``; ``done`` sees each as it comes, and ``progress`` how many
@@ -72,12 +74,16 @@ def build_several(
 
     context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
     outcomes: dict[str, Outcome] = {}
-    names = dict.fromkeys(networks)
+    names = {name: (name, settings) for name in networks}
+    if ranks > 1:
+        parts = ((name, {**(settings or {}), "rank": rank, "ranks": ranks}) for name in names for rank in range(ranks))
+        names = {f"{name} rank {given['rank']}": (name, given) for name, given in parts}
     tell, phase = progress or untold, f"building {len(names)} networks"
     tell(phase, 0, len(names))
-    with ProcessPoolExecutor(min(jobs, len(networks)), context) as pool:
+    with ProcessPoolExecutor(min(jobs, len(names)), context) as pool:
         futures: dict[Future[Outcome], str] = {
-            pool.submit(_build_one, name, str(target), settings, tuning, tune_seconds, options): name for name in names
+            pool.submit(_build_one, name, *given, str(target), tuning, tune_seconds, options): name
+            for name, given in names.items()
         }
         try:
             with cancellable():
@@ -101,14 +107,15 @@ def build_several(
 
 def _build_one(
     name: str,
-    folder: str,
+    network: str,
     settings: Mapping[str, Any] | None,
+    folder: str,
     tuning: bool | str | Path,
     tune_seconds: float | None,
     options: dict[str, Any],
 ) -> Outcome:
     try:
-        spec = load_spec(name, settings).tuned(tuning)
+        spec = load_spec(network, settings).tuned(tuning)
         tuned = None if tune_seconds is None else tune(spec, seconds=tune_seconds, **tune_options(options))
         if tuned is not None and tuned.cancelled:
             raise CancelledError("cancelled while it was tuned; what was found until then is kept")

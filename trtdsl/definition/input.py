@@ -29,9 +29,10 @@ class Input:
     ``shape`` has an int, a :class:`Dim`, a name (a Dim whose range comes later) or a Size such as ``8 * H`` per
     dimension. ``dtype`` is a torch dtype or its name. ``sample`` says what a check feeds: ``(low, high)`` for uniform
     values (integers: ``low <= value < high``), ``sample(shape, generator) -> torch.Tensor``, or an .npy file, which is
-    repeated or cut to the size; None draws from the normal distribution (floating-point inputs only).
+    repeated or cut to the size; None draws from the normal distribution (floating-point inputs only). ``sharded`` is
+    the dimension that the ranks of a network on several GPUs share out: ``shape`` is one rank's.
 
-    Raises UsageError for a shape or a sample that is none of these.
+    Raises UsageError for a shape, a sample or a dimension that is none of these.
 
     >>> Input(("N", 3, 8 * Dim("H"))).shape
     (N, 3, 8*H)
@@ -42,6 +43,7 @@ class Input:
     sample: (
         tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | str | PathLike[str] | None
     ) = None
+    sharded: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, (tuple, list)):
@@ -54,6 +56,8 @@ class Input:
                 raise UsageError(f"an input's dimension must not be negative: {size} (a dynamic one has a name)")
             if isinstance(size, int) and size > MAX_SIZE:
                 raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
+        if self.sharded is not None and not 0 <= self.sharded < len(shape):
+            raise UsageError(f"sharded is one of the {len(shape)} dimensions, not {self.sharded}")
         sample = self.sample
         pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
         if not (sample is None or callable(sample) or pair or isinstance(sample, (str, PathLike))):

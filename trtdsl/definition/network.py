@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike
 from typing import Any, TypeVar, Union
@@ -83,6 +83,10 @@ class Network:
         self.dims: dict[str, Dim] = {}
         self.fixed: dict[str, int] = {}
         """Dimensions of the network file that have one size here."""
+        self.rank, self.ranks = 0, 1
+        """Which part it is of a network on several GPUs."""
+        self.others: Callable[[], Sequence[Network]] = list
+        """Defines the other parts, in order."""
         self.locations: dict[str, Location] = {}
         """The author's place for each layer, by layer name."""
         self.owners: dict[str, frozenset[str]] = {}
@@ -171,6 +175,17 @@ class Network:
                 raise DefinitionError(f"the state {name!r} needs an output {after!r}: what the next run takes for it")
             if found.shape != state.shape:
                 raise DefinitionError(f"the state {name!r} is {shape_text(state.shape)}, and {after!r} {found}")
+
+    def sharded(self, name: str) -> int | None:
+        """The dimension of an input, or of a state's output, of which each rank has a part."""
+        states = {after: state for state, after in self.states.items()}
+        spec = self.input_specs.get(states.get(name, name))
+        return None if spec is None or self.ranks == 1 else spec.sharded
+
+    def whole_shape(self, name: str) -> Shape:
+        """The shape of an input with the parts of all ranks."""
+        axis, shape = self.sharded(name), self.inputs[name].shape
+        return tuple(size * self.ranks if axis == place else size for place, size in enumerate(shape))
 
     def exact_values(self) -> Exact:
         """What computes with its constants as they are without rounding; without that record, as they are rounded."""

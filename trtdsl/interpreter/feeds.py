@@ -54,8 +54,8 @@ def make_feeds(
     DefinitionError for one that fails, TrtdslError where there is not the memory for one.
     """
     half, feeds = network.precision is not None if half is None else half, {}
-    for name, tensor in network.inputs.items():
-        shape = tuple(value(size, env) for size in tensor.shape)
+    for name in network.inputs:
+        shape = tuple(value(size, env) for size in network.whole_shape(name))
         feeds[name] = _draw(name, inputs[name], shape, generator, draw, half, sorted(numbers))
     return feeds
 

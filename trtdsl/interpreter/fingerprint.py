@@ -12,7 +12,7 @@ from ..layers.constant import weights_bytes
 from ..layers.evaluation import Node
 
 # Properties that are hashed elsewhere, or belong to no layer.
-SKIPPED = {"num_inputs", "num_outputs", "num_ranks"}
+SKIPPED = {"num_inputs", "num_outputs"}
 
 
 def fingerprint(definition: Any, backend: Backend, *, values: bool = True) -> str:
@@ -57,7 +57,8 @@ def attributes(layer: Any) -> Iterable[tuple[str, Any]]:
             value = getattr(layer, name)
         except (RuntimeError, TypeError, AttributeError, SystemError):  # unset, or not for this variant of the layer
             continue
-        yield name, _plain(value)
+        if (name, value) != ("num_ranks", 1):  # of all layers, in versions that have ranks
+            yield name, _plain(value)
 
 
 @cache

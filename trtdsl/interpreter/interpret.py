@@ -14,7 +14,7 @@ from ..core.errors import DefinitionError, FeedError, Location, ShapeError, Trtd
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.weights import check_weights
-from ..layers.evaluation import Evaluate, Node, kind, storage
+from ..layers.evaluation import Evaluate, Meeting, Node, kind, storage
 from ..layers.region import Region, partition
 from ..sizes.shape import linear, shape_text
 from ..sizes.size import value
@@ -77,11 +77,16 @@ class Interpreter:
     """A network prepared for many evaluations: its layers are read and sorted once.
 
     ``wrap(node, evaluate)`` gives what stands for each layer's evaluator: to watch its operands, or to change it.
+    A network that is one rank's part is evaluated with the others: what they share out is fed and given whole.
     """
 
-    def __init__(self, network: Network | Any, *, wrap: Wrap | None = None):
+    def __init__(self, network: Network | Any, *, wrap: Wrap | None = None, alone: bool = False):
         self.wrap = wrap
         self.network = network if isinstance(network, Network) else None
+        self.ranks = [self]
+        if self.network is not None and not alone and self.network.ranks > 1:
+            self.ranks = [Interpreter(other, alone=True) for other in self.network.others()]
+            self.ranks.insert(self.network.rank, self)
         if self.network is not None:
             check_weights(self.network)
         self.definition = network.definition if isinstance(network, Network) else network
@@ -141,7 +146,7 @@ class Interpreter:
                 inputs = [self.slots[name] for name in part.needs]
             else:
                 run = kind(part).prepare(part)
-                if self.wrap is not None:
+                if self.wrap is not None and kind(part).category != "collective":
                     run = self.wrap(part, run)
                 if not part.inputs and not kind(part).moves:  # a view of the network's own memory
                     self.borrowed.add(run().untyped_storage().data_ptr())
@@ -166,17 +171,38 @@ class Interpreter:
         """As :func:`interpret`."""
         kept = self._kept(keep)
         state = _State(self, frozenset(kept.values()), observe)
-        for name, tensor in self._check_feeds(feeds).items():
-            state.values[self.slots[name]] = tensor
+        states = [state if each is self else _State(each, frozenset(), None) for each in self.ranks]
+        for each, parts in zip(states, self._shared_out(feeds), strict=True):
+            for name, tensor in each.interpreter._check_feeds(parts).items():
+                each.values[each.interpreter.slots[name]] = tensor
         with torch.no_grad():
-            state.execute(self.steps)
-        results = {tensor.name: state.values[self.slots[tensor.name]] for tensor in self.outputs}
+            _execute(states)
+        results = {name: self._whole(name, states) for name in (tensor.name for tensor in self.outputs)}
         for name, slot in kept.items():
             if state.values[slot] is not None:
                 results[name] = state.values[slot]
             elif keep != "all":
                 raise FeedError(f"the tensor {name!r} was not evaluated: it stands in a branch that did not run")
         return {name: self._own(value) for name, value in results.items()}
+
+    def _shared_out(self, feeds: Feeds) -> Sequence[Feeds]:
+        """What each rank is fed."""
+        count, network = len(self.ranks), self.network
+        if count == 1 or network is None:
+            return [feeds]
+        parts: list[dict[str, Any]] = [{} for _ in self.ranks]
+        for name, fed in feeds.items():
+            axis = network.sharded(name)
+            shared = [fed] * count if axis is None else _as_cpu_tensor(fed).chunk(count, axis)
+            for part, own in zip(parts, shared, strict=True):
+                part[name] = own
+        return parts
+
+    def _whole(self, name: str, states: Sequence[_State]) -> torch.Tensor:
+        """The value of an output, with the parts of all ranks."""
+        own = [state.values[state.interpreter.slots[name]] for state in states]
+        axis = None if self.network is None else self.network.sharded(name)
+        return own[self.ranks.index(self)] if axis is None else torch.cat(own, axis)
 
     def _own(self, value: torch.Tensor) -> torch.Tensor:
         return value.clone() if value.untyped_storage().data_ptr() in self.borrowed else value
@@ -287,6 +313,13 @@ class _State:
                 if slot not in kept:
                     values[slot] = None
 
+    def finish(self, step: Step, result: torch.Tensor) -> None:
+        """Takes a layer's result, and lets go of what ends with it."""
+        self.write(step.node.outputs[0], result)
+        for slot in step.last:
+            if slot not in self.kept:
+                self.values[slot] = None
+
     def _show(self, step: Step) -> None:
         assert self.observe is not None
         for slot in step.outputs:
@@ -301,6 +334,32 @@ class _State:
             for slot in step.inside or ():
                 if slot not in self.kept:
                     self.values[slot] = None
+
+
+def _execute(states: Sequence[_State]) -> None:
+    """Evaluates the networks of all ranks, up to each layer where they meet and from there on.
+
+    Raises DefinitionError where they do not meet at the same ones.
+    """
+    rest = [state.interpreter.steps for state in states]
+    while len(states) > 1:
+        ends = [next((at for at, step in enumerate(steps) if isinstance(step.run, Meeting)), None) for steps in rest]
+        met = [None if end is None else steps[end] for steps, end in zip(rest, ends, strict=True)]
+        if len({step and step.node.name for step in met}) > 1:
+            names = ", ".join("the end" if step is None else step.node.name for step in met)
+            raise DefinitionError(f"the ranks' networks do not meet at one layer, but at {names}")
+        meeting = [step for step in met if step is not None]
+        if not meeting:
+            break
+        for state, steps, end in zip(states, rest, ends, strict=True):
+            state.execute(steps[:end])
+        operands = [state.values[step.inputs[0]] for state, step in zip(states, meeting, strict=True)]
+        results = meeting[0].run.together(operands)
+        for state, step, result in zip(states, meeting, results, strict=True):
+            state.finish(step, result)
+        rest = [steps[(end or 0) + 1 :] for steps, end in zip(rest, ends, strict=True)]
+    for state, steps in zip(states, rest, strict=True):
+        state.execute(steps)
 
 
 @dataclass

@@ -11,6 +11,9 @@ from .attention import kv_cache_update as kv_cache_update
 from .attention import rotary_embedding as rotary_embedding
 from .cast import cast as cast
 from .cast import identity as identity
+from .collective import all_gather as all_gather
+from .collective import all_reduce as all_reduce
+from .collective import reduce_scatter as reduce_scatter
 from .concatenation import concatenation as concatenation
 from .conditional import Conditional as Conditional
 from .constant import constant as constant

@@ -77,7 +77,8 @@ def add_layer(
     if operation is None:
         operation = Operation(network, add.__qualname__.split(".")[0])
     given = [each for each in weights if each is not None]
-    node = Layer(operation, add, operands, given, operation.name, asks=shape is None, **facts)
+    facts = {"label": operation.name, **facts}
+    node = Layer(operation, add, operands, given, asks=shape is None, **facts)
     if shape is None:
         network.graph.record(node)
         network.graph.emit()

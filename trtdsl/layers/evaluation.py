@@ -222,6 +222,20 @@ def kind(node: Node) -> Kind:
         ) from None
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """The evaluator of a layer that all ranks reach together: each one's result, of all their operands in order."""
+
+    ranks: int
+    together: Callable[[list[torch.Tensor]], list[torch.Tensor]]
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        raise UnsupportedError(
+            f"the network is one of {self.ranks} ranks, which are evaluated together: make it by a function of its "
+            "file that takes rank and ranks, and td.load_spec finds the others"
+        )
+
+
 def compact(x: torch.Tensor) -> torch.Tensor:
     """A view that holds less than a quarter of its memory as a copy, so that the rest can be freed."""
     return x.clone() if 4 * x.numel() * x.itemsize < x.untyped_storage().nbytes() else x

@@ -13,7 +13,7 @@ from .plan import ProgramText
 
 Kind = Literal[
     "product", "convolution", "attention", "pooling", "resize", "reduction", "pointwise", "cast", "rearranging",
-    "transfer", "other",
+    "transfer", "communication", "other",
 ]  # fmt: skip
 
 REARRANGING = frozenset({"Move", "Tran", "Resh", "Slic", "Conc", "Repl", "Copy", "Flip", "Reve", "Expa"})
@@ -92,7 +92,7 @@ def kind_of(statement: str, record: Record) -> Kind:
             return "cast" if (REARRANGING | {"Cast"}).issuperset(made_of) else "pointwise"
         return kind
     if statement.startswith("comm_"):
-        return "transfer"
+        return "communication"
     return STATEMENTS.get(statement, "pointwise" if "output" in record.fields else "other")
 
 
@@ -137,7 +137,7 @@ def flops_of(
         queries, keys = first.sizes, second.sizes
         length = count(keys) // max(count(keys[:-2]), 1) // max(queries[-1], 1)  # of the keys, in either order
         return 4 * count(queries) * length
-    if kind in ("rearranging", "transfer", "cast"):
+    if kind in ("rearranging", "transfer", "communication", "cast"):
         return 0
     name = record.text("name")
     made_of = parts(name) if name.startswith("__myl_") else [statement]

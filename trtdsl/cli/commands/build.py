@@ -118,6 +118,12 @@ def build(
     set_: Settings = None,
     output: OutputFile = None,
     jobs: Jobs = 1,
+    ranks: Annotated[
+        int,
+        of_build(
+            "--ranks", min=1, metavar="N", help="One engine for each of so many GPUs, of a network that has ranks."
+        ),
+    ] = 1,
     device: Gpu = DEFAULT,
     no_check: Annotated[
         bool, of_check("--no-check", help="Do not compare with torch first; the manifest says so.")
@@ -146,10 +152,10 @@ def build(
     seconds = tune_seconds if tune_seconds is not None else SECONDS if tune else None
     if seconds is not None and (lowerings is False or dry_run):
         raise UsageError(f"--tune writes a tuning, and {'--dry-run' if dry_run else '--no-tuning'} is against it")
-    if len(network) > 1:
+    if len(network) > 1 or ranks > 1:
         if isinstance(lowerings, Path):
             raise UsageError("--tuning names the file of one network, and there are several")
-        more = {"settings": settings_of(set_), "tuning": lowerings, "tune_seconds": seconds}
+        more = {"settings": settings_of(set_), "ranks": ranks, "tuning": lowerings, "tune_seconds": seconds}
         _build_several(out, network, output, jobs, {**options, **more})
     else:
         with out.progress():

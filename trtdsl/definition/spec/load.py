@@ -81,7 +81,10 @@ def _made(path: Path, name: str, maker: Callable[..., Any], given: Mapping[str, 
             location=place_of(maker),
         )
     own = spec.name if spec.name != getattr(spec.function, "__name__", "") else name
-    return replace(spec, name=own, settings=settings, maker=name)
+    rank, ranks = settings.get("rank", 0), settings.get("ranks", 1)
+    if not 0 <= rank < ranks:
+        raise UsageError(f"{path}:{name}: there is no rank {rank} among {ranks}: they are 0 to {ranks - 1}")
+    return replace(spec, name=f"{own}.rank{rank}" if ranks > 1 else own, settings=settings, maker=name)
 
 
 OTHER_FILES = {

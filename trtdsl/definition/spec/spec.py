@@ -106,12 +106,22 @@ class NetworkSpec:
         backend = backend if isinstance(backend, Backend) else get_backend(backend)
         asked = open_precision(precision, self.name)
 
+        def others() -> list[Network]:
+            given = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision}
+            rank, ranks = self.part
+            return [
+                self.of_rank(other).define(**given, backend=backend, allow_nonfinite=allow_nonfinite, exact=exact)
+                for other in range(ranks)
+                if other != rank
+            ]
+
         def defined(choices: Choices) -> Network:
             calls = asked.fresh() if isinstance(asked, Precisions) else None
             network = Network(
                 self.name, backend=backend, precision=asked if calls is None else calls, profiles=profiles
             )
             network.choices, network.is_from_spec = choices, True
+            network.rank, network.ranks, network.others = *self.part, others
             network.exact = Exact(decide=False) if exact else None
             unrounded = network.exact or contextlib.nullcontext()
             choices.folder = self._folder
@@ -154,6 +164,17 @@ class NetworkSpec:
         if self.file is None:
             raise UsageError(f"{self.name} is in no file that another process could load: write it into one")
         return _loaded, (f"{self.file.resolve()}:{self.name_in_file}", dict(self.settings), self.tuning)
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Its rank, and how many ranks there are: settings of those names, of a network on several GPUs."""
+        return self.settings.get("rank", 0), self.settings.get("ranks", 1)
+
+    def of_rank(self, rank: int) -> NetworkSpec:
+        """The part of another rank. UsageError for a spec that no function of a file makes."""
+        if self.file is None or self.maker is None:
+            raise UsageError(f"{self.name} is in no file whose function makes a network for each rank")
+        return _loaded(f"{self.file.resolve()}:{self.maker}", {**self.settings, "rank": rank}, self.tuning)
 
     @property
     def name_in_file(self) -> str:
@@ -313,7 +334,7 @@ class NetworkSpec:
 
     def _with_dims(self, replaced: Mapping[str, int | Dim]) -> dict[str, Input]:
         return {
-            name: type(spec)(tuple(substitute(size, replaced) for size in spec.shape), spec.dtype, spec.sample)
+            name: replace(spec, shape=tuple(substitute(size, replaced) for size in spec.shape))
             for name, spec in self.inputs.items()
         }
 

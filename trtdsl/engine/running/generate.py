@@ -196,7 +196,7 @@ def _capacity(shapes: Mapping[str, Sequence[Any]]) -> float:
 def _of_network(network: Network) -> _Model:
     states, interpreter = network.states, Interpreter(network)
     _check(network.name, network.inputs, network.outputs, states)
-    shapes = {name: network.inputs[name].shape for name in states}
+    shapes = {name: network.whole_shape(name) for name in states}
     capacity = _capacity(shapes)
     batch, length = network.inputs["tokens"].shape
 
