@@ -49,6 +49,20 @@ MESSAGES = {
         ("preferred_batch_size", 1, "int32", REPEATED),
         ("max_queue_delay_microseconds", 2, "uint64", ""),
     ],
+    "InitialState": [
+        ("data_type", 1, "DataType", ""),
+        ("dims", 2, "int64", REPEATED),
+        ("zero_data", 3, "bool", ""),
+        ("name", 5, "string", ""),
+    ],
+    "State": [
+        ("input_name", 1, "string", ""),
+        ("output_name", 2, "string", ""),
+        ("data_type", 3, "DataType", ""),
+        ("dims", 4, "int64", REPEATED),
+        ("initial_state", 5, "InitialState", REPEATED),
+    ],
+    "ModelSequenceBatching": [("state", 5, "State", REPEATED)],
     "ModelConfig": [
         ("name", 1, "string", ""),
         ("platform", 2, "string", ""),
@@ -57,6 +71,7 @@ MESSAGES = {
         ("output", 6, "ModelOutput", REPEATED),
         ("instance_group", 7, "ModelInstanceGroup", REPEATED),
         ("dynamic_batching", 11, "ModelDynamicBatching", ""),
+        ("sequence_batching", 13, "ModelSequenceBatching", ""),
         ("backend", 17, "string", ""),
     ],
 }
@@ -70,7 +85,13 @@ def model_config():
         for member, number in values.items():
             enum.value.add(name=member, number=number)
     kinds = descriptor_pb2.FieldDescriptorProto
-    scalars = {"string": kinds.TYPE_STRING, "int32": kinds.TYPE_INT32, "int64": kinds.TYPE_INT64, "uint64": 4}
+    scalars = {
+        "string": kinds.TYPE_STRING,
+        "int32": kinds.TYPE_INT32,
+        "int64": kinds.TYPE_INT64,
+        "uint64": 4,
+        "bool": 8,
+    }
     for name, entries in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind, label in entries:
@@ -176,3 +197,25 @@ def test_a_model_stays_in_the_repository(engine, tmp_path, name):
         with pytest.raises(td.UsageError, match="a file would be called after it"):
             export_triton(path, tmp_path / "deep" / "repository", allow_rtx=True, **given)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("batch", [1, td.Dim("N", min=1, opt=2, max=4)])
+def test_states_are_implicit_ones_of_a_sequence(batch, tmp_path):
+    @td.network(inputs={"x": td.Input((batch, 3)), "sum": td.State((batch, 3, 2), "float16")})
+    def running(x, sum):
+        return {"next_sum": sum + x.to(sum.dtype).unsqueeze(-1), "double": x * 2}
+
+    built = td.build(running, tmp_path / "running.engine", backend=BACKEND).engine
+    config = parse(triton_config(manifest_of(built), "running"))
+    assert [each.name for each in config.input] == ["x"] and [each.name for each in config.output] == ["double"]
+    assert config.max_batch_size == (0 if isinstance(batch, int) else 1) and not config.HasField("dynamic_batching")
+    (state,) = config.sequence_batching.state
+    (first,) = state.initial_state
+    assert (state.input_name, state.output_name, state.data_type) == ("sum", "next_sum", ENUMS["DataType"]["TYPE_FP16"])
+    assert list(state.dims) == list(first.dims) == ([1, 3, 2] if config.max_batch_size == 0 else [3, 2])
+    assert first.zero_data and first.data_type == state.data_type
+    shape = {"dtype": "float16", "shape": [1, "T", 2]}
+    ranges = {"inputs": {"sum": {"min": [1, 1, 2], "opt": [1, 2, 2], "max": [1, 3, 2]}}, "dims": {"T": [1, 2, 3]}}
+    grown = manifest_of(built, inputs={"sum": shape}, outputs={"next_sum": shape}, profiles=[ranges])
+    with pytest.raises(td.EngineError, match="the state 'sum' has dynamic sizes"):
+        triton_config(grown, "running")

@@ -28,6 +28,7 @@ DTYPES = {
     "uint8": "TYPE_UINT8",
     "bool": "TYPE_BOOL",
 }
+MOST = 2**31 - 1  # of a batch
 
 
 def export_triton(
@@ -44,7 +45,8 @@ def export_triton(
 
     Where the first dimension of every input and output is dynamic and the same, Triton batches requests along it
     (waiting ``queue_delay_us`` for more of them); otherwise each request is whole. Several profiles become Triton's
-    ``profile``. ``allow_rtx`` exports a TensorRT-RTX engine for a backend of your own.
+    ``profile``. States become Triton's implicit states, one sequence of requests at a time in each instance, from zeros
+    on. ``allow_rtx`` exports a TensorRT-RTX engine for a backend of your own.
 
     Raises the loader's errors, EngineError for what Triton cannot serve, UsageError for what cannot be written.
     """
@@ -73,16 +75,23 @@ def export_triton(
 def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_delay_us: int | None = None) -> str:
     """The text of config.pbtxt for an engine: a ModelConfig message in protobuf's text format."""
     signature = manifest.signature
-    batch = _batch(manifest)
+    states = manifest.states
+    batch = min(_batch(manifest), 1 if states else MOST)
     lines = [f"name: {_quoted(name)}", 'platform: "tensorrt_plan"', f"max_batch_size: {batch}"]
     for field, tensors in (("input", signature.inputs), ("output", signature.outputs)):
         for info in tensors.values():
-            lines += _tensor(field, info, batched=batch > 0)
+            if info.name not in states and info.name not in states.values():
+                lines += _tensor(field, info, batched=batch > 0)
     lines += ["instance_group {", f"  count: {instances}", "  kind: KIND_GPU"]
     if len(signature.profiles) > 1:
         lines += [f'  profile: "{index}"' for index in range(len(signature.profiles))]
     lines += ["}"]
-    if batch:
+    if states:
+        lines += ["sequence_batching {"]
+        for name, output in states.items():
+            lines += _state(signature.inputs[name], output, batched=batch > 0)
+        lines += ["}"]
+    elif batch:
         lines += ["dynamic_batching {"]
         preferred = sorted({_sizes(profile)[1] for profile in signature.profiles} - {1})
         lines += [f"  preferred_batch_size: {size}" for size in preferred]
@@ -120,6 +129,20 @@ def _tensor(field: str, info: TensorInfo, *, batched: bool) -> list[str]:
     else:  # Triton wants a dimension: a scalar per request is one element, reshaped to none
         lines += ["  dims: 1", "  reshape { }"]
     return [*lines, "}"]
+
+
+def _state(info: TensorInfo, output: str, *, batched: bool) -> list[str]:
+    """An implicit state, which begins with zeros. EngineError for one that is dynamic besides its batch."""
+    dtype, *sizes = (line.strip() for line in _tensor("state", info, batched=batched)[2:-1])
+    if -1 in (info.shape[1:] if batched else info.shape):
+        raise EngineError(f"the state {info.name!r} has dynamic sizes, {info.shape}: Triton cannot begin it with zeros")
+    first = ["initial_state {", dtype, *sizes, "zero_data: true", f"name: {_quoted(info.name)}", "}"]
+    return [
+        "  state {",
+        *(f"    {line}" for line in (f"input_name: {_quoted(info.name)}", f"output_name: {_quoted(output)}")),
+        *(f"    {line}" for line in (dtype, *sizes, *first)),
+        "  }",
+    ]
 
 
 def _quoted(text: str) -> str:
