@@ -44,7 +44,6 @@ from .definition.input import State as State
 from .definition.network import Network as Network
 from .definition.precision import precision as precision
 from .definition.require import require as require
-from .definition.shard import shard as shard
 from .definition.spec.load import load_spec as load_spec
 from .definition.spec.spec import NetworkSpec as NetworkSpec
 from .definition.spec.spec import network as network
@@ -83,6 +82,7 @@ from .functional.scanning.control import while_loop as while_loop
 from .interpreter.feeds import sample_feeds as sample_feeds
 from .interpreter.interpret import Interpreter as Interpreter
 from .interpreter.interpret import interpret as interpret
+from .layers.collective import shard as shard
 from .porting import from_module as from_module
 from .porting import missing as missing
 from .porting import port as port
