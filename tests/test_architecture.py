@@ -242,7 +242,7 @@ def test_what_is_known_of_layer_types_stands_beside_them():
         for node in ast.walk(parsed(path)) if parts[0] != "layers" else ():
             if isinstance(node, (ast.Dict, ast.Set, ast.Tuple, ast.List)):
                 listed = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)} & types
-                assert len(listed) < 9, f"{path.relative_to(ROOT)}:{node.lineno}: {', '.join(sorted(listed))}"
+                assert len(listed) < 6, f"{path.relative_to(ROOT)}:{node.lineno}: {', '.join(sorted(listed))}"
 
 
 # Rooms whose files are tested by a suite that runs each of their functions, evaluators, calls or engines.

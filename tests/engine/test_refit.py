@@ -14,8 +14,8 @@ from trtdsl.core.errors import ManifestDamagedError
 from trtdsl.core.reading import as_struct
 from trtdsl.definition.tuning.precisions import Precisions
 from trtdsl.engine.loading.manifest import Refit
-from trtdsl.engine.refit import ROLES, check_against, derive_weights, layer_values, new_values, recipe, structure
-from trtdsl.layers.evaluation import Node
+from trtdsl.engine.refit import check_against, derive_weights, layer_values, new_values, recipe, structure
+from trtdsl.layers.evaluation import Node, weights_of
 
 BACKEND = get_backend("tensorrt-rtx")
 
@@ -41,7 +41,7 @@ def put(network, values):
     """What a refit does, done to the definition: each layer gets the value of its name and nothing else changes."""
     for index in range(network.definition.num_layers):
         node = Node(network.backend, network.definition.get_layer(index))
-        for role, attribute in ROLES.get(node.type, {}).items():
+        for attribute, role in weights_of(node).items():
             if f"{node.name}:{role}" in values:
                 setattr(node.layer, attribute, network.target.buffer(values[f"{node.name}:{role}"]))
 

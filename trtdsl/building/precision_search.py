@@ -20,7 +20,7 @@ from ..definition.tuning.precisions import Precisions
 from ..interpreter.calibration import METHODS, Seen
 from ..interpreter.interpret import Interpreter
 from ..layers.convolution import parameters_of
-from ..layers.evaluation import Evaluate, Node, Shapes, kind
+from ..layers.evaluation import Evaluate, Node, Shapes, kind, weights_of
 from ..programs.devices import Device
 
 MARGIN = 2.0
@@ -33,8 +33,6 @@ ROUNDS = 12
 """The most whole evaluations before the search gives up."""
 PRODUCTS = LOW - {"prelu"}
 QUANTIZED = ("CONVOLUTION", "MATRIX_MULTIPLY", "ELEMENTWISE")
-KERNELS = ("CONVOLUTION", "DECONVOLUTION")
-"""Layers that have weights of their own, and take others as operands."""
 Feeds = Mapping[str, "torch.Tensor"]
 Tell = Callable[[str, int, int], None]
 Assignment = dict[SiteKey, str]
@@ -146,7 +144,7 @@ class Recording:
         if key is None or key not in self.calls:
             return evaluate
         call, makes = self.calls[key], node.makes
-        kernel = parameters_of(node, channels_first=node.type == "CONVOLUTION") if node.type in KERNELS else ()
+        kernel = parameters_of(node, channels_first=node.type == "CONVOLUTION") if "kernel" in weights_of(node) else ()
         needs = [None if tensor is None else tensor.name for tensor in node.inputs]
         varying = bool(node.inputs)
 

@@ -11,19 +11,6 @@ from ..core.errors import BuildError, Location, placed
 from ..definition.network import Network
 from ..layers.evaluation import KINDS, Node
 
-# The layers that may take a tensor of fp8 and those that may give one, according to the builder's own messages.
-TAKE_FP8 = {"DEQUANTIZE", "CONCATENATION", "SHUFFLE", "SHAPE", "IDENTITY", "PLUGIN_V2", "PLUGIN_V3"}
-GIVE_FP8 = {
-    "QUANTIZE",
-    "DYNAMIC_QUANTIZE",
-    "CONSTANT",
-    "CONCATENATION",
-    "SHUFFLE",
-    "IDENTITY",
-    "PLUGIN_V2",
-    "PLUGIN_V3",
-}
-TAKE_CONSTANTS = {"DEQUANTIZE", "PLUGIN_V2", "PLUGIN_V3"}  # of these dtypes:
 QUANTIZED = ("int8", "float8_e4m3fn")
 
 
@@ -83,15 +70,16 @@ def refuse_obstacles(network: Network) -> None:
 
 def _dtype_problem(node: Node, constants: set[str], results: set[str]) -> str | None:
     """The builder's rules for fp8 and for quantized constants, which hold for every layer."""
+    may = KINDS[node.type].fp8 if node.type in KINDS else ""
     for tensor in node.inputs:
         dtype = "" if tensor is None else dtype_name(node.backend.torch_dtype(tensor.dtype))
-        if dtype == "float8_e4m3fn" and node.type not in TAKE_FP8:
+        if dtype == "float8_e4m3fn" and "takes" not in may:
             return f"{node.type} does not take {dtype}: dequantize it first (F.dequantize)"
-        if tensor is not None and dtype in QUANTIZED and tensor.name in constants and node.type not in TAKE_CONSTANTS:
+        if tensor is not None and dtype in QUANTIZED and tensor.name in constants and "constants" not in may:
             return f"{node.type} does not take a constant of {dtype}: cast a wider one, or dequantize it"
     for tensor in node.outputs:
         dtype = dtype_name(node.backend.torch_dtype(tensor.dtype))
-        if dtype == "float8_e4m3fn" and node.type not in GIVE_FP8:
+        if dtype == "float8_e4m3fn" and "gives" not in may:
             return f"{node.type} does not give {dtype}: quantize instead (F.quantize)"
         if dtype in QUANTIZED and node.type == "CONSTANT" and tensor.name in results:
             return f"a constant of {dtype} cannot be an output: dequantize it first"

@@ -30,17 +30,9 @@ from ..definition.tuning.precisions import Precisions
 from ..definition.weights import Source, Weights
 from ..interpreter.fingerprint import fingerprint
 from ..layers.constant import read_weights
-from ..layers.evaluation import Node
+from ..layers.evaluation import Node, weights_of
 from ..sizes.profile import Range
 from .loading.manifest import Refit
-
-# Where each layer type keeps its weights: TensorRT's WeightsRole, and the layer's property.
-ROLES = {
-    "CONSTANT": {"CONSTANT": "weights"},
-    "CONVOLUTION": {"KERNEL": "kernel", "BIAS": "bias"},
-    "DECONVOLUTION": {"KERNEL": "kernel", "BIAS": "bias"},
-    "SCALE": {"SHIFT": "shift", "SCALE": "scale"},
-}
 
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16"}
 
@@ -58,7 +50,9 @@ def layer_values(network: Network) -> Values:
 def _weights_of(definition: Any, backend: Backend) -> Iterator[tuple[Node, str, torch.Tensor]]:
     for index in range(definition.num_layers):
         node = Node(backend, definition.get_layer(index))
-        for role, attribute in ROLES.get(node.type, {}).items():
+        for attribute, role in weights_of(node).items():
+            if not role:
+                continue
             weights = getattr(node.layer, attribute)
             if isinstance(weights, np.ndarray) and weights.size:
                 yield node, role, torch.from_numpy(weights.reshape(-1).copy())

@@ -93,6 +93,6 @@ def identity(x: Tensor) -> Tensor:
     return add_layer(adds("add_identity"), x, shape=x.shape, order="kept", takes=True)
 
 
-@evaluates("IDENTITY", category="pointwise", carries_sizes=True, computes=False, moves=False)
+@evaluates("IDENTITY", category="pointwise", carries_sizes=True, computes=False, moves=False, fp8="takes gives")
 def _identity(node: Node) -> Evaluate:
     return lambda x: x

@@ -52,7 +52,7 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
     return add_layer(add, *tensors, shape=tuple(shape), order=order)
 
 
-@evaluates("CONCATENATION", category="rearranging", carries_sizes=True, computes=False)
+@evaluates("CONCATENATION", category="rearranging", carries_sizes=True, computes=False, fp8="takes gives")
 def _concatenation(node: Node) -> Evaluate:
     axis = node.layer.axis
     return lambda *tensors: torch.cat(tensors, axis)

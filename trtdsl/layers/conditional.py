@@ -78,7 +78,7 @@ def _conditional_input(node: Node) -> Evaluate:
 
 @region(
     "conditional",
-    boundary=("CONDITION", "CONDITIONAL_OUTPUT"),
+    boundary={"CONDITION": "if", "CONDITIONAL_OUTPUT": "either"},
     owner=lambda node: node.layer.conditional,
     inner=lambda node: (0, 1) if node.type == "CONDITIONAL_OUTPUT" else (),
 )

@@ -85,7 +85,15 @@ def read_weights(backend: Backend, weights: Any, shape: Sequence[int], dtype: to
     return torch.where(nibbles >= 8, -1.0, 1.0) * magnitudes[(nibbles & 7).long()]
 
 
-@evaluates("CONSTANT", category="constant", carries_sizes=True, computes=False, moves=False)
+@evaluates(
+    "CONSTANT",
+    category="constant",
+    carries_sizes=True,
+    computes=False,
+    moves=False,
+    weights={"weights": "CONSTANT"},
+    fp8="gives",
+)
 def _constant(node: Node) -> Evaluate:
     """A view of the network's memory; int4 comes unpacked as int8 values, and fp4 as float32 values."""
     value = read_weights(node.backend, node.layer.weights, tuple(node.layer.shape), node.logical_dtype)

@@ -233,10 +233,11 @@ class _Settings:
         return kernel.float(), None if bias is None else bias.float()
 
 
-mistakes("CONVOLUTION", windows=True, weights=("kernel", "bias"))
+WEIGHTS = {"kernel": "KERNEL", "bias": "BIAS"}
+mistakes("CONVOLUTION", windows=True)
 
 
-@evaluates("CONVOLUTION", category="convolution", flops=_flops, unbuilt=_reads_nothing)
+@evaluates("CONVOLUTION", category="convolution", flops=_flops, unbuilt=_reads_nothing, weights=WEIGHTS)
 def _convolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
     no elements is 0.
@@ -283,10 +284,10 @@ def _unbuilt(node: Node) -> str | None:
     )
 
 
-mistakes("DECONVOLUTION", windows=True, weights=("kernel", "bias"))
+mistakes("DECONVOLUTION", windows=True)
 
 
-@evaluates("DECONVOLUTION", category="convolution", flops=_flops, unbuilt=_unbuilt)
+@evaluates("DECONVOLUTION", category="convolution", flops=_flops, unbuilt=_unbuilt, weights=WEIGHTS)
 def _deconvolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
     size."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..core.backend import Backend
@@ -175,6 +175,11 @@ class Kind:
     """Whether it computes with sizes where all its operands are sizes or constants."""
     computes: bool = True
     """Whether its result has other numbers than its operands."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """The attributes that keep weights, each with the role by which an engine takes others; "" where it takes none."""
+    fp8: str = ""
+    """Whether builders let it take a tensor of fp8 ("takes"), a quantized constant ("constants"), and give fp8
+    ("gives"), by their own messages."""
 
 
 KINDS: dict[str, Kind] = {}
@@ -186,17 +191,14 @@ def evaluates(
     flops: Callable[[Node, Shapes], int] | int = 0,
     moves: bool | Callable[[Node], bool] = True,
     unbuilt: Callable[[Node], str | None] | str | None = None,
-    category: str = "other",
-    settings: bool = False,
-    carries_sizes: bool = False,
-    computes: bool = True,
+    **facts: Any,
 ) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
     """Registers the evaluator of a layer type.
 
     The decorated ``prepare(node)`` reads the layer's attributes once and gives a function from input tensors to the
     output tensor(s). ``flops`` is a number per element of the first output, or a function of the node and its shapes.
     ``unbuilt`` says why, and which nodes, TensorRT-RTX cannot build without a GPU, with the alternative.
-    The others are those of :class:`Kind`.
+    ``facts`` are others of :class:`Kind`.
     """
 
     def register(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
@@ -206,7 +208,7 @@ def evaluates(
         refusal: Callable[[Node], str | None] = (
             unbuilt if callable(unbuilt) else lambda node: str(unbuilt) if unbuilt else None
         )
-        KINDS[type] = Kind(type, prepare, cost, moves, refusal, category, settings, carries_sizes, computes)
+        KINDS[type] = Kind(type, prepare, cost, moves, refusal, **facts)
         return prepare
 
     return register
@@ -234,6 +236,11 @@ class Meeting:
             f"the network is one of {self.ranks} ranks, which are evaluated together: make it by a function of its "
             "file that takes rank and ranks, and td.load_spec finds the others"
         )
+
+
+def weights_of(node: Node) -> Mapping[str, str]:
+    """The attributes in which a layer keeps weights: :attr:`Kind.weights`."""
+    return KINDS[node.type].weights if node.type in KINDS else {}
 
 
 def compact(x: torch.Tensor) -> torch.Tensor:

@@ -153,7 +153,7 @@ def _inner(node: Node) -> Sequence[int]:
 
 @region(
     "loop",
-    boundary=("TRIP_LIMIT", "ITERATOR", "RECURRENCE", "LOOP_OUTPUT"),
+    boundary={"TRIP_LIMIT": "limit", "ITERATOR": "each", "RECURRENCE": "state", "LOOP_OUTPUT": "result"},
     owner=lambda node: node.layer.loop,
     opens=("ITERATOR", "RECURRENCE"),
     inner=_inner,

@@ -17,8 +17,6 @@ class Mistakes:
     """Attributes that are true or false."""
     numbers: Mapping[str, Callable[[float], float]] = field(default_factory=dict)
     """Attributes that are numbers, and another one for each."""
-    weights: tuple[str, ...] = ()
-    """The weights that are part of the layer; others are constants."""
     axes: bool = False
     """Whether ``axes`` has the dimensions that the layer works over."""
     windows: bool = False

@@ -189,7 +189,7 @@ def make_plugin(backend: Backend, creator: Any, name: str, values: Mapping[str, 
     return made
 
 
-@evaluates("PLUGIN_V3")
+@evaluates("PLUGIN_V3", fp8="takes constants gives")
 def _plugin_v3(node: Node) -> Evaluate:
     """What the author says that the plugin computes: ``L.plugin(…, evaluate=…)``."""
     if node.given is None:
@@ -197,7 +197,7 @@ def _plugin_v3(node: Node) -> Evaluate:
     return node.given
 
 
-@evaluates("PLUGIN_V2")
+@evaluates("PLUGIN_V2", fp8="takes constants gives")
 def _plugin_v2(node: Node) -> Evaluate:
     """What the author says that the plugin computes: ``L.plugin(…, evaluate=…)``."""
     return _plugin_v3(node)

@@ -146,7 +146,7 @@ def _has_blocks(layer: Any) -> bool:
 mistakes("QUANTIZE", left_out=True)
 
 
-@evaluates("QUANTIZE", category="pointwise", flops=3, unbuilt=_narrow_blocks)
+@evaluates("QUANTIZE", category="pointwise", flops=3, unbuilt=_narrow_blocks, fp8="gives")
 def _quantize(node: Node) -> Evaluate:
     """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
     rounded. The other types: a quotient in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values.
@@ -165,7 +165,7 @@ def _quantize(node: Node) -> Evaluate:
     return evaluate
 
 
-@evaluates("DEQUANTIZE", category="pointwise", flops=1, unbuilt=_narrow_blocks)
+@evaluates("DEQUANTIZE", category="pointwise", flops=1, unbuilt=_narrow_blocks, fp8="takes constants")
 def _dequantize(node: Node) -> Evaluate:
     """Computed in the type of the scale and rounded to the output's dtype."""
     axis, dtype = node.layer.axis, node.dtype
@@ -230,7 +230,7 @@ def _unbuilt(node: Node) -> str | None:
     return None
 
 
-@evaluates("DYNAMIC_QUANTIZE", flops=5, unbuilt=_unbuilt)
+@evaluates("DYNAMIC_QUANTIZE", flops=5, unbuilt=_unbuilt, fp8="gives")
 def _dynamic_quantize(node: Node) -> Evaluate:
     """Assumed: scales of the type E8M0 are rounded up, so that nothing saturates; a block of zeros gives zeros."""
     layer, dtype = node.layer, node.logical_dtype

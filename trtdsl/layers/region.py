@@ -6,7 +6,7 @@ how it runs. Which layers stand inside is computed here, since TensorRT does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -51,8 +51,8 @@ class RegionKind:
     """What trtdsl knows of a kind of region."""
 
     name: str
-    boundary: tuple[str, ...]
-    """The layer types that bound it."""
+    boundary: Mapping[str, str]
+    """The layer types that bound it, and what the view calls each."""
     owner: Callable[[Node], Any]
     """The TensorRT object that all its boundary layers share."""
     opens: tuple[str, ...]
@@ -109,7 +109,7 @@ def category_of(type: str) -> str:
 def region(
     name: str,
     *,
-    boundary: Sequence[str],
+    boundary: Mapping[str, str],
     owner: Callable[[Node], Any],
     inner: Callable[[Node], Collection[int]],
     opens: Sequence[str] = (),
@@ -117,7 +117,7 @@ def region(
     """Registers a kind of region; the decorated ``prepare(region, body)`` gives the function that runs it."""
 
     def register(prepare: Callable[[Region, Body], Run]) -> Callable[[Region, Body], Run]:
-        kind = RegionKind(name, tuple(boundary), owner, tuple(opens), inner, prepare)
+        kind = RegionKind(name, boundary, owner, tuple(opens), inner, prepare)
         REGIONS.update(dict.fromkeys(boundary, kind))
         return prepare
 

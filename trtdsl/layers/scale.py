@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .common import Evaluate, Node, ShapeError, Tensor, add_layer, evaluates, mistakes, normalize_axis, operation, torch
+from .common import Evaluate, Node, ShapeError, Tensor, add_layer, evaluates, normalize_axis, operation, torch
 from .constant import read_weights
 
 
@@ -32,10 +32,7 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
     return add_layer(add, x, weights=constants, shape=x.shape, order="kept")
 
 
-mistakes("SCALE", weights=("shift", "scale", "power"))
-
-
-@evaluates("SCALE", category="normalization", flops=2)
+@evaluates("SCALE", category="normalization", flops=2, weights={"shift": "SHIFT", "scale": "SCALE", "power": ""})
 def _scale(node: Node) -> Evaluate:
     """Computed in float32 and rounded once. Powers as those of C."""
     layer, ndim, dtype = node.layer, len(node.inputs[0].shape), node.dtype

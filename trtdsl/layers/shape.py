@@ -28,7 +28,7 @@ def shape(x: Tensor) -> Tensor:
     return network.cache[key]
 
 
-@evaluates("SHAPE", category="constant", carries_sizes=True, computes=False, moves=False)
+@evaluates("SHAPE", category="constant", carries_sizes=True, computes=False, moves=False, fp8="takes")
 def _shape(node: Node) -> Evaluate:
     return lambda x: torch.tensor(x.shape, dtype=torch.int64)
 

@@ -241,7 +241,15 @@ def _transposes(node: Node) -> bool:
     return first != tuple(range(before)) or second != tuple(range(after))
 
 
-@evaluates("SHUFFLE", category="rearranging", settings=True, carries_sizes=True, computes=False, moves=_transposes)
+@evaluates(
+    "SHUFFLE",
+    category="rearranging",
+    settings=True,
+    carries_sizes=True,
+    computes=False,
+    moves=_transposes,
+    fp8="takes gives",
+)
 def _shuffle(node: Node) -> Evaluate:
     """A reshape is a view where the transposes allow it. -1 is inferred and 0 copied, unless zero is no placeholder."""
     layer = node.layer

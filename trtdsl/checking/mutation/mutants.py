@@ -6,7 +6,7 @@ A mutant is evaluated by the layer's own evaluator, which reads the changed attr
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...core.dtypes import dtype_name
 from ...core.lazy import np, torch
 from ...layers.base import axes_of
 from ...layers.constant import Values, read_weights
-from ...layers.evaluation import KINDS, Evaluate, Node, kind
+from ...layers.evaluation import KINDS, Evaluate, Node, kind, weights_of
 from ...layers.mistakes import MISTAKES, Mistakes
 
 Wrap = Callable[[Evaluate], Evaluate]
@@ -94,7 +94,8 @@ def _attributes(node: Node) -> Iterator[tuple[str, Altered]]:
         yield from _moved_window(node)
     if node.type == "ATTENTION_INPUT":
         yield from _attention(node)
-    yield from _weights(node, found.weights)
+    if node.type != "CONSTANT":
+        yield from _weights(node)
 
 
 def _moved_axis(node: Node) -> Iterator[tuple[str, Altered]]:
@@ -147,9 +148,9 @@ def _attention(node: Node) -> Iterator[tuple[str, Altered]]:
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
-def _weights(node: Node, names: Sequence[str]) -> Iterator[tuple[str, Altered]]:
+def _weights(node: Node) -> Iterator[tuple[str, Altered]]:
     """Each weight moved, and each weight that is added or multiplied left out."""
-    for name in names:
+    for name in weights_of(node):
         weights = getattr(node.layer, name)
         if not weights.size:
             continue
@@ -194,7 +195,7 @@ def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | 
     if node.type == "CONSTANT":
         value = another(kind(node).prepare(node)())
         return lambda: value
-    names = MISTAKES[node.type].weights if node.type in MISTAKES else ()
+    names = weights_of(node)
     if not names:
         return None
     given = {}

@@ -11,7 +11,7 @@ from ...core.errors import ShapeError
 from ...definition.network import Network
 from ...interpreter.fingerprint import attributes
 from ...layers.evaluation import KINDS, Node, Shapes, count
-from ...layers.region import Region, partition
+from ...layers.region import REGIONS, Region, partition
 from ...layers.shape import size_tensors
 from ...sizes.shape import Shape
 from ...sizes.size import SizeLike
@@ -170,7 +170,7 @@ class Facts:
         made = [self.values[name] for name in node.makes]
         if layer.times is None or any(None in value.sizes for value in (*named, *made) if value is not None):
             return
-        if node.type not in KINDS and node.type not in _BOUNDARY:
+        if node.type not in KINDS and node.type not in REGIONS:
             return
         inputs = [None if value is None else _whole(value.sizes) for value in named]
         shapes = Shapes(inputs, [_whole(value.sizes) for value in made])
@@ -181,9 +181,6 @@ class Facts:
         ]
         flops, moved = cost_of(node, shapes, tensors, layer.parameters)
         layer.flops, layer.bytes = flops * layer.times, moved * layer.times
-
-
-_BOUNDARY = ("TRIP_LIMIT", "ITERATOR", "RECURRENCE", "LOOP_OUTPUT", "CONDITION", "CONDITIONAL_OUTPUT")
 
 
 def _whole(sizes: Sequence[int | None]) -> tuple[int, ...]:

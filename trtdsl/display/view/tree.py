@@ -11,7 +11,7 @@ from ...core.errors import Location
 from ...definition.network import Network
 from ...definition.operation import Operation
 from ...definition.tensor import common_parent
-from ...layers.region import Region
+from ...layers.region import REGIONS, Region
 from .layers import Facts, Layer
 from .tidy import Edge, Item, tidy
 
@@ -92,7 +92,7 @@ class Tree:
         for layer in self.facts.layers:
             node = layer.node
             call = self.network.calls.get(node.name)
-            alone = call is None or node.type in BOUNDARY
+            alone = call is None or node.type in REGIONS
             home = id(self.homes.get(id(node), self.root))
             key = ("layer", layer.index) if alone else ("call", id(call), home)
             groups.setdefault(key, []).append(layer)
@@ -100,7 +100,8 @@ class Tree:
         for layers in groups.values():
             main = _main(self.network, layers)
             call = self.network.calls.get(main.node.name)
-            label = BOUNDARY.get(main.node.type) or _called(main, call, indices)
+            type, named = main.node.type, _called(main, call, indices)
+            label = REGIONS[type].boundary[type] if type in REGIONS else named
             scope = _scope_of(self.network, main.node.name, call)
             found.append(Item("call", label, scope=scope, layers=layers))
         return found
@@ -108,7 +109,7 @@ class Tree:
     def _put(self, call: Item) -> None:
         main = _main(self.network, call.layers)
         home = self.homes.get(id(main.node), self.root)
-        boundary = main.node.type in BOUNDARY
+        boundary = main.node.type in REGIONS
         (home if boundary else self._module(home, call.scope)).add(call)
         for layer in call.layers:
             self.of_layer[layer.index] = call
@@ -170,11 +171,6 @@ class Tree:
 
 
 LONGEST = 28  # characters of an index
-BOUNDARY = {
-    "TRIP_LIMIT": "limit", "ITERATOR": "each", "RECURRENCE": "state", "LOOP_OUTPUT": "result", "CONDITION": "if",
-    "CONDITIONAL_OUTPUT": "either",
-}  # fmt: skip
-"""The layers on the border of a region, and what their boxes are called."""
 
 
 def _main(network: Network, layers: Sequence[Layer]) -> Layer:
